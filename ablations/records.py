@@ -1,0 +1,237 @@
+"""Records and plans on disk: what the sweep writes and everything else reads. No JAX, no pandas.
+
+    results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
+    results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
+    results/plans/<study>/<plan>.json    what a run resolved to: its cells, and what a table must know
+    results/plans/<study>/last           the name of the plan that ran last
+
+A cell's folder appears whole, by one rename, or not at all. Its hash covers everything that decides the
+result, so whoever computes it writes the same thing, and a study refers to cells that another one ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ablations.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FORMAT = 1
+
+Status = Literal["done", "failed"]
+
+
+class DamagedRecord(UserError):
+    """A record that exists and cannot be trusted."""
+
+
+def canonical(value: Any) -> str:
+    """JSON with one spelling per value: what is hashed and compared."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """16 hexadecimal digits that name a JSON value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a file that is there whole or not at all, on a shared folder too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished cell.
+
+    status: "done", or "failed" with the reason and the environment step at which it happened.
+    provenance: versions, commit, device, host, times. Never part of a table.
+    """
+
+    hash: str
+    config: Mapping[str, Any]
+    status: Status
+    reason: str | None = None
+    failed_step: int | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    curve: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cell_folder(results: Path, cell: str) -> Path:
+    return results / "cells" / cell
+
+
+def write_record(results: Path, record: Record, columns: Mapping[str, Any]) -> bool:
+    """Publishes a cell. `columns`: name -> sequence, `step` first, all of one length.
+
+    Returns False, and changes nothing, if somebody else published the same cell first.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    folder = cell_folder(results, record.hash)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{record.hash}.", dir=folder.parent))
+    try:
+        curve = temporary / "curve.parquet"
+        table = pyarrow.table(dict(columns)).replace_schema_metadata(
+            {"config": canonical(record.config), "hash": record.hash}
+        )
+        pyarrow.parquet.write_table(table, curve)
+        described = asdict(record) | {
+            "format": FORMAT,
+            "curve": {
+                "rows": table.num_rows,
+                "sha256": hashlib.sha256(curve.read_bytes()).hexdigest(),
+            },
+        }
+        write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
+        os.chmod(temporary, 0o755)
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            if not (folder / "record.json").exists():
+                raise
+            return False
+        return True
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def read_record(results: Path, cell: str) -> Record | None:
+    """The record of a cell, or None where there is none. Raises DamagedRecord for one that is broken."""
+    path = cell_folder(results, cell) / "record.json"
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            raise _damaged(cell, "record.json is missing") from None
+        return None
+    try:
+        fields = json.loads(text)
+        if fields.pop("format") != FORMAT:
+            raise UserError(
+                f"record {cell} has another format than {FORMAT}: it was written by another version "
+                f"of rl-ablations; choose another --results folder"
+            )
+        record = Record(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _damaged(cell, f"record.json is not a whole record ({len(text)} bytes)") from None
+    if record.hash != cell or digest(record.config) != cell:
+        raise _damaged(cell, "its configuration does not match its name")
+    return record
+
+
+def read_curve(results: Path, record: Record) -> pyarrow.Table:
+    """The curve of a record: column `step`, then one per metric; null where a metric has no value."""
+    import io
+
+    import pyarrow
+    import pyarrow.parquet
+
+    path = cell_folder(results, record.hash) / "curve.parquet"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise _damaged(record.hash, "curve.parquet is missing") from None
+    if hashlib.sha256(data).hexdigest() != record.curve["sha256"]:
+        raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
+    return pyarrow.parquet.read_table(io.BytesIO(data))
+
+
+def _damaged(cell: str, what: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"record {cell} is damaged: {what}; `ablations run` sets it aside and computes it again"
+    )
+
+
+# Plans
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study with its flags resolved to. Enough, with the records, for every table and figure.
+
+    request: the selection flags: profile, tasks, variants, seeds, steps, set.
+    study: name, title, claim, claim_source, baseline, margin, metric.
+    variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes}.
+    tasks: name -> {"score_unit": range of returns, "steps": of a whole run, "settings": {...}}.
+    cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
+    """
+
+    request: Mapping[str, Any]
+    study: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, Mapping[str, Any]]
+    cells: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        return digest(self.request)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({cell["seed"] for cell in self.cells}))
+
+
+def write_plan(results: Path, plan: Plan) -> Path:
+    """Stores a plan and marks it as the study's last."""
+    folder = results / "plans" / plan.study["name"]
+    path = folder / f"{plan.name}.json"
+    write_atomically(path, json.dumps({"format": FORMAT} | asdict(plan), sort_keys=True))
+    write_atomically(folder / "last", plan.name)
+    return path
+
+
+def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
+    """A stored plan of a study: the one of that name, else the last that ran."""
+    folder = results / "plans" / study
+    if not folder.is_dir():
+        planned = [p.name for p in (results / "plans").glob("*") if p.is_dir()]
+        if not planned or study in planned:
+            raise UserError(
+                f"nothing has run in '{results}': start with `ablations run {study}`, "
+                f"or name another folder with --results"
+            )
+        raise unknown(f"study in '{results}'", study, planned)
+    try:
+        name = name or (folder / "last").read_text().strip()
+        fields = json.loads((folder / f"{name}.json").read_text())
+        fields.pop("format")
+        return Plan(**fields | {"cells": tuple(fields["cells"])})
+    except FileNotFoundError:
+        raise UserError(
+            f"no run of '{study}' with these settings in '{results}': "
+            f"give `ablations run {study}` the same flags first"
+        ) from None
+    except (ValueError, TypeError, KeyError):
+        raise UserError(
+            f"the plan '{folder / str(name)}.json' is damaged: `ablations run {study}` writes it again"
+        ) from None
+
+
+def read_results(results: Path, plan: Plan) -> Iterator[tuple[Mapping[str, Any], Record | None]]:
+    """Every cell of a plan with its record, or None where it has not run yet."""
+    for cell in plan.cells:
+        yield cell, read_record(results, cell["hash"])

@@ -1,0 +1,92 @@
+"""What a study is: a claim, a baseline, the variants that test it. Names only; nothing is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablations.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One composition: what it sets (choices, coefficients, structure) over the study's common settings.
+
+    versus: the variant it is compared with, instead of the study's baseline.
+    """
+
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    versus: str | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much compute: which tasks, seeds and steps, and the settings that all variants share.
+
+    steps: environment steps of a run, or None for each task's own.
+    points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced, are
+        followed by an evaluation of `evaluation_envs` episodes.
+    settings: name -> value for every task (task settings, coefficients or structure).
+    task_settings: task -> the same, for that task alone; `steps` may be set here too.
+    """
+
+    tasks: tuple[str, ...]
+    seeds: int
+    steps: int | None = None
+    points: int = 20
+    evaluations: int = 5
+    evaluation_envs: int = 16
+    variants: tuple[str, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question, ready to run.
+
+    claim: the statement under test, in words, and where it was made.
+    baseline: the variant that the others are compared with.
+    margin: a difference smaller than this share of the task's score unit does not matter.
+    metric: the column of the curve that is judged.
+    """
+
+    name: str
+    title: str
+    claim: str
+    claim_source: str
+    baseline: str
+    variants: Mapping[str, Variant]
+    margin: float
+    profiles: Mapping[str, Profile]
+    metric: str = "training/return"
+    trainer: str = "ppo"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_STUDIES: dict[str, Study] = {}
+
+
+def register(study: Study) -> Study:
+    """Makes a study known to every command, after checking that it refers only to its own variants."""
+    if study.name in _STUDIES:
+        raise UserError(f"study '{study.name}' is registered twice: choose another name")
+    if study.baseline not in study.variants:
+        raise unknown(f"baseline of study '{study.name}'", study.baseline, study.variants)
+    for name, variant in study.variants.items():
+        if variant.versus is not None and variant.versus not in study.variants:
+            raise unknown(f"'versus' of variant '{name}'", variant.versus, study.variants)
+    _STUDIES[study.name] = study
+    return study
+
+
+def studies() -> Mapping[str, Study]:
+    return dict(_STUDIES)
+
+
+def study(name: str) -> Study:
+    if name not in _STUDIES:
+        raise unknown("study", name, _STUDIES)
+    return _STUDIES[name]

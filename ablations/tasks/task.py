@@ -1,0 +1,62 @@
+"""What a task is, and the table of those that are known. Importing this starts neither JAX nor Brax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablations.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Task:
+    """One environment and the settings it is trained with.
+
+    make: settings -> environment with Brax's Env interface (reset, step, observation_size,
+        action_size), for one unbatched copy. Imports what it needs when called.
+    settings: name -> default of everything that changes the environment: episode_length (steps until
+        truncation), reset_group_size (so many neighbouring environments share one reset), backend...
+    hyperparameters: trainer name -> {structure or coefficient name: value}, over the trainer's defaults.
+    steps: environment steps of a full-length run (the `paper` profile).
+    source: where the hyperparameters come from.
+    score_range: (return of a random policy, return of a good one) at the default episode_length, in the
+        task's reward units. The unit in which a study states its margin.
+    revision: bumped when the meaning of the task changes; part of every cell's hash.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Mapping[str, Any]], Any]
+    settings: Mapping[str, Any]
+    hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    steps: int = 1_000_000
+    source: str = ""
+    score_range: tuple[float, float] = (0.0, 1.0)
+    revision: int = 1
+
+    def score_unit(self, episode_length: int) -> float:
+        """The task's range of returns, in proportion to the length of an episode."""
+        low, high = self.score_range
+        return (high - low) * episode_length / self.settings["episode_length"]
+
+
+_TASKS: dict[str, Task] = {}
+
+
+def register(task: Task) -> Task:
+    """Makes a task known to every command. Registering the same name twice is an error."""
+    if task.name in _TASKS:
+        raise UserError(f"task '{task.name}' is registered twice: choose another name")
+    _TASKS[task.name] = task
+    return task
+
+
+def tasks() -> Mapping[str, Task]:
+    return dict(_TASKS)
+
+
+def task(name: str) -> Task:
+    if name not in _TASKS:
+        raise unknown("task", name, _TASKS)
+    return _TASKS[name]

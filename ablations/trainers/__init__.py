@@ -1,0 +1,24 @@
+"""The jitted programs that a composition of variants becomes."""
+
+from ablations.trainers import ppo as _ppo  # registers  # noqa: F401
+from ablations.trainers.trainer import (
+    Coefficient,
+    Definition,
+    Option,
+    Trainer,
+    Variant,
+    register,
+    trainer,
+    trainers,
+)
+
+__all__ = [
+    "Coefficient",
+    "Definition",
+    "Option",
+    "Trainer",
+    "Variant",
+    "register",
+    "trainer",
+    "trainers",
+]

@@ -1,0 +1,105 @@
+"""The form of a trainer: a few pure functions that the engine compiles, and what they can be told.
+
+The engine (workers, records, progress, checkpoints, SLURM) knows this page and nothing of RL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ablations.errors import UserError, unknown
+
+
+class Variant(NamedTuple):
+    """What differs between two runs of one program, as data.
+
+    choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in the program.
+    coefficients: name -> float32 scalar.
+    """
+
+    choices: Mapping[str, Any]
+    coefficients: Mapping[str, Any]
+
+
+class Trainer(NamedTuple):
+    """One composed, not yet compiled, training program.
+
+    init(key, variant) -> state: everything that the run will ever need, one pytree.
+    chunk(state, variant) -> (state, metrics): `updates_per_chunk` iterations; metrics is a flat dict of scalars.
+    evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state, never changes it.
+    policy(state) -> what a snapshot of the policy keeps, one pytree.
+    steps_per_chunk: environment steps that one chunk takes.
+    """
+
+    init: Callable[[Any, Variant], Any]
+    chunk: Callable[[Any, Variant], tuple[Any, dict[str, Any]]]
+    evaluate: Callable[[Any, Variant, Any], dict[str, Any]]
+    policy: Callable[[Any], Any]
+    steps_per_chunk: int
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A number that a variant sets and a program takes as data. Bounds are inclusive."""
+
+    default: float
+    low: float
+    high: float
+    summary: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting that forces its own compilation: a layer list, a count, a name."""
+
+    default: Any
+    summary: str
+    allowed: tuple[Any, ...] | None = None
+    low: float | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A trainer by name, and all that one can set on it. Names are unique over the three tables.
+
+    axes: axis name -> default choice.
+    make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task` is an
+        `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those of the axes
+        that this program fixes (usually none).
+    check(structure, coefficients, settings) -> complaints in words, [] when the combination makes sense.
+    iteration_steps(structure) -> environment steps of one iteration.
+    revision: bumped when the meaning of the trainer changes; part of every cell's hash.
+    """
+
+    name: str
+    axes: Mapping[str, str]
+    coefficients: Mapping[str, Coefficient]
+    structure: Mapping[str, Option]
+    make: Callable[..., Trainer]
+    iteration_steps: Callable[[Mapping[str, Any]], int]
+    check: Callable[..., list[str]] = field(default=lambda **_: [])
+    revision: int = 1
+    summary: str = ""
+
+
+_TRAINERS: dict[str, Definition] = {}
+
+
+def register(definition: Definition) -> Definition:
+    """Makes a trainer known to every command."""
+    if definition.name in _TRAINERS:
+        raise UserError(f"trainer '{definition.name}' is registered twice: choose another name")
+    _TRAINERS[definition.name] = definition
+    return definition
+
+
+def trainers() -> Mapping[str, Definition]:
+    return dict(_TRAINERS)
+
+
+def trainer(name: str) -> Definition:
+    if name not in _TRAINERS:
+        raise unknown("trainer", name, _TRAINERS)
+    return _TRAINERS[name]
