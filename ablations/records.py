@@ -66,12 +66,15 @@ class Record:
     """One finished cell.
 
     status: "done", or "failed" with the reason and the environment step at which it happened.
+    failure: "diverged" (training gave NaN: deterministic, so it is a result) or "error" (it raised, or its
+        worker died: worth another try).
     provenance: versions, commit, device, host, times. Never part of a table.
     """
 
     hash: str
     config: Mapping[str, Any]
     status: Status
+    failure: Literal["diverged", "error"] | None = None
     reason: str | None = None
     failed_step: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)

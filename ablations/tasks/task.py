@@ -22,6 +22,7 @@ class Task:
     source: where the hyperparameters come from.
     score_range: (return of a random policy, return of a good one) at the default episode_length, in the
         task's reward units. The unit in which a study states its margin.
+    check: settings -> complaints in words, [] when the task can be made with them.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
 
@@ -33,12 +34,14 @@ class Task:
     steps: int = 1_000_000
     source: str = ""
     score_range: tuple[float, float] = (0.0, 1.0)
+    check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
     revision: int = 1
 
-    def score_unit(self, episode_length: int) -> float:
+    def score_unit(self, settings: Mapping[str, Any]) -> float:
         """The task's range of returns, in proportion to the length of an episode."""
         low, high = self.score_range
-        return (high - low) * episode_length / self.settings["episode_length"]
+        length = settings.get("episode_length", 1) / self.settings.get("episode_length", 1)
+        return (high - low) * length
 
 
 _TASKS: dict[str, Task] = {}

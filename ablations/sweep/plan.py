@@ -1,0 +1,308 @@
+"""From a study and its flags to cells: every setting resolved, checked and named."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import variants as registry
+from ablations import studies
+from ablations.errors import UserError, unknown
+from ablations.records import Plan, digest
+from ablations.studies import Profile, Study
+from ablations.tasks import Task, task
+from ablations.trainers import Definition, trainer
+
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
+MAX_SEED = 2**31
+
+
+@dataclass(frozen=True)
+class Request:
+    """The selection flags. None means what the study's profile says."""
+
+    study: str
+    profile: str = "quick"
+    tasks: tuple[str, ...] | None = None
+    variants: tuple[str, ...] | None = None
+    seeds: int | None = None
+    steps: int | None = None
+    set: Mapping[str, Any] = field(default_factory=dict)
+
+    def flags(self) -> dict[str, Any]:
+        return {
+            "profile": self.profile,
+            "tasks": None if self.tasks is None else list(self.tasks),
+            "variants": None if self.variants is None else list(self.variants),
+            "seeds": self.seeds,
+            "steps": self.steps,
+            "set": dict(self.set),
+        }
+
+
+def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
+    """["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
+    settings = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes name=value, not '{assignment}'")
+        try:
+            settings[name] = json.loads(text)
+        except ValueError:
+            settings[name] = text
+    return settings
+
+
+def plan(request: Request) -> Plan:
+    """Resolves a request to the cells that answer it. Raises UserError on anything that makes no sense."""
+    study = studies.study(request.study)
+    if request.profile not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
+    profile = study.profiles[request.profile]
+    names = _selected(request.variants, profile.variants, study.variants, f"variant of '{study.name}'")
+    seeds = profile.seeds if request.seeds is None else request.seeds
+    if not 0 < seeds <= MAX_SEED:
+        raise UserError(f"--seeds must be at least 1, not {seeds}")
+    tasks = [task(name) for name in _unique(request.tasks or profile.tasks)]
+    definition = trainer(study.trainer)
+    for name in request.set:
+        differing = [v for v in names if name in study.variants[v].sets]
+        if differing:
+            raise UserError(
+                f"--set {name}: the variants of '{study.name}' differ in it ({', '.join(differing)}); "
+                f"leave those out with --variants, or drop the --set"
+            )
+
+    cells, described = [], {}
+    for one in tasks:
+        configs = {}
+        for name in names:
+            layers = _layers(study, profile, one, definition, request)
+            try:
+                configs[name] = resolve(
+                    one, definition, [*layers, study.variants[name].sets], profile
+                )
+            except UserError as error:
+                raise UserError(f"{study.name}/{name} on {one.name}: {error}") from None
+        first = next(iter(configs.values()))
+        described[one.name] = {
+            "score_unit": one.score_unit(first["task"]["settings"]),
+            "steps": steps_of(first),
+            "settings": first["task"]["settings"],
+            "summary": one.summary,
+        }
+        for seed in range(seeds):
+            for name, config in configs.items():
+                whole = config | {"seed": seed}
+                cells.append(
+                    {
+                        "task": one.name,
+                        "variant": name,
+                        "seed": seed,
+                        "hash": digest(whole),
+                        "config": whole,
+                    }
+                )
+    return Plan(
+        request=request.flags(),
+        study={
+            "name": study.name,
+            "title": study.title,
+            "claim": study.claim,
+            "claim_source": study.claim_source,
+            "baseline": study.baseline,
+            "margin": study.margin,
+            "metric": study.metric,
+        },
+        variants={
+            name: {
+                "versus": study.variants[name].versus,
+                "summary": study.variants[name].summary,
+                "sets": dict(study.variants[name].sets),
+            }
+            for name in names
+        },
+        tasks=described,
+        cells=tuple(cells),
+    )
+
+
+def resolve(
+    task: Task,
+    definition: Definition,
+    layers: Sequence[Mapping[str, Any]],
+    profile: Profile,
+) -> dict[str, Any]:
+    """One configuration without its seed: the layers over the defaults, each value checked.
+
+    Later layers win. Raises UserError for a name that nothing has, a value out of range, a combination
+    that makes no sense.
+    """
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values |= layer
+    known = [
+        *definition.axes,
+        *definition.coefficients,
+        *definition.structure,
+        *task.settings,
+        *RUN_SETTINGS,
+    ]
+    for name in values:
+        if name not in known:
+            raise unknown("setting", name, known)
+
+    choices = {name: values.get(name, default) for name, default in definition.axes.items()}
+    coefficients = {
+        name: _number(name, values.get(name, one.default), one.low, one.high)
+        for name, one in definition.coefficients.items()
+    }
+    structure = {
+        name: _option(name, values.get(name, one.default), one)
+        for name, one in definition.structure.items()
+    }
+    settings = {name: values.get(name, default) for name, default in task.settings.items()}
+    for name, default in task.settings.items():
+        settings[name] = _like(name, settings[name], default)
+    complaints = [
+        *registry.conflicts(choices),
+        *task.check(settings),
+        *definition.check(structure=structure, coefficients=coefficients, settings=settings),
+    ]
+    if complaints:
+        raise UserError("; ".join(complaints))
+    return {
+        "trainer": {"name": definition.name, "revision": definition.revision},
+        "task": {"name": task.name, "revision": task.revision, "settings": settings},
+        "choices": {
+            name: {"name": choice, "revision": registry.axis(name)[choice].revision}
+            for name, choice in choices.items()
+        },
+        "coefficients": coefficients,
+        "structure": structure,
+        "run": _schedule(values, profile, task, definition.iteration_steps(structure)),
+    }
+
+
+def steps_of(config: Mapping[str, Any]) -> int:
+    """Environment steps of a whole run."""
+    run = config["run"]
+    return run["points"] * run["updates_per_chunk"] * run["iteration_steps"]
+
+
+def program_of(config: Mapping[str, Any], fixed: Iterable[str] = ()) -> str:
+    """The name of the compiled program that a cell runs in: all that is not data.
+
+    fixed: axes whose choice is compiled in (those declared `specialise`, on an accelerator).
+    """
+    return digest(
+        {
+            "trainer": config["trainer"],
+            "task": config["task"],
+            "structure": config["structure"],
+            "updates_per_chunk": config["run"]["updates_per_chunk"],
+            "evaluation_envs": config["run"]["evaluation_envs"],
+            "fixed": {name: config["choices"][name] for name in fixed},
+        }
+    )
+
+
+def _layers(
+    study: Study, profile: Profile, task: Task, definition: Definition, request: Request
+) -> list[Mapping[str, Any]]:
+    return [
+        task.hyperparameters.get(definition.name, {}),
+        study.settings,
+        profile.settings,
+        profile.task_settings.get(task.name, {}),
+        request.set,
+        {} if request.steps is None else {"steps": request.steps},
+    ]
+
+
+def _schedule(
+    values: Mapping[str, Any], profile: Profile, task: Task, iteration_steps: int
+) -> dict[str, int]:
+    """Chunks of equal length, so that one compiled program serves them all; steps are rounded up."""
+    steps = _count("steps", values.get("steps") or profile.steps or task.steps, 1)
+    wanted = _count("points", values.get("points", profile.points), 1)
+    evaluations = _count("evaluations", values.get("evaluations", profile.evaluations), 0)
+    environments = _count(
+        "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
+    )
+    iterations = math.ceil(steps / iteration_steps)
+    updates = max(1, round(iterations / wanted))
+    points = math.ceil(iterations / updates)
+    return {
+        "iteration_steps": iteration_steps,
+        "updates_per_chunk": updates,
+        "points": points,
+        "evaluations": min(evaluations, points),
+        "evaluation_envs": environments if evaluations else 0,
+    }
+
+
+def _selected(
+    asked: Sequence[str] | None, profile: Sequence[str] | None, known: Mapping[str, Any], kind: str
+) -> list[str]:
+    names = _unique(asked or profile or tuple(known))
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+    return [name for name in known if name in names]
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _number(name: str, value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UserError(f"{name} must be a number, not {value!r}")
+    if not low <= value <= high:
+        raise UserError(f"{name}={value:g} is out of range: it goes from {low:g} to {high:g}")
+    return float(value)
+
+
+def _count(name: str, value: Any, low: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UserError(f"{name} must be a whole number, not {value!r}")
+    if value < low:
+        raise UserError(f"{name} must be at least {low}, not {value}")
+    return value
+
+
+def _option(name: str, value: Any, option: Any) -> Any:
+    value = _like(name, value, option.default)
+    if option.allowed is not None and value not in option.allowed:
+        raise unknown(name, str(value), map(str, option.allowed))
+    numbers = value if isinstance(value, list) else [value]
+    if option.low is not None and any(number < option.low for number in numbers):
+        raise UserError(f"{name} must be at least {option.low}, not {value}")
+    return value
+
+
+def _like(name: str, value: Any, default: Any) -> Any:
+    """The value in the type of its default: a flag, a whole number, a number, a list of counts, a text."""
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise UserError(f"{name} must be true or false, not {value!r}")
+        return value
+    if isinstance(default, int):
+        return _count(name, value, 0)
+    if isinstance(default, float):
+        return _number(name, value, -sys.float_info.max, sys.float_info.max)
+    if isinstance(default, (list, tuple)):
+        if not isinstance(value, (list, tuple)):
+            raise UserError(f"{name} must be a list such as {list(default)}, not {value!r}")
+        return [_count(name, one, 1) for one in value]
+    if not isinstance(value, str):
+        raise UserError(f"{name} must be a text such as '{default}', not {value!r}")
+    return value
