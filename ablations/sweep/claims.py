@@ -1,0 +1,132 @@
+"""Who works on a cell: a lock that dies with its holder, a heartbeat, a count of tries.
+
+    results/work/<hash>/lock              held (flock) while somebody runs the cell
+    results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
+    results/work/<hash>/tries.json        how often a worker of one run began it
+
+The folder goes away when the record is there. All of it may be deleted when nothing runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ablations.records import cell_folder, write_atomically
+
+HEARTBEAT_SECONDS = 1.0
+STALE_SECONDS = 120.0
+
+
+def work_folder(results: Path, cell: str) -> Path:
+    return results / "work" / cell
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """What a running cell says of itself. `rate` is in environment steps per second."""
+
+    host: str
+    pid: int
+    phase: str
+    step: int
+    steps: int
+    rate: float
+    score: float | None
+    time: float
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody still seems to be there: the process on this host, else a recent sign."""
+        if self.host == socket.gethostname():
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return False
+            except PermissionError:
+                pass
+        return time.time() - self.time < STALE_SECONDS
+
+
+def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
+    try:
+        return Heartbeat(**json.loads((work_folder(results, cell) / "heartbeat.json").read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+class Claim:
+    """One cell, held by this process until `finish` or `release`."""
+
+    def __init__(self, results: Path, cell: str, lock: FileLock):
+        self.cell = cell
+        self._folder = work_folder(results, cell)
+        self._lock = lock
+        self._last_beat = 0.0
+
+    def beat(
+        self, phase: str, step: int, steps: int, rate: float, score: float | None, *, force: bool = False
+    ) -> None:
+        """Writes the heartbeat, at most once a second."""
+        now = time.time()
+        if not force and now - self._last_beat < HEARTBEAT_SECONDS:
+            return
+        self._last_beat = now
+        sign = Heartbeat(socket.gethostname(), os.getpid(), phase, step, steps, rate, score, now)
+        write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
+
+    def tries(self, run: str) -> int:
+        """How often a worker of that run began this cell before, and did not get to say how it ended."""
+        try:
+            told: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+        return int(str(told["tries"])) if told.get("run") == run else 0
+
+    def begin(self, run: str) -> None:
+        write_atomically(
+            self._folder / "tries.json", json.dumps({"run": run, "tries": self.tries(run) + 1})
+        )
+
+    def finish(self) -> None:
+        """Lets go of a cell whose record is published."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.release()
+
+    def release(self) -> None:
+        """Lets go of a cell that somebody else may take: this try does not count."""
+        for name in ("heartbeat.json", "tries.json"):
+            (self._folder / name).unlink(missing_ok=True)
+        self._lock.release()
+
+
+def claim(results: Path, cell: str) -> Claim | None:
+    """This process's claim on a cell, or None if it is done or somebody else's."""
+    if published(results, cell):
+        return None
+    folder = work_folder(results, cell)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return None
+    except FileNotFoundError:  # its holder published the record and removed the folder just now
+        return None
+    if published(results, cell):
+        lock.release()
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return Claim(results, cell, lock)
+
+
+def published(results: Path, cell: str) -> bool:
+    return (cell_folder(results, cell) / "record.json").exists()

@@ -1,0 +1,176 @@
+"""One compiled program, and the lanes that run in it. Knows the form of a trainer and nothing of RL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import variants as registry
+from ablations.sweep.plan import steps_of
+from ablations.tasks import task
+from ablations.trainers import Trainer, Variant, trainer
+
+Progress = Callable[[int, Mapping[str, np.ndarray]], None]
+
+
+@dataclass
+class Lane:
+    """What one cell gave: its curve, and the steps between which its numbers stopped being finite."""
+
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
+    diverged: tuple[int, int] | None = None
+
+    def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        self.columns["step"].append(step)
+        for name, value in metrics.items():
+            column = self.columns.setdefault(name, [])
+            column.extend([None] * (len(self.columns["step"]) - 1 - len(column)))
+            column.append(value)
+        for column in self.columns.values():
+            column.extend([None] * (len(self.columns["step"]) - len(column)))
+
+
+def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so an
+    accelerator gets one program per choice of those declared `specialise`; a single lane only pays for
+    the branch that it takes."""
+    if not accelerator:
+        return ()
+    return tuple(name for name in config["choices"] if registry.axis(name).specialise)
+
+
+def compose(
+    config: Mapping[str, Any], fixed: Sequence[str] = ()
+) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
+    """The trainer of a configuration, and the function that turns such a configuration into its data."""
+    definition = trainer(config["trainer"]["name"])
+    composed = definition.make(
+        task=task(config["task"]["name"]),
+        settings=config["task"]["settings"],
+        structure=config["structure"],
+        updates_per_chunk=config["run"]["updates_per_chunk"],
+        evaluation_envs=config["run"]["evaluation_envs"],
+        choices={name: config["choices"][name]["name"] for name in fixed},
+    )
+
+    def as_data(config: Mapping[str, Any]) -> Variant:
+        return Variant(
+            choices={
+                name: np.int32(registry.axis(name).index(choice["name"]))
+                for name, choice in config["choices"].items()
+            },
+            coefficients={
+                name: np.float32(value) for name, value in config["coefficients"].items()
+            },
+        )
+
+    return composed, as_data
+
+
+class Program:
+    """The compiled functions of one structure on one task, for a fixed number of lanes.
+
+    With one lane the arrays have no lane axis: the very program that a notebook would compile. With more,
+    every array has a leading lane axis, sharded over the visible devices when they divide it.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, lanes: int = 1, fixed: Sequence[str] = ()):
+        self.lanes = lanes
+        self.trainer, self._as_data = compose(config, fixed)
+        self._compile(config)
+
+    def _compile(self, config: Mapping[str, Any]) -> None:
+        started = time.monotonic()
+        lift = jax.vmap if self.lanes > 1 else lambda function: function
+        keys, evaluation_keys, data = self._inputs([config | {"seed": 0}])
+
+        def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
+            state, metrics = self.trainer.chunk(state, variant)
+            leaves = jax.tree.leaves(self.trainer.policy(state))
+            finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
+            return state, metrics, jnp.stack(finite).all()
+
+        self._init = jax.jit(lift(self.trainer.init)).lower(keys, data).compile()
+        state = jax.eval_shape(lift(self.trainer.init), keys, data)
+        if self._sharding is not None:
+            state = jax.tree.map(
+                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
+            )
+        self._chunk = jax.jit(lift(chunk), donate_argnums=0).lower(state, data).compile()
+        self._evaluate = None
+        if config["run"]["evaluations"]:
+            self._evaluate = (
+                jax.jit(lift(self.trainer.evaluate)).lower(state, data, evaluation_keys).compile()
+            )
+        self.compile_seconds = time.monotonic() - started
+
+    def run(self, configs: Sequence[Mapping[str, Any]], progress: Progress) -> list[Lane]:
+        """Trains at most `lanes` cells of this program with equally long runs, side by side.
+
+        progress(step, metrics) is called after every chunk, metrics as arrays over the cells. What it
+        raises ends the run.
+        """
+        keys, evaluation_keys, data = self._inputs(configs)
+        lanes = [Lane() for _ in configs]
+        points, evaluated = configs[0]["run"]["points"], evaluation_points(configs[0])
+        per_chunk = steps_of(configs[0]) // points
+        state = self._init(keys, data)
+        for point in range(1, points + 1):
+            state, metrics, finite = self._chunk(state, data)
+            if point in evaluated and self._evaluate is not None:
+                key = self._place(_fold_in(evaluation_keys, point))
+                metrics = metrics | self._evaluate(state, data, key)
+            values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
+            step = point * per_chunk
+            for index, (lane, ok) in enumerate(zip(lanes, np.atleast_1d(finite), strict=False)):
+                if lane.diverged is None:
+                    lane.append(step, {n: _finite_or_none(v[index]) for n, v in values.items()})
+                    if not ok:
+                        lane.diverged = (step - per_chunk, step)
+            progress(step, {name: value[: len(configs)] for name, value in values.items()})
+            if all(lane.diverged for lane in lanes):
+                break
+        return lanes
+
+    def _inputs(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any, Variant]:
+        """Keys of training and of evaluation, and the variants, of a block padded with its last cell."""
+        block = [*configs, *[configs[-1]] * (self.lanes - len(configs))]
+        seeds = np.array([config["seed"] for config in block], np.uint32)
+        keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
+        data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, block))
+        if self.lanes == 1:
+            keys, data = keys[0], jax.tree.map(lambda x: x[0], data)
+        return tuple(map(self._place, (keys[..., 0], keys[..., 1], data)))  # type: ignore[return-value]
+
+    def _place(self, tree: Any) -> Any:
+        return tree if self._sharding is None else jax.device_put(tree, self._sharding)
+
+    @property
+    def _sharding(self) -> Any:
+        devices = jax.devices()
+        if self.lanes == 1 or len(devices) == 1 or self.lanes % len(devices):
+            return None
+        mesh = jax.sharding.Mesh(np.array(devices), ("lanes",))
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
+
+
+def evaluation_points(config: Mapping[str, Any]) -> frozenset[int]:
+    """The points, counted from 1, that an evaluation follows: evenly spaced, the last among them."""
+    points, evaluations = config["run"]["points"], config["run"]["evaluations"]
+    return frozenset(-(-(k + 1) * points // evaluations) for k in range(evaluations))
+
+
+def _fold_in(keys: Any, point: int) -> Any:
+    if keys.ndim == 0:
+        return jax.random.fold_in(keys, point)
+    return jax.vmap(lambda key: jax.random.fold_in(key, point))(keys)
+
+
+def _finite_or_none(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,163 @@
+"""One live display over all workers, from the records and heartbeats that they leave behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ablations.records import Plan, read_record
+from ablations.sweep.claims import Heartbeat, published, read_heartbeat
+from ablations.sweep.plan import steps_of
+
+LINE_SECONDS = 10.0
+
+
+class Progress:
+    """Cells done, steps, steps per second, current return, time left.
+
+    On a terminal it redraws itself; into a pipe or a file it prints a line now and then.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        todo: Sequence[Mapping[str, Any]],
+        results: Path,
+        *,
+        quiet: bool = False,
+        console: Console | None = None,
+    ):
+        self.results = results
+        self.console = console or Console(quiet=quiet, highlight=False)
+        self._names = _names(plans, todo)
+        self._steps = {cell["hash"]: steps_of(cell["config"]) for cell in todo}
+        self._waiting = dict.fromkeys(self._steps)
+        self._done_steps = 0
+        self._failed = 0
+        self._started = time.monotonic()
+        self._last_line = 0.0
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        self._started = time.monotonic()
+        if self.console.is_terminal and not self.console.quiet:
+            self._live = Live(console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()
+        if kind is None:
+            self._print_line(self._beats())
+
+    def update(self) -> None:
+        """Looks at what there is and shows it."""
+        self._collect()
+        if self._live:
+            self._live.update(self._picture(self._beats()))
+        elif time.monotonic() - self._last_line > LINE_SECONDS:
+            self._print_line(self._beats())
+
+    def _collect(self) -> None:
+        for cell in [cell for cell in self._waiting if published(self.results, cell)]:
+            del self._waiting[cell]
+            self._done_steps += self._steps[cell]
+            record = read_record(self.results, cell)
+            if record and record.status == "failed":
+                self._failed += 1
+                self.console.print(f"failed: {self._names[cell]}: {record.reason}", style="red")
+
+    def _beats(self) -> dict[str, Heartbeat]:
+        folder = self.results / "work"
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        beats = {cell: read_heartbeat(self.results, cell) for cell in self._waiting if cell in names}
+        return {cell: beat for cell, beat in beats.items() if beat}
+
+    def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float, float | None]:
+        steps = self._done_steps + sum(beat.step for beat in beats.values())
+        elapsed = time.monotonic() - self._started
+        rate = steps / elapsed if elapsed else 0.0
+        left = (sum(self._steps.values()) - steps) / rate if rate else None
+        return steps, rate, left
+
+    def _print_line(self, beats: Mapping[str, Heartbeat]) -> None:
+        self._last_line = time.monotonic()
+        steps, rate, left = self._totals(beats)
+        done = len(self._steps) - len(self._waiting)
+        parts = [
+            f"[{_clock(time.monotonic() - self._started)}] {done}/{len(self._steps)} cells",
+            f"{_si(steps)}/{_si(sum(self._steps.values()))} steps",
+            f"{_si(rate)} steps/s",
+        ]
+        if self._waiting:
+            parts.append(f"{_clock(left)} left" if left is not None else "compiling")
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        parts += [
+            f"{self._names[cell]} {beat.score:.4g}"
+            for cell, beat in beats.items()
+            if beat.score is not None
+        ]
+        # a plain print: a line in a file is not wrapped at some terminal's width
+        if not self.console.quiet:
+            print(", ".join(parts), file=self.console.file, flush=True)
+
+    def _picture(self, beats: Mapping[str, Heartbeat]) -> Group:
+        steps, rate, left = self._totals(beats)
+        done = len(self._steps) - len(self._waiting)
+        total = Table.grid(padding=(0, 2))
+        total.add_row(
+            ProgressBar(total=max(1, sum(self._steps.values())), completed=steps, width=30),
+            f"{done}/{len(self._steps)} cells",
+            f"{_si(steps)} steps",
+            f"{_si(rate)} steps/s",
+            f"{_clock(left)} left" if left is not None else "compiling",
+            Text(f"{self._failed} failed", style="red") if self._failed else "",
+        )
+        running = Table.grid(padding=(0, 2))
+        for cell, beat in beats.items():
+            running.add_row(
+                Text(self._names[cell], style="bold"),
+                ProgressBar(total=max(1, beat.steps), completed=beat.step, width=16),
+                beat.phase if beat.phase != "training" else f"{_si(beat.rate)} steps/s",
+                "" if beat.score is None else f"return {beat.score:.4g}",
+            )
+        return Group(total, running)
+
+
+def _names(plans: Sequence[Plan], todo: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    wanted = {cell["hash"] for cell in todo}
+    return {
+        cell["hash"]: f"{plan.study['name']}/{cell['variant']} {cell['task']} seed {cell['seed']}"
+        for plan in reversed(plans)
+        for cell in plan.cells
+        if cell["hash"] in wanted
+    }
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def _si(number: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
