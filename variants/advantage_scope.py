@@ -1,0 +1,30 @@
+"""Which samples the statistics of advantage_statistics are taken over: a loop axis."""
+
+from variants.registry import Axis, conflict, register
+
+AXIS = register(
+    Axis("advantage_scope", summary="the samples that advantage statistics are taken over")
+)
+
+AXIS.declare(
+    "minibatch",
+    formula="statistics of A over the samples of one minibatch",
+    source="Brax, CleanRL, Stable-Baselines3, OpenAI Baselines, PureJaxRL",
+    summary="each minibatch by itself, at every gradient step",
+)
+AXIS.declare(
+    "batch",
+    formula="statistics of A over all T·N samples of the iteration",
+    source="RSL-RL (rollout_storage.py), Stoix",
+    summary="the whole batch at once, when its advantages are computed",
+)
+
+
+@conflict
+def batch_statistics_need_a_batch(*, advantage_scope: str, advantage_timing: str) -> str | None:
+    if advantage_scope == "batch" and advantage_timing == "minibatch":
+        return (
+            "advantage_scope=batch cannot be had with advantage_timing=minibatch: advantages exist one "
+            "minibatch at a time; use advantage_scope=minibatch, or timing iteration or epoch"
+        )
+    return None

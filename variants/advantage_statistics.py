@@ -1,0 +1,130 @@
+"""Standardising advantages: which samples share a mean and a standard deviation.
+
+Shapes: advantages, groups and the output are [B]; groups holds ids in 0 ... num_groups-1 (static). std divides by
+n - ddof: 0 in JAX and NumPy projects, 1 in PyTorch ones. Samples whose set is constant, or has no more than
+ddof members, get exactly 0: that is decided by the values, since rounding gives a constant set a std of its
+own, which a small epsilon would blow up. Which B samples these are is the matter of advantage_scope.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "advantage_statistics",
+        summary="which samples share the mean and standard deviation that advantages are standardised by",
+        inputs={
+            "advantages": jax.ShapeDtypeStruct((6,), jnp.float32),
+            "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
+            "num_groups": 4,
+            "ddof": _SCALAR,
+            "epsilon": _SCALAR,
+        },
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="A",
+    source="TorchRL's default",
+    summary="advantages as they are",
+)
+def none(
+    *,
+    advantages: Array,
+    groups: Array,
+    num_groups: int,
+    ddof: Array | float = 0,
+    epsilon: Array | float = 1e-8,
+) -> Array:
+    """A, unchanged."""
+    require_equal_shapes(advantages=advantages, groups=groups)
+    return advantages
+
+
+def _standardised(
+    centred: Array,
+    *,
+    squares: Array,
+    count: Array,
+    constant: Array,
+    ddof: Array | float,
+    epsilon: Array | float,
+) -> Array:
+    """centred / (sqrt(squares / (count - ddof)) + ε); 0 where that is undefined or the set is constant."""
+    degrees = count - ddof
+    defined = (degrees > 0) & ~constant
+    # Both branches of a where are differentiated, so the undefined one must be finite too.
+    std = jnp.sqrt(jnp.where(defined, squares / jnp.where(defined, degrees, 1), 1))
+    return jnp.where(defined, centred / (std + epsilon), 0)
+
+
+@AXIS.choice(
+    "all",
+    formula="(A - mean A) / (std A + ε)",
+    source="Brax, CleanRL, Stable-Baselines3 (ddof 1), RSL-RL (ddof 1), OpenAI Baselines, PureJaxRL",
+    summary="one mean and standard deviation for all samples in scope",
+)
+def all_samples(
+    *,
+    advantages: Array,
+    groups: Array,
+    num_groups: int,
+    ddof: Array | float = 0,
+    epsilon: Array | float = 1e-8,
+) -> Array:
+    """(A - mean A) / (std A + ε) over all B samples."""
+    require_equal_shapes(advantages=advantages, groups=groups)
+    centred = advantages - jnp.mean(advantages)
+    return _standardised(
+        centred,
+        squares=jnp.sum(jnp.square(centred)),
+        count=jnp.asarray(advantages.size, advantages.dtype),
+        constant=jnp.max(advantages) == jnp.min(advantages),
+        ddof=ddof,
+        epsilon=epsilon,
+    )
+
+
+@AXIS.choice(
+    "per_group",
+    formula="(A - mean_g A) / (std_g A + ε),  g: the sample's group",
+    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300), carried over to control tasks",
+    summary="each group by itself; on control tasks, environments that share a reset form a group",
+)
+def per_group(
+    *,
+    advantages: Array,
+    groups: Array,
+    num_groups: int,
+    ddof: Array | float = 0,
+    epsilon: Array | float = 1e-8,
+) -> Array:
+    """(A - mean A) / (std A + ε), both over the samples of the same group."""
+    require_equal_shapes(advantages=advantages, groups=groups)
+    total = partial(jax.ops.segment_sum, segment_ids=groups, num_segments=num_groups)
+    count = total(jnp.ones_like(advantages))
+    mean = total(advantages) / jnp.maximum(count, 1)
+    centred = advantages - mean[groups]
+    highest = jax.ops.segment_max(advantages, groups, num_groups)
+    lowest = jax.ops.segment_min(advantages, groups, num_groups)
+    return _standardised(
+        centred,
+        squares=total(jnp.square(centred))[groups],
+        count=count[groups],
+        constant=(highest == lowest)[groups],
+        ddof=ddof,
+        epsilon=epsilon,
+    )

@@ -1,0 +1,32 @@
+"""When advantages and value targets are computed anew: a loop axis, the trainer acts on the name."""
+
+from variants.registry import Axis, register
+
+# Under vmap a switch runs all of its branches, so every lane would pay for the critic passes of the
+# minibatch timing, and lanes of the other timings are the majority.
+AXIS = register(
+    Axis(
+        "advantage_timing",
+        summary="how old the critic is that advantages and value targets are computed with",
+        specialise=True,
+    )
+)
+
+AXIS.declare(
+    "iteration",
+    formula="A, target from V(θ at rollout), once per batch",
+    source="CleanRL, Stable-Baselines3, RSL-RL, OpenAI Baselines",
+    summary="once, before the first gradient step on a batch",
+)
+AXIS.declare(
+    "epoch",
+    formula="A, target from V(θ at the start of each pass over the batch)",
+    source="TorchRL (sota-implementations/ppo); Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
+    summary="again before every pass over the batch, with the critic of that moment",
+)
+AXIS.declare(
+    "minibatch",
+    formula="A, target from V(θ now), for the segments of each minibatch",
+    source="Brax (brax/training/agents/ppo/losses.py, compute_ppo_loss)",
+    summary="within every minibatch, with the critic that is being trained",
+)

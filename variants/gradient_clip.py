@@ -1,0 +1,50 @@
+"""Limiting a gradient before the optimiser sees it.
+
+Shapes: gradients is any pytree of arrays, returned with the same structure, shapes and dtypes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+AXIS = register(
+    Axis(
+        "gradient_clip",
+        summary="how large a gradient may be",
+        inputs={
+            "gradients": {
+                "kernel": jax.ShapeDtypeStruct((3, 2), jnp.float32),
+                "bias": jax.ShapeDtypeStruct((2,), jnp.float32),
+            },
+            "max_norm": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+    )
+)
+
+
+@AXIS.choice("none", formula="g", source="Brax's default", summary="the gradient as it is")
+def none(*, gradients: Any, max_norm: Array | float) -> Any:
+    """g, unchanged."""
+    return gradients
+
+
+@AXIS.choice(
+    "global_norm",
+    formula="g·min(1, c/‖g‖₂),  c = max_norm,  ‖·‖₂ over all parameters at once",
+    source="CleanRL, Stable-Baselines3, OpenAI Baselines (c = 0.5), RSL-RL (c = 1); Pascanu et al. 2013",
+    summary="the whole gradient is shortened to a maximal length, its direction kept",
+)
+def global_norm(*, gradients: Any, max_norm: Array | float) -> Any:
+    """g·min(1, c/‖g‖₂); a zero gradient stays zero."""
+    squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
+    # A gradient within the limit is returned bit by bit: its factor is exactly 1.
+    inside = squares <= jnp.square(max_norm)
+    factor = jnp.where(inside, 1, max_norm / jnp.sqrt(jnp.where(inside, 1, squares)))
+    return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), gradients)

@@ -1,0 +1,32 @@
+"""Whether observations are standardised by running statistics, and when these learn: a loop axis.
+
+With n, μ, σ of all observations so far, the networks see (o - μ) / σ.
+"""
+
+from variants.registry import Axis, register
+
+AXIS = register(
+    Axis(
+        "observation_normalization",
+        summary="standardising observations by running statistics, and when these are updated",
+    )
+)
+
+AXIS.declare(
+    "none",
+    formula="o",
+    source="PureJaxRL's and TorchRL's minimal recipes",
+    summary="observations as the environment gives them",
+)
+AXIS.declare(
+    "before",
+    formula="(o - μ)/σ,  μ and σ updated with the batch, then the gradient steps on it",
+    source="Brax (brax/training/agents/ppo/train.py)",
+    summary="a batch is trained on with other statistics than it was collected with: the first ratio is not 1",
+)
+AXIS.declare(
+    "after",
+    formula="(o - μ)/σ,  the gradient steps on the batch, then μ and σ updated with it",
+    source="Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990, read literally",
+    summary="a batch is trained on with the statistics that it was collected with: the first ratio is 1",
+)

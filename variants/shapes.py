@@ -1,0 +1,15 @@
+"""Shapes that must agree: broadcasting [B] against [B, 1] would turn a mistake into a [B, B] result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+
+def require_equal_shapes(**arrays: Any) -> None:
+    """Raises ValueError, naming the arrays, unless all of them have one shape."""
+    shapes = {name: jnp.shape(array) for name, array in arrays.items()}
+    if len(set(shapes.values())) > 1:
+        listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"these must have one shape: {listed}")

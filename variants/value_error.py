@@ -1,0 +1,83 @@
+"""How far a value is from its target: the loss per element, before clipping and before the mean.
+
+Shapes: values, targets and the output are [B]; e = values - targets. What `value_coefficient` multiplies is the
+mean of these, so the ½ inside huber and smooth_l1 halves the effective coefficient near e = 0.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+_SAMPLES = jax.ShapeDtypeStruct((6,), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "value_error",
+        summary="the error between a value and its target that the critic minimises",
+        inputs={
+            "values": _SAMPLES,
+            "targets": _SAMPLES,
+            "error_scale": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+    )
+)
+
+
+def _distance(values: Array, targets: Array) -> Array:
+    require_equal_shapes(values=values, targets=targets)
+    return jnp.abs(values - targets)
+
+
+@AXIS.choice(
+    "squared",
+    formula="e²",
+    source="Brax, CleanRL, Stable-Baselines3, RSL-RL, SEED RL, OpenAI Baselines",
+    summary="squared error without the ½; projects that write ½ put it into the coefficient",
+)
+def squared(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+    """e²; error_scale is not used."""
+    require_equal_shapes(values=values, targets=targets)
+    return jnp.square(values - targets)
+
+
+@AXIS.choice(
+    "absolute",
+    formula="|e|",
+    source="TorchRL (loss_critic_type='l1')",
+    summary="absolute error: the critic estimates a median, and outliers pull no harder than others",
+)
+def absolute(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+    """|e|; error_scale is not used."""
+    return _distance(values, targets)
+
+
+@AXIS.choice(
+    "huber",
+    formula="½e²  where |e| ≤ κ,  κ(|e| - ½κ)  elsewhere;  κ = error_scale",
+    source="Huber 1964; Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
+    summary="½e² near 0, linear with slope κ far away",
+)
+def huber(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+    """½q² + κ(|e| - q) with q = min(|e|, κ): the two pieces, without squaring a large error."""
+    distance = _distance(values, targets)
+    near = jnp.minimum(distance, error_scale)
+    return 0.5 * jnp.square(near) + error_scale * (distance - near)
+
+
+@AXIS.choice(
+    "smooth_l1",
+    formula="½e²/β  where |e| < β,  |e| - ½β  elsewhere;  β = error_scale > 0",
+    source="TorchRL's default (loss_critic_type='smooth_l1', β = 1)",
+    summary="huber divided by its scale: slope 1 far away, whatever the scale",
+)
+def smooth_l1(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+    """½q²/β + |e| - q with q = min(|e|, β): the two pieces, without squaring a large error."""
+    distance = _distance(values, targets)
+    near = jnp.minimum(distance, error_scale)
+    return 0.5 * near * (near / error_scale) + (distance - near)
