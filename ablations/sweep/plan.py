@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import variants as registry
 from ablations import studies
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
+from ablations.request import Request
 from ablations.studies import Profile, Study
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
 
 RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 MAX_SEED = 2**31
-
-
-@dataclass(frozen=True)
-class Request:
-    """The selection flags. None means what the study's profile says."""
-
-    study: str
-    profile: str = "quick"
-    tasks: tuple[str, ...] | None = None
-    variants: tuple[str, ...] | None = None
-    seeds: int | None = None
-    steps: int | None = None
-    set: Mapping[str, Any] = field(default_factory=dict)
-
-    def flags(self) -> dict[str, Any]:
-        return {
-            "profile": self.profile,
-            "tasks": None if self.tasks is None else list(self.tasks),
-            "variants": None if self.variants is None else list(self.variants),
-            "seeds": self.seeds,
-            "steps": self.steps,
-            "set": dict(self.set),
-        }
-
-
-def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
-    settings = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals or not name:
-            raise UserError(f"--set takes name=value, not '{assignment}'")
-        try:
-            settings[name] = json.loads(text)
-        except ValueError:
-            settings[name] = text
-    return settings
 
 
 def plan(request: Request) -> Plan:
@@ -157,7 +119,9 @@ def resolve(
         if name not in known:
             raise unknown("setting", name, known)
 
-    choices = {name: values.get(name, default) for name, default in definition.axes.items()}
+    choices = {
+        name: _choice(name, values.get(name, default)) for name, default in definition.axes.items()
+    }
     coefficients = {
         name: _number(name, values.get(name, one.default), one.low, one.high)
         for name, one in definition.coefficients.items()
@@ -229,7 +193,7 @@ def _schedule(
     values: Mapping[str, Any], profile: Profile, task: Task, iteration_steps: int
 ) -> dict[str, int]:
     """Chunks of equal length, so that one compiled program serves them all; steps are rounded up."""
-    steps = _count("steps", values.get("steps") or profile.steps or task.steps, 1)
+    steps = _count("steps", values.get("steps", profile.steps or task.steps), 1)
     wanted = _count("points", values.get("points", profile.points), 1)
     evaluations = _count("evaluations", values.get("evaluations", profile.evaluations), 0)
     environments = _count(
@@ -259,6 +223,13 @@ def _selected(
 
 def _unique(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+def _choice(axis: str, name: Any) -> str:
+    try:
+        return registry.axis(axis)[name].name
+    except registry.UnknownName as error:
+        raise UserError(str(error)) from None
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

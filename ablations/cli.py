@@ -1,0 +1,325 @@
+"""The front door: parses, calls one function, prints.
+
+What a command needs is imported when it runs: `ablations table` starts neither JAX nor a trainer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ablations.errors import UserError
+from ablations.request import PROFILE, Request, parse_settings
+
+if TYPE_CHECKING:
+    from ablations.records import Plan
+
+FORMATS = ("markdown", "latex", "csv", "html", "json")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (see `{self.prog} --help`)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 1 where cells failed, 2 for bad input, 130 after Ctrl-C."""
+    try:
+        options = _parser().parse_args(arguments)
+        if options.plugin:
+            from ablations import plugins
+
+            plugins.load(options.plugin)
+        return options.command(options) or 0
+    except UserError as error:
+        print(f"ablations: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name not in ("jax", "flax", "optax", "brax"):
+            raise
+        print(
+            f"ablations: this command needs {error.name}: pip install 'rl-ablations[train]'",
+            file=sys.stderr,
+        )
+        return 2
+    except KeyboardInterrupt:
+        print("ablations: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def _list(options: argparse.Namespace) -> None:
+    from ablations import describe
+
+    _load_installed_plugins()
+    if options.json:
+        print(json.dumps(describe.catalogue(options.kind), indent=1, ensure_ascii=False))
+    else:
+        print(describe.catalogue_text(options.kind))
+
+
+def _show(options: argparse.Namespace) -> None:
+    from ablations import describe
+
+    _load_installed_plugins()
+    print(describe.show(options.name, options.results, options.profile))
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ablations.sweep import local
+
+    _load_installed_plugins()
+    plans = [_resolve(request) for request in _requests(options)]
+    outcome = local.run(
+        plans,
+        options.results,
+        workers=options.workers,
+        lanes=options.lanes,
+        in_process=options.cluster == "debug",
+        quiet=options.quiet,
+    )
+    for cell, record in outcome.failed:
+        print(
+            f"failed: {cell['variant']} on {cell['task']}, seed {cell['seed']}: {record.reason}",
+            file=sys.stderr,
+        )
+    if not options.quiet:
+        print(
+            f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
+            f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
+        )
+    return 1 if outcome.failed else 0
+
+
+def _status(options: argparse.Namespace) -> None:
+    from ablations.sweep.status import status
+
+    rows = [row for plan in _plans(options) for row in status(plan, options.results)]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for study in dict.fromkeys(row["study"] for row in rows):
+        mine = [row for row in rows if row["study"] == study]
+        print(f"{study}: {_states(mine)}")
+        for variant in dict.fromkeys(row["variant"] for row in mine):
+            per_task = [
+                f"{task} {_states([r for r in mine if (r['variant'], r['task']) == (variant, task)])}"
+                for task in dict.fromkeys(row["task"] for row in mine)
+            ]
+            print(f"    {variant:<20} {'; '.join(per_task)}")
+        for row in mine:
+            where = f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
+            if row["state"] == "running":
+                print(
+                    f"    running: {where}: step {row['step']:,} of {row['steps']:,}, "
+                    f"{row['rate']:,} steps/s on {row['host']}"
+                )
+            elif row["state"] in ("failed", "damaged"):
+                print(f"    {row['state']}: {where}: {row['reason']}")
+
+
+def _states(rows: Sequence[dict[str, Any]]) -> str:
+    states = ("done", "running", "failed", "damaged", "missing")
+    counts = {state: sum(row["state"] == state for row in rows) for state in states}
+    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+
+
+def _table(options: argparse.Namespace) -> None:
+    from ablations.report import tables
+
+    for plan in _plans(options):
+        table = tables.table(plan, options.results, metric=options.metric, score=options.score)
+        text = tables.render(table, options.format)
+        if options.output:
+            _write(options.output, text)
+        else:
+            print(text)
+
+
+def _figure(options: argparse.Namespace) -> None:
+    from ablations.report import figures
+
+    folder = options.output or options.results / "figures"
+    for plan in _plans(options):
+        for path in figures.figure(plan, options.results, folder, metric=options.metric):
+            print(path)
+
+
+def _clean(options: argparse.Namespace) -> None:
+    from ablations.sweep.clean import delete, waste
+
+    found = waste(options.results)
+    if not found:
+        print(f"nothing to clean in '{options.results}'")
+    for one in found:
+        print(f"{one.bytes / 1e6:9.1f} MB  {len(one.paths):5}  {one.what}")
+    if options.yes:
+        delete(options.results, found)
+    elif found:
+        print("`ablations clean --yes` deletes these")
+
+
+def _write(path: Path, text: str) -> None:
+    from ablations.records import write_atomically
+
+    try:
+        write_atomically(path, text if text.endswith("\n") else text + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _requests(options: argparse.Namespace) -> list[Request]:
+    return [
+        Request(
+            study=study,
+            profile=options.profile or PROFILE,
+            tasks=None if options.tasks is None else tuple(options.tasks),
+            variants=None if options.variants is None else tuple(options.variants),
+            seeds=options.seeds,
+            steps=options.steps,
+            set=parse_settings(options.set or []),
+        )
+        for study in options.studies
+    ]
+
+
+def _resolve(request: Request) -> Plan:
+    from ablations.sweep.plan import plan
+
+    return plan(request)
+
+
+def _plans(options: argparse.Namespace) -> list[Plan]:
+    """The plans that the selection flags mean: as stored by `run` where it ran with the same flags, which
+    needs no JAX; resolved again where it did not; without flags the last that ran."""
+    from ablations.records import digest, read_plan
+
+    if not options.studies:
+        options.studies = sorted(
+            path.parent.name for path in (options.results / "plans").glob("*/last")
+        )
+        if not options.studies:
+            raise UserError(
+                f"nothing has run in '{options.results}': start with `ablations run STUDY`, "
+                f"or name another folder with --results"
+            )
+    flags = (options.profile, options.tasks, options.variants, options.seeds, options.steps, options.set)
+    if all(flag is None for flag in flags):
+        return [read_plan(options.results, study) for study in options.studies]
+    found = []
+    for request in _requests(options):
+        name = digest(request.flags())
+        if (options.results / "plans" / request.study / f"{name}.json").exists():
+            found.append(read_plan(options.results, request.study, name))
+        else:
+            _load_installed_plugins()
+            found.append(_resolve(request))
+    return found
+
+
+def _load_installed_plugins() -> None:
+    from ablations import plugins
+
+    plugins.load()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="ablations",
+        description="Does this RL implementation detail matter? Runs paired ablations and tabulates them.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, function: Any, summary: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        one.set_defaults(command=function)
+        one.add_argument(
+            "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
+        )
+        one.add_argument(
+            "--plugin",
+            action="append",
+            metavar="MODULE",
+            help="a module of yours that registers choices, tasks or studies",
+        )
+        return one
+
+    one = command("list", _list, "what there is")
+    one.add_argument("kind", nargs="?", default="studies", help="axes, studies, tasks or trainers")
+    one.add_argument("--json", action="store_true")
+
+    one = command("show", _show, "the resolved configuration: formulas, coefficients, differences")
+    one.add_argument("name", metavar="STUDY|VARIANT|CELL")
+    one.add_argument("--profile", default=PROFILE)
+
+    one = command("run", _run, "run what a study needs and nobody has")
+    _selection(one, "+")
+    one.add_argument(
+        "--cluster", choices=("local", "debug"), default="local", help="debug: in this process"
+    )
+    one.add_argument("--workers", type=_positive, metavar="N", help="default: one per core")
+    one.add_argument(
+        "--lanes", type=_positive, metavar="N", help="cells side by side in a worker, on an accelerator"
+    )
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+
+    one = command("status", _status, "every cell: done, running, failed and why, missing")
+    _selection(one, "*")
+    one.add_argument("--json", action="store_true")
+
+    one = command("table", _table, "the results in numbers")
+    _selection(one, "+")
+    one.add_argument("--format", choices=FORMATS, default="markdown")
+    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
+    one.add_argument("--score", choices=("final", "auc"), default="final")
+    one.add_argument("--output", type=Path, metavar="FILE")
+
+    one = command("figure", _figure, "learning curves and differences as SVG and PNG")
+    _selection(one, "+")
+    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
+    one.add_argument("--output", type=Path, metavar="DIR", help="default: figures/ in the results folder")
+
+    one = command("clean", _clean, "what may be deleted, and its size")
+    one.add_argument("--yes", action="store_true", help="delete it")
+    return parser
+
+
+def _selection(parser: argparse.ArgumentParser, studies: str) -> None:
+    parser.add_argument("studies", nargs=studies, metavar="STUDY")
+    group = parser.add_argument_group("selection")
+    group.add_argument("--profile", help="how much compute: smoke, quick (default) or paper")
+    group.add_argument("--tasks", nargs="+", action="extend", metavar="T")
+    group.add_argument("--variants", nargs="+", action="extend", metavar="V")
+    group.add_argument("--seeds", type=_whole, metavar="N", help="seeds 0 to N-1")
+    group.add_argument("--steps", type=_whole, metavar="N", help="environment steps of a run")
+    group.add_argument(
+        "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
+    )
+
+
+def _whole(text: str) -> int:
+    try:
+        value = float(text.replace("_", ""))
+        if not value.is_integer():
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number") from None
+    return int(value)
+
+
+def _positive(text: str) -> int:
+    if (value := _whole(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

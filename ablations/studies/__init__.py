@@ -1,0 +1,11 @@
+"""What is asked: one short declarative file per question. Every module of this package is found by itself."""
+
+import importlib
+import pkgutil
+
+from ablations.studies.study import Profile, Study, Variant, register, studies, study
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["Profile", "Study", "Variant", "register", "studies", "study"]

@@ -1,0 +1,48 @@
+"""Does it matter which generalised advantage estimator is used, and what it does at a truncation?"""
+
+from ablations.studies.study import Profile, Study, Variant, register
+
+register(
+    Study(
+        name="gae",
+        title="Advantage estimation",
+        claim=(
+            "Brax takes one more TD step after GAE, which drops lambda on the first hop; this is said to "
+            "lower the variance of the advantages and so to speed up learning."
+        ),
+        claim_source="brax/training/agents/ppo/losses.py, compute_gae, and articles that explain it",
+        baseline="standard",
+        variants={
+            "standard": Variant(
+                {"advantage": "standard"},
+                summary="the recursion is cut at every end; a truncated step bootstraps from the true next value",
+            ),
+            "brax": Variant({"advantage": "brax"}, summary="Brax: one extra TD step, truncated steps masked"),
+            "done_cut": Variant(
+                {"advantage": "done_cut"}, summary="CleanRL, purejaxrl: a truncation counts as a termination"
+            ),
+            "masked_truncation": Variant(
+                {"advantage": "masked_truncation"}, summary="seed_rl: truncated steps masked, otherwise GAE"
+            ),
+        },
+        margin=0.05,
+        profiles={
+            "smoke": Profile(
+                tasks=("fast",), seeds=3, steps=20_000, points=5, evaluations=1, evaluation_envs=4
+            ),
+            "quick": Profile(
+                tasks=("reacher", "hopper"),
+                seeds=8,
+                steps=400_000,
+                task_settings={"reacher": {"episode_length": 100}},
+            ),
+            "paper": Profile(
+                tasks=("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid"),
+                seeds=20,
+                points=100,
+                evaluations=20,
+                evaluation_envs=64,
+            ),
+        },
+    )
+)

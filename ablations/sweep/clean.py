@@ -1,0 +1,67 @@
+"""What may be deleted from a results folder, how large it is, and its deletion."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablations.records import read_plan
+from ablations.sweep.claims import claim, read_heartbeat
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Some files that no table needs. `bytes` is their size on disk."""
+
+    what: str
+    paths: tuple[Path, ...]
+
+    @property
+    def bytes(self) -> int:
+        files = [f for path in self.paths for f in ([path] if path.is_file() else path.rglob("*"))]
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def waste(results: Path) -> list[Waste]:
+    """What may go: leftovers of stopped work, records that were set aside or that no plan refers to, the
+    compilation cache (made again when needed). Nothing that a table of any plan reads."""
+    wanted: set[str] = set()
+    for path in sorted((results / "plans").glob("*/*.json")):
+        wanted |= {cell["hash"] for cell in read_plan(results, path.parent.name, path.stem).cells}
+    cells = sorted(path for path in (results / "cells").glob("*") if path.is_dir())
+    work = [
+        path
+        for path in sorted((results / "work").glob("*"))
+        if path.name not in ("programs",) and not _running(results, path)
+    ]
+    found = [
+        Waste("records that no plan refers to", tuple(c for c in cells if c.name not in wanted)),
+        Waste("damaged or failed records, set aside", tuple(sorted((results / "set-aside").glob("*")))),
+        Waste("logs and leftovers of stopped runs", tuple(work)),
+        Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
+    ]
+    return [one for one in found if one.paths]
+
+
+def delete(results: Path, found: list[Waste]) -> None:
+    """Deletes it, except for what somebody took up meanwhile."""
+    for one in found:
+        for path in one.paths:
+            if path.is_dir() and not _running(results, path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _running(results: Path, path: Path) -> bool:
+    if path.name in ("logs", "orders"):
+        beats = [read_heartbeat(results, p.parent.name) for p in (results / "work").glob("*/heartbeat.json")]
+        return any(beat is not None and beat.alive for beat in beats)
+    if path.parent.name != "work" or not path.is_dir():
+        return False
+    held = claim(results, path.name)
+    if held is None:
+        return (path / "lock").exists()
+    held.release()
+    return False
