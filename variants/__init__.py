@@ -1,6 +1,7 @@
 """The mathematics of the design decisions: one module per axis, pure functions of arrays.
 
-Every module of this package is imported here, so a new axis is one new file. Nothing is computed on import.
+Every module of this package is imported here, so a new axis is one new file. Nothing is computed
+on import.
 """
 
 import importlib

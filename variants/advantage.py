@@ -1,10 +1,11 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
 """Advantage and value targets, and what becomes of both where an episode ends.
 
-Shapes: rewards, values, next_values, termination, truncation, and both outputs are [T, N] (time, parallel
-environments). In the formulas, at each time t:
+Shapes: rewards, values, next_values, termination, truncation, and both outputs are [T, N] (time,
+parallel environments). In the formulas, at each time t:
 
-    d, z   1.0 where the episode terminated, or was truncated (by a time limit), with this step; else 0.0
-    V, V'  values, next_values: the value of the observation, and of the true next one before any auto-reset
+    d, z   1.0 where this step terminated, or truncated (by a time limit), the episode; else 0.0
+    V, V'  the value of the observation, and of the true next one, before any auto-reset
     γ, λ   discount, lambda_
     X⁺     X at time t+1; the sums start from 0 after the last step
     δ      r + γ(1-d)V' - V
@@ -28,7 +29,7 @@ _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 AXIS = register(
     Axis(
         "advantage",
-        summary="how advantages and value targets are estimated, and what an episode's end does to them",
+        summary="how advantages and value targets are estimated, episode ends included",
         inputs={
             "rewards": _STEPS,
             "values": _STEPS,
@@ -56,8 +57,8 @@ def _sum_backwards(terms: Array, decay: Array) -> Array:
 @AXIS.choice(
     "standard",
     formula="A = δ + γλ(1-d)(1-z)A⁺\ntarget = A + V",
-    source="TorchRL (objectives/value), Stoix; Schulman et al. 2016, https://arxiv.org/abs/1506.02438",
-    summary="GAE: cut at every episode end, a truncated step bootstraps from its true next observation",
+    source="TorchRL, Stoix; Schulman et al. 2016, https://arxiv.org/abs/1506.02438",
+    summary="GAE: cut at every episode end; truncated steps bootstrap from the true next value",
 )
 def standard(
     *,
@@ -87,7 +88,7 @@ def standard(
     "done_cut",
     formula="A = r + γ(1-d)(1-z)V' - V + γλ(1-d)(1-z)A⁺\ntarget = A + V",
     source="OpenAI Baselines (ppo2), CleanRL, PureJaxRL, Rejax",
-    summary="GAE that treats truncation as termination: nothing is bootstrapped across a time limit",
+    summary="GAE that treats truncation as termination: nothing is bootstrapped from beyond",
 )
 def done_cut(
     *,
@@ -115,7 +116,7 @@ def done_cut(
     "masked_truncation",
     formula="A = δ(1-z) + γλ(1-d)(1-z)A⁺\ntarget = A + V",
     source="SEED RL (agents/policy_gradient/modules/advantages.py); Andrychowicz et al. 2021",
-    summary="GAE without the truncated steps: their advantage is 0 and their target is their own value",
+    summary="GAE without the truncated steps: advantage 0, and their own value as target",
 )
 def masked_truncation(
     *,
@@ -149,7 +150,7 @@ def masked_truncation(
         "target = vs"
     ),
     source="Brax (brax/training/agents/ppo/losses.py, compute_gae)",
-    summary="λ-targets first, then a one-step advantage towards them: λ does not discount the first hop",
+    summary="λ-targets, then a one-step advantage towards them: the first hop has no λ",
 )
 def brax(
     *,
@@ -161,9 +162,9 @@ def brax(
     discount: Array,
     lambda_: Array,
 ) -> tuple[Array, Array]:
-    """Brax's two steps: vs = V + M with M as in masked_truncation, A = [r + γ(1-d)vs⁺ - V](1-z), target vs.
+    """vs = V + M with M from masked_truncation, A = [r + γ(1-d)vs⁺ - V](1-z), target vs.
 
-    Equal to δ(1-z) + γ(1-d)(1-z)M⁺, so λ = 1 makes it masked_truncation.
+    A equals δ(1-z) + γ(1-d)(1-z)M⁺, so λ = 1 makes it masked_truncation.
     """
     _, targets = masked_truncation(
         rewards=rewards,

@@ -24,7 +24,8 @@ AXIS.declare(
 def batch_statistics_need_a_batch(*, advantage_scope: str, advantage_timing: str) -> str | None:
     if advantage_scope == "batch" and advantage_timing == "minibatch":
         return (
-            "advantage_scope=batch cannot be had with advantage_timing=minibatch: advantages exist one "
-            "minibatch at a time; use advantage_scope=minibatch, or timing iteration or epoch"
+            "advantage_scope=batch cannot be had with advantage_timing=minibatch, which computes "
+            "advantages one minibatch at a time: set advantage_scope=minibatch, or "
+            "advantage_timing=iteration or epoch"
         )
     return None

@@ -1,9 +1,10 @@
 """Standardising advantages: which samples share a mean and a standard deviation.
 
-Shapes: advantages, groups and the output are [B]; groups holds ids in 0 ... num_groups-1 (static). std divides by
-n - ddof: 0 in JAX and NumPy projects, 1 in PyTorch ones. Samples whose set is constant, or has no more than
-ddof members, get exactly 0: that is decided by the values, since rounding gives a constant set a std of its
-own, which a small epsilon would blow up. Which B samples these are is the matter of advantage_scope.
+Shapes: advantages, groups and the output are [B]; groups holds ids in 0 ... num_groups-1 (static).
+std divides by n - ddof; ddof is 0 in JAX and NumPy projects, 1 in PyTorch ones. Samples whose set
+is constant, or has no more than ddof members, get exactly 0. That is decided by the values, since
+rounding gives a constant set a tiny mean and std of its own, which a small epsilon would blow up.
+Which B samples these are is the matter of advantage_scope.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 AXIS = register(
     Axis(
         "advantage_statistics",
-        summary="which samples share the mean and standard deviation that advantages are standardised by",
+        summary="which samples share the statistics that advantages are standardised by",
         inputs={
             "advantages": jax.ShapeDtypeStruct((6,), jnp.float32),
             "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
@@ -63,7 +64,7 @@ def _standardised(
     ddof: Array | float,
     epsilon: Array | float,
 ) -> Array:
-    """centred / (sqrt(squares / (count - ddof)) + ε); 0 where that is undefined or the set is constant."""
+    """centred / (sqrt(squares / (count - ddof)) + ε); 0 where the set is constant or too small."""
     degrees = count - ddof
     defined = (degrees > 0) & ~constant
     # Both branches of a where are differentiated, so the undefined one must be finite too.
@@ -74,7 +75,7 @@ def _standardised(
 @AXIS.choice(
     "all",
     formula="(A - mean A) / (std A + ε)",
-    source="Brax, CleanRL, Stable-Baselines3 (ddof 1), RSL-RL (ddof 1), OpenAI Baselines, PureJaxRL",
+    source="Brax, CleanRL, Stable-Baselines3, RSL-RL, OpenAI Baselines, PureJaxRL",
     summary="one mean and standard deviation for all samples in scope",
 )
 def all_samples(
@@ -101,7 +102,7 @@ def all_samples(
 @AXIS.choice(
     "per_group",
     formula="(A - mean_g A) / (std_g A + ε),  g: the sample's group",
-    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300), carried over to control tasks",
+    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300), carried over to control",
     summary="each group by itself; on control tasks, environments that share a reset form a group",
 )
 def per_group(

@@ -1,4 +1,4 @@
-"""When advantages and value targets are computed anew: a loop axis, the trainer acts on the name."""
+"""When advantages and value targets are computed anew: a loop axis."""
 
 from variants.registry import Axis, register
 
@@ -21,12 +21,12 @@ AXIS.declare(
 AXIS.declare(
     "epoch",
     formula="A, target from V(θ at the start of each pass over the batch)",
-    source="TorchRL (sota-implementations/ppo); Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
+    source="TorchRL (sota-implementations/ppo), SEED RL (split_with_advantage_recomputation)",
     summary="again before every pass over the batch, with the critic of that moment",
 )
 AXIS.declare(
     "minibatch",
     formula="A, target from V(θ now), for the segments of each minibatch",
-    source="Brax (brax/training/agents/ppo/losses.py, compute_ppo_loss)",
+    source="Brax (brax/training/agents/ppo/losses.py), SEED RL (batch_mode=shuffle)",
     summary="within every minibatch, with the critic that is being trained",
 )

@@ -38,7 +38,7 @@ def none(*, gradients: Any, max_norm: Array | float) -> Any:
 @AXIS.choice(
     "global_norm",
     formula="g·min(1, c/‖g‖₂),  c = max_norm,  ‖·‖₂ over all parameters at once",
-    source="CleanRL, Stable-Baselines3, OpenAI Baselines (c = 0.5), RSL-RL (c = 1); Pascanu et al. 2013",
+    source="CleanRL, Stable-Baselines3, OpenAI Baselines (c = 0.5), RSL-RL (c = 1)",
     summary="the whole gradient is shortened to a maximal length, its direction kept",
 )
 def global_norm(*, gradients: Any, max_norm: Array | float) -> Any:

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
 """Whether observations are standardised by running statistics, and when these learn: a loop axis.
 
 With n, μ, σ of all observations so far, the networks see (o - μ) / σ.
@@ -15,18 +16,18 @@ AXIS = register(
 AXIS.declare(
     "none",
     formula="o",
-    source="PureJaxRL's and TorchRL's minimal recipes",
+    source="Stable-Baselines3's default, Brax's default (normalize_observations=False)",
     summary="observations as the environment gives them",
 )
 AXIS.declare(
     "before",
     formula="(o - μ)/σ,  μ and σ updated with the batch, then the gradient steps on it",
     source="Brax (brax/training/agents/ppo/train.py)",
-    summary="a batch is trained on with other statistics than it was collected with: the first ratio is not 1",
+    summary="trained on with newer statistics than it was collected with: the first ratio is not 1",
 )
 AXIS.declare(
     "after",
     formula="(o - μ)/σ,  the gradient steps on the batch, then μ and σ updated with it",
-    source="Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990, read literally",
-    summary="a batch is trained on with the statistics that it was collected with: the first ratio is 1",
+    source="the order PPO's ratio presumes; CleanRL and SB3, which normalise while collecting, share it",
+    summary="trained on with the statistics that it was collected with: the first ratio is 1",
 )

@@ -4,11 +4,12 @@ A choice is one pure function and one decorator, in this package or in a user's 
 
     import variants
 
-    @variants.axis("advantage").choice("mine", formula="A = r - V", source="this page", summary="...")
+    @variants.axis("advantage").choice("mine", formula="A = r - V", source="...", summary="...")
     def mine(*, rewards, values, next_values, termination, truncation, discount, lambda_):
         ...
 
-Registering checks it on abstract inputs (`jax.eval_shape`), so nothing is computed and no device is touched.
+Registering checks it on abstract inputs (`jax.eval_shape`), so nothing is computed and no device
+is touched.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class Axis(Mapping[str, Choice]):
     """A design decision: an ordered mapping from the names of its choices to the choices.
 
     inputs: the keyword arguments of every choice, each with a stand-in for the registration check:
-        `jax.ShapeDtypeStruct`s (or a pytree of them) for what is data, the value itself for what is
-        static, such as a count or a function. Without inputs this is a *loop axis*: its choices have
-        no function, and the trainer's loop acts on their names.
-    specialise: compile one program per choice where a switch would make every lane pay for all of them.
+        `jax.ShapeDtypeStruct`s (or a pytree of them) for what is data, the value itself for what
+        is static, such as a count or a function. Without inputs this is a *loop axis*: its choices
+        have no function, and the trainer's loop acts on their names.
+    specialise: compile one program per choice where a switch would make every lane pay for all.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Axis(Mapping[str, Choice]):
         return self.inputs is None
 
     def index(self, name: str) -> int:
-        """The number that selects a choice in a running program. Never stored: it depends on plugins."""
+        """What selects a choice in a running program. Never stored: it depends on plugins."""
         return self.names.index(self[name].name)
 
     def choice(
@@ -128,15 +129,15 @@ class Axis(Mapping[str, Choice]):
     ) -> Callable[[Function], Function]:
         """Decorator: makes a function a choice of this axis and returns it unchanged.
 
-        The function takes the keywords of `inputs`, all of them and no others, with the defaults of the
-        choices before it. One more argument with a default is refused too: nobody could set it, and a
-        number that decides the result belongs into the axis' inputs. It returns the shapes and dtypes that
-        the choices before it return. Raises RegistrationError.
+        The function takes the keywords of `inputs`, all of them and no others, with the defaults
+        of the choices before it. One more argument with a default is refused too: nobody could set
+        it, and a number that decides the result belongs into the axis' inputs. It returns the
+        shapes and dtypes that the choices before it return. Raises RegistrationError.
         """
         if self.inputs is None:
             raise RegistrationError(
-                f"axis '{self.name}' is read by the trainer's loop and its choices have no function: "
-                f"use declare('{name}', ...)"
+                f"axis '{self.name}' is read by the trainer's loop and its choices have no "
+                f"function: use declare('{name}', ...)"
             )
         described = self._describe(name, formula, source, summary, revision)
 
@@ -166,12 +167,13 @@ class Axis(Mapping[str, Choice]):
     def apply(self, choice: Any, **inputs: Any) -> Any:
         """What `choice` makes of the inputs.
 
-        choice: a name (picked when tracing), or an int scalar, traced or not, that `jax.lax.switch` looks up
-            among all choices of the axis. Works under jit, vmap and grad; inputs may be functions or static.
+        choice: a name (picked when tracing), or an int scalar, traced or not, that
+            `jax.lax.switch` looks up among all choices of the axis. Works under jit, vmap and
+            grad; inputs may be functions or static.
         """
         if self.inputs is None:
             raise TypeError(
-                f"axis '{self.name}' is read by the trainer's loop and has nothing to apply: use switch"
+                f"axis '{self.name}' is read by the trainer's loop and has no function: use switch"
             )
         missing = [n for n in self.inputs if n not in inputs and n not in self._defaults]
         if missing or not inputs.keys() <= self.inputs.keys():
@@ -187,16 +189,17 @@ class Axis(Mapping[str, Choice]):
     def switch(
         self, choice: Any, branches: Mapping[str, Callable[..., Any]], *operands: Any
     ) -> Any:
-        """Calls the branch of `choice` (as in `apply`) with the operands; how a loop acts on a loop axis.
+        """Calls the branch of `choice`, a name or an index as in `apply`: how a loop acts on it.
 
-        branches: choice name -> function(*operands), one for every choice; for an index they must all
-            return the same shapes.
+        branches: choice name -> function(*operands), one for every choice; for an index they must
+            all return the same shapes.
         """
         if isinstance(choice, str):
             name = self[choice].name
             if name not in branches:
                 raise ValueError(
-                    f"choice '{name}' of axis '{self.name}' is not handled here, only {', '.join(branches)}"
+                    f"choice '{name}' of axis '{self.name}' is not handled here: "
+                    f"known are {', '.join(branches)}"
                 )
             return branches[name](*operands)
         if set(branches) != set(self):
@@ -225,8 +228,8 @@ class Axis(Mapping[str, Choice]):
             )
         if jnp.ndim(choice) != 0:
             raise TypeError(
-                f"a choice of axis '{self.name}' is one int, not an array of shape {jnp.shape(choice)}: "
-                f"use jax.vmap for several"
+                f"a choice of axis '{self.name}' is one int, not an array of shape "
+                f"{jnp.shape(choice)}: use jax.vmap for several"
             )
         # lax.switch clamps an index silently, so what can be seen is refused here.
         if not isinstance(choice, jax.core.Tracer) and not 0 <= int(choice) < len(self):
@@ -281,7 +284,8 @@ class Axis(Mapping[str, Choice]):
         if missing or extra:
             others = f", as '{self.names[0]}' does" if self._choices else ""
             raise RegistrationError(
-                f"{where} must take {', '.join(self.inputs)}{others}: {_differences(missing, extra)}"
+                f"{where} must take {', '.join(self.inputs)}{others}: "
+                + _differences(missing, extra)
             )
         defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
         if self._choices and defaults != self._defaults:
@@ -302,7 +306,8 @@ class Axis(Mapping[str, Choice]):
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise RegistrationError(
-                f"{where} cannot be traced on the axis' stand-in inputs: {type(error).__name__}: {reason}"
+                f"{where} cannot be traced on the axis' stand-in inputs: "
+                f"{type(error).__name__}: {reason}"
             ) from error
         if self._choices:
             difference = _first_difference(returns, self._returns)
@@ -310,7 +315,8 @@ class Axis(Mapping[str, Choice]):
                 got, expected = difference
                 first = self.names[0]
                 raise RegistrationError(
-                    f"{where} disagrees with '{first}': it returns {got}, '{first}' returns {expected}"
+                    f"{where} disagrees with '{first}': it returns {got}, "
+                    f"'{first}' returns {expected}"
                 )
         return returns
 
@@ -322,7 +328,7 @@ def _is_abstract(value: Any) -> bool:
 
 def _first_difference(got: Any, expected: Any) -> tuple[str, str] | None:
     """Where two abstract pytrees part, in words, or None."""
-    if jax.tree.structure(got) != jax.tree.structure(expected):
+    if repr(jax.tree.structure(got)) != repr(jax.tree.structure(expected)):
         return _tree(got), _tree(expected)
     pairs = zip(jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(expected), strict=True)
     for (path, one), other in pairs:
@@ -351,9 +357,7 @@ def _differences(missing: Iterable[str], unknown: Iterable[str]) -> str:
 
 def _require_identifier(kind: str, name: object) -> None:
     if not isinstance(name, str) or not name.isidentifier():
-        raise RegistrationError(
-            f"the name of an {kind} is an identifier, not {name!r}".replace("an choice", "a choice")
-        )
+        raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
 
 
 def _require_text(where: str, **texts: object) -> None:
@@ -392,8 +396,9 @@ def axis(name: str) -> Axis:
 def conflict(rule: Function) -> Function:
     """Decorator: a rule about combinations that make no sense.
 
-    The parameters of the rule name what it looks at: axes, coefficients or other settings. It is asked,
-    by keyword, about every variant that has all of them (or a default), and returns what is wrong, or None.
+    The parameters of the rule name what it looks at: axes, coefficients or other settings. It is
+    asked, by keyword, about every variant that has all of them (or a default), and returns what is
+    wrong, or None.
     """
     parameters = inspect.signature(rule).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
@@ -407,8 +412,9 @@ def conflict(rule: Function) -> Function:
 def conflicts(variant: Mapping[str, Any]) -> list[str]:
     """What makes no sense in a variant, in words; [] when all is well.
 
-    variant: axis name -> choice name. Values that are not strings are numbers and settings for the rules
-        that look at them. Raises UnknownName for a choice, or for a string under a name that is no axis.
+    variant: axis name -> choice name. Values that are not strings are numbers and settings for the
+        rules that look at them. Raises UnknownName for a choice, or for a string under a name that
+        is no axis.
     """
     for name, value in variant.items():
         if name in _AXES or isinstance(value, str):

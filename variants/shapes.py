@@ -1,4 +1,4 @@
-"""Shapes that must agree: broadcasting [B] against [B, 1] would turn a mistake into a [B, B] result."""
+"""Shapes that must agree: a [B] by mistake against a [B, 1] would broadcast to [B, B] silently."""
 
 from __future__ import annotations
 

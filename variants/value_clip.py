@@ -1,9 +1,10 @@
 """Keeping a value close to what it was at rollout: what the critic's loss becomes.
 
-Shapes: values (the critic now), targets and old_values (the critic **at rollout**) are [B]; the outputs are the
-loss per element [B] and the clip fraction, a scalar. `error` is a function called as error(values=, targets=)
-that returns the loss per element. clip_range ε is in units of value, so the scale of rewards decides whether
-it bites. Old values that come from the current critic would make every choice `none`, silently.
+Shapes: values (the critic now), targets and old_values (the critic **at rollout**) are [B]; the
+outputs are the loss per element [B] and the clip fraction, a scalar. `error` is a function, called
+as error(values=, targets=), that returns the loss per element. clip_range ε is in units of value,
+so the scale of rewards decides whether it bites. Old values that come from the current critic
+would make every choice `none`, silently.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _clip_fraction(values: Array, old_values: Array, clip_range: Array | float) 
     "none",
     formula="error(V)",
     source="Brax's default, TorchRL's default, Stable-Baselines3's default",
-    summary="no clipping; the clip fraction tells what share of the values a clip would have touched",
+    summary="no clipping; the clip fraction tells what a clip would have touched",
 )
 def none(
     *, error: Error, values: Array, targets: Array, old_values: Array, clip_range: Array | float
@@ -63,7 +64,7 @@ def none(
 @AXIS.choice(
     "pessimistic",
     formula="max(error(V), error(V_clip)),  V_clip = V_old + clip(V - V_old, -ε, ε)",
-    source="OpenAI Baselines (ppo2), CleanRL, RSL-RL; TorchRL (clip_value), Brax (when set)",
+    source="OpenAI Baselines (ppo2), CleanRL, RSL-RL, SEED RL; TorchRL and Brax when set",
     summary="the larger of both errors: moving away from the target is never hidden by the clip",
 )
 def pessimistic(
@@ -82,7 +83,7 @@ def pessimistic(
     "replace",
     formula="error(V_clip),  V_clip = V_old + clip(V - V_old, -ε, ε)",
     source="Stable-Baselines3 (clip_range_vf)",
-    summary="the clipped error alone: outside the range the gradient is 0, whichever way the target lies",
+    summary="the clipped error alone: outside the range the gradient is 0, wherever the target is",
 )
 def replace(
     *, error: Error, values: Array, targets: Array, old_values: Array, clip_range: Array | float

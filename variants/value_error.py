@@ -1,7 +1,8 @@
 """How far a value is from its target: the loss per element, before clipping and before the mean.
 
-Shapes: values, targets and the output are [B]; e = values - targets. What `value_coefficient` multiplies is the
-mean of these, so the ½ inside huber and smooth_l1 halves the effective coefficient near e = 0.
+Shapes: values, targets and the output are [B]; e = values - targets. What `value_coefficient`
+multiplies is the mean of these, so the ½ inside huber and smooth_l1 halves the effective
+coefficient near e = 0.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def squared(*, values: Array, targets: Array, error_scale: Array | float = 1.0) 
     "absolute",
     formula="|e|",
     source="TorchRL (loss_critic_type='l1')",
-    summary="absolute error: the critic estimates a median, and outliers pull no harder than others",
+    summary="absolute error: the critic estimates a median, outliers pull no harder than others",
 )
 def absolute(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
     """|e|; error_scale is not used."""
@@ -60,7 +61,7 @@ def absolute(*, values: Array, targets: Array, error_scale: Array | float = 1.0)
 @AXIS.choice(
     "huber",
     formula="½e²  where |e| ≤ κ,  κ(|e| - ½κ)  elsewhere;  κ = error_scale",
-    source="Huber 1964; Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
+    source="SEED RL (huber_delta); Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
     summary="½e² near 0, linear with slope κ far away",
 )
 def huber(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
