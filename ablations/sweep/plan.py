@@ -44,11 +44,11 @@ def plan(request: Request) -> Plan:
     for one in tasks:
         configs = {}
         for name in names:
-            layers = _layers(study, profile, one, definition, request)
+            values = _common(study, profile, one, definition, request) | study.variants[name].sets
             try:
-                configs[name] = resolve(
-                    one, definition, [*layers, study.variants[name].sets], profile
-                )
+                config = resolve(one, definition, values)
+                iteration_steps = definition.iteration_steps(config["structure"])
+                configs[name] = config | {"run": _schedule(values, profile, one, iteration_steps)}
             except UserError as error:
                 raise UserError(f"{study.name}/{name} on {one.name}: {error}") from None
         first = next(iter(configs.values()))
@@ -94,20 +94,11 @@ def plan(request: Request) -> Plan:
     )
 
 
-def resolve(
-    task: Task,
-    definition: Definition,
-    layers: Sequence[Mapping[str, Any]],
-    profile: Profile,
-) -> dict[str, Any]:
-    """One configuration without its seed: the layers over the defaults, each value checked.
+def resolve(task: Task, definition: Definition, values: Mapping[str, Any]) -> dict[str, Any]:
+    """One configuration, without its seed and how long it runs: the values over the defaults, checked.
 
-    Later layers win. Raises UserError for a name that nothing has, a value out of range, a combination
-    that makes no sense.
+    Raises UserError for a name that nothing has, a value out of range, a combination that makes no sense.
     """
-    values: dict[str, Any] = {}
-    for layer in layers:
-        values |= layer
     known = [
         *definition.axes,
         *definition.coefficients,
@@ -149,7 +140,6 @@ def resolve(
         },
         "coefficients": coefficients,
         "structure": structure,
-        "run": _schedule(values, profile, task, definition.iteration_steps(structure)),
     }
 
 
@@ -176,17 +166,18 @@ def program_of(config: Mapping[str, Any], fixed: Iterable[str] = ()) -> str:
     )
 
 
-def _layers(
+def _common(
     study: Study, profile: Profile, task: Task, definition: Definition, request: Request
-) -> list[Mapping[str, Any]]:
-    return [
-        task.hyperparameters.get(definition.name, {}),
-        study.settings,
-        profile.settings,
-        profile.task_settings.get(task.name, {}),
-        request.set,
-        {} if request.steps is None else {"steps": request.steps},
-    ]
+) -> dict[str, Any]:
+    """What all variants of a study share on a task: the later wins."""
+    return {
+        **task.hyperparameters.get(definition.name, {}),
+        **study.settings,
+        **profile.settings,
+        **profile.task_settings.get(task.name, {}),
+        **request.set,
+        **({} if request.steps is None else {"steps": request.steps}),
+    }
 
 
 def _schedule(

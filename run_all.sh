@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# ./run_all.sh        sets up .venv, runs the studies at `quick`, writes tables, figures and the report
+# ./run_all.sh test   sets up what the tests need and runs them
+#
+# Needs Python 3.11 or newer and git. Interrupted and started again, it goes on where it was.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+STUDIES=(gae value_coefficient)
+UV=0.13.8 # only installs the lock file, faster than pip
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+
+find_python() {
+  for candidate in "${PYTHON:-}" python3.12 python3.11 python3.13 python3; do
+    if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
+      "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  echo "run_all.sh: needs Python 3.11, 3.12 or 3.13; name one with PYTHON=/path/to/python" >&2
+  exit 2
+}
+
+make_venv() {
+  local python
+  python=$(find_python)
+  "$python" -m venv .venv 2>/dev/null && return
+  # Debian and Ubuntu ship venv apart from Python
+  rm -rf .venv
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+    "$python" -m venv .venv && return
+  fi
+  echo "run_all.sh: '$python -m venv' does not work: apt-get install python3-venv" >&2
+  exit 2
+}
+
+set_up() {
+  [ -x .venv/bin/python ] || { say "Making .venv"; make_venv; }
+  local wanted
+  wanted=$(sha256sum requirements.lock pyproject.toml)
+  if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
+    say "Installing the locked dependencies"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$UV"
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --requirement requirements.lock
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
+    printf '%s' "$wanted" >.venv/installed
+  fi
+}
+
+set_up
+export PATH="$PWD/.venv/bin:$PATH"
+case "${1:-}" in
+  "")
+    say "Running ${STUDIES[*]} at the quick profile"
+    ablations run "${STUDIES[@]}" --profile quick || [ $? = 1 ] # 1: a cell failed; the tables say so
+    for study in "${STUDIES[@]}"; do
+      say "$study"
+      ablations table "$study" --profile quick
+      for format in markdown:md latex:tex csv:csv; do
+        ablations table "$study" --profile quick --format "${format%:*}" --output "results/tables/$study.${format#*:}"
+      done
+      ablations figure "$study" --profile quick >/dev/null
+    done
+    say "Done"
+    echo "tables   $PWD/results/tables"
+    echo "figures  $PWD/results/figures"
+    echo "records  $PWD/results/cells (one folder per cell, Parquet and JSON)"
+    ;;
+  test)
+    shift
+    say "Running the tests"
+    python -m pytest "$@"
+    ;;
+  *)
+    echo "run_all.sh: unknown argument '$1': give none, or test" >&2
+    exit 2
+    ;;
+esac
