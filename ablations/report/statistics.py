@@ -1,18 +1,20 @@
-"""Summaries, intervals, tests and verdicts over seeds. Pure functions of NumPy arrays, no scipy.stats.
+"""Summaries, intervals, tests and verdicts over seeds: pure functions of NumPy arrays.
 
-Every choice below was made by simulating returns with known truth (normal, skewed, bimodal, ceiling-bound,
-heavy-tailed) at 5 to 50 seeds; `tests/benchmarks/coverage_of_intervals.py` prints the numbers.
+Every choice below was made by simulating returns with known truth (normal, skewed, bimodal,
+ceiling-bound, heavy-tailed) at 5 to 50 seeds; `tests/benchmarks/coverage_of_intervals.py` prints
+the numbers.
 
-* The interval of an IQM is a percentile bootstrap whose levels are widened from the normal to the Student
-  quantile: Phi(-t[n-1, .975]) instead of .025 (Hesterberg 2015, "What teachers should know about the
-  bootstrap", section 3.4). It covers 94 to 97% from 8 seeds up. The plain percentile bootstrap covers 92 to
-  94% at 8 to 10 seeds; the bootstrap-t covers 95%, with intervals twice to four times as wide; the
-  Tukey-McLaughlin trimmed t falls to 76% where returns are bimodal.
-* Differences are means of differences paired by seed, judged by Student's t. Two variants that are equally
-  good have exchangeable returns, so the differences are symmetric about 0 whatever the shape of the returns,
-  and the t-test keeps its level: at most 5.7% at every sample size tried. The equal-tailed bootstrap-t has
-  up to 7% false alarms at 8 seeds, the symmetric one and the trimmed t far less power under Holm. Where the
-  two variants have the same mean and very different shapes, the t-test's level rises to about 7.5%.
+* The interval of an IQM is a percentile bootstrap whose levels are widened from the normal to the
+  Student quantile: Phi(-t[n-1, .975]) instead of .025 (Hesterberg 2015, "What teachers should know
+  about the bootstrap", section 3.4). It covers 94 to 97% from 8 seeds up. The plain percentile
+  bootstrap covers 92 to 94% at 8 to 10 seeds; the bootstrap-t covers 95%, with intervals twice to
+  four times as wide; the Tukey-McLaughlin trimmed t falls to 76% where returns are bimodal.
+* Differences are means of differences paired by seed, judged by Student's t. Two variants that are
+  equally good have exchangeable returns, so the differences are symmetric about 0 whatever the
+  shape of the returns, and the t-test keeps its level: at most 5.7% at every sample size tried. The
+  equal-tailed bootstrap-t has up to 7% false alarms at 8 seeds, the symmetric one and the trimmed t
+  far less power under Holm. Where the two variants have the same mean and very different shapes,
+  the t-test's level rises to about 7.5%.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ _MOST_SEEDS = 10_000
 def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
     """Weights `[n]` of the sorted scores: statistic = sum of weights * sorted scores.
 
-    The IQM drops floor(n / 4) scores at each end and averages the rest (scipy's trim_mean at 0.25, which is
-    what rliable reports).
+    The IQM drops floor(n / 4) scores at each end and averages the rest (scipy's trim_mean at 0.25,
+    which is what rliable reports).
     """
     weights = np.zeros(n)
     drop = {"mean": 0, "iqm": n // 4, "median": (n - 1) // 2}[statistic]
@@ -71,8 +73,9 @@ def iqm(scores: ArrayLike) -> Floats:
 def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int) -> Floats:
     """`[replicates, n]`: sorted scores times a row is the statistic of one bootstrap sample.
 
-    A bootstrap sample of sorted scores, sorted, is the scores at sorted indices. So the resampling and the
-    sorting are done once for all data of one length, and a replicate is one row of a matrix product.
+    A bootstrap sample of sorted scores, sorted, is the scores at sorted indices. So the resampling
+    and the sorting are done once for all data of one length, and a replicate is one row of a matrix
+    product.
     """
     index = np.sort(np.random.default_rng([seed, n]).integers(0, n, (replicates, n)), axis=-1)
     flat = (index + n * np.arange(replicates)[:, None]).ravel()
@@ -88,11 +91,12 @@ def interval(
     replicates: int = REPLICATES,
     seed: int = SEED,
 ) -> tuple[Floats, Floats]:
-    """The (1 - level) interval of a statistic over the last axis: `[..., n]` -> low `[...]`, high `[...]`.
+    """The (1 - level) interval over the last axis: `[..., n]` -> low `[...]`, high `[...]`.
 
-    Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of freedom
-    (times sqrt(n / (n - 1)) for the mean). Fewer than 5 scores bound what a bootstrap can reach, so there it
-    is statistic +- q * s / sqrt(n). One score has no interval: NaN. The order of the scores is irrelevant.
+    Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of
+    freedom (times sqrt(n / (n - 1)) for the mean). Fewer than 5 scores bound what a bootstrap can
+    reach, so there it is statistic +- q * s / sqrt(n). One score has no interval: NaN. The order of
+    the scores is irrelevant.
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
@@ -131,8 +135,8 @@ class Comparison:
     deviation: sample standard deviation of the differences.
     p: two-sided, of a paired t-test. wilcoxon_p: two-sided, of the exact signed-rank test.
     p_equivalent: of TOST against the margin; None without a margin.
-    probability_of_improvement: share of all (variant, baseline) pairs of runs where the variant is higher,
-        ties counted half (Mann-Whitney U / n^2, rliable's definition).
+    probability_of_improvement: share of all (variant, baseline) pairs of runs where the variant is
+        higher, ties counted half (Mann-Whitney U / n^2, rliable's definition).
     identical: every difference is zero.
     """
 
@@ -149,11 +153,11 @@ class Comparison:
 
 
 def compare(scores: ArrayLike, baseline: ArrayLike, margin: float | None = None) -> Comparison:
-    """Compares two arrays `[n]` whose i-th entries share a seed. `margin` in the units of the scores.
+    """Compares two arrays `[n]` whose i-th entries share a seed. `margin` in their units.
 
-    Interval and p are those of Student's t on the differences. Where all differences are the same number c
-    there is no variance to judge by: c = 0 is plain equality (p = 1, p_equivalent = 0), any other c has the
-    p of the sign test, 2^(1-n), and 2^-n for lying within the margin.
+    Interval and p are those of Student's t on the differences. Where all differences are the same
+    number c there is no variance to judge by: c = 0 is plain equality (p = 1, p_equivalent = 0),
+    any other c has the p of the sign test, 2^(1-n), and 2^-n for lying within the margin.
     """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
@@ -207,10 +211,11 @@ def compare(scores: ArrayLike, baseline: ArrayLike, margin: float | None = None)
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """Two-sided p of the signed-rank test on `[n]` differences, exact also with ties; zeros are left out.
+    """Two-sided p of the signed-rank test on `[n]` differences, zeros left out, ties exact too.
 
-    The distribution of the positive rank sum over all 2^n sign flips, built rank by rank. Its smallest
-    value at 8 seeds is 2 / 2^8 = .0078, which no Holm over more than 6 comparisons lets pass.
+    The distribution of the positive rank sum over all 2^n sign flips, built rank by rank. Its
+    smallest value at 8 seeds is 2 / 2^8 = .0078, which no Holm over more than 6 comparisons lets
+    pass.
     """
     d = np.asarray(differences, dtype=np.float64)
     d = d[d != 0]
@@ -231,7 +236,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Holm's step-down adjusted p-values `[k]`; NaN (a comparison that could not be made) is passed through.
+    """Holm's step-down adjusted p-values `[k]`; NaN, a comparison not made, is passed through.
 
     Adjusted p of the i-th smallest of k is max over j <= i of (k - j + 1) * p_(j), at most 1.
     """
@@ -247,11 +252,12 @@ def holm(p: ArrayLike) -> Floats:
 def verdict(comparison: Comparison, p_holm: float | None) -> Verdict:
     """What a comparison says, at the 5% level.
 
-    equivalent: TOST rejects "the difference is at least the margin" (each comparison at 5%, as it claims
-        something about that comparison alone). It wins over a significant difference: one that is real and
-        within the margin does not matter, by the study's own statement; its p still stands beside it.
-    better, worse: otherwise, Holm's adjusted p is below 5%, so the chance of any false one in the whole
-        study is at most 5%.
+    equivalent: TOST rejects "the difference is at least the margin" (each comparison at 5%, as it
+        claims something about that comparison alone). It wins over a significant difference: one
+        that is real and within the margin does not matter, by the study's own statement; its p
+        still stands beside it.
+    better, worse: otherwise, Holm's adjusted p is below 5%, so the chance of any false one in the
+        whole study is at most 5%.
     undecided: neither, which is not evidence of no difference.
     """
     if comparison.p_equivalent is not None and comparison.p_equivalent < LEVEL:
@@ -265,18 +271,24 @@ def verdict(comparison: Comparison, p_holm: float | None) -> Verdict:
 
 
 def power_of_difference(n: int, difference: float, deviation: float, level: float = LEVEL) -> float:
-    """Chance that a paired t-test on n seeds excludes zero: P(|T| > t[n-1, 1-level/2]), T noncentral t with
-    noncentrality difference * sqrt(n) / deviation (the far tail is left out)."""
+    """Chance that a paired t-test on n seeds excludes zero.
+
+    P(T > t[n-1, 1-level/2]), T noncentral t with noncentrality |difference| * sqrt(n) / deviation;
+    the far tail is left out.
+    """
     critical = -stdtrit(n - 1, level / 2)
-    return float(1 - nctdtr(n - 1, abs(difference) * np.sqrt(n) / deviation, critical))
+    return float(1 - nctdtr(n - 1, abs(difference) * math.sqrt(n) / deviation, critical))
 
 
 def power_of_equivalence(
     n: int, difference: float, deviation: float, margin: float, level: float = LEVEL
 ) -> float:
-    """Chance that TOST on n seeds establishes equivalence: F((m - d) r - t) + F((m + d) r - t) - 1, with
-    r = sqrt(n) / deviation, t = t[n-1, 1-level] and F Student's distribution function, or 0."""
-    rate = np.sqrt(n) / deviation
+    """Chance that TOST on n seeds establishes equivalence.
+
+    F((m - d) r - t) + F((m + d) r - t) - 1, or 0 if that is negative, with m the margin, d the
+    difference, r = sqrt(n) / deviation, t = t[n-1, 1-level], F Student's distribution function.
+    """
+    rate = math.sqrt(n) / deviation
     critical = -stdtrit(n - 1, level)
     upper = stdtr(n - 1, (margin - difference) * rate - critical)
     lower = stdtr(n - 1, (margin + difference) * rate - critical)
@@ -288,9 +300,9 @@ def seeds_to_decide(
 ) -> int | None:
     """Seeds at which a study would decide with chance `power`, if the truth is what was seen.
 
-    The smallest n where power_of_difference (at 5% / comparisons, what Holm asks of its smallest p) or
-    power_of_equivalence (at 5%) reaches `power`; more than the seeds there are, None above 10,000 or where
-    the data say nothing.
+    The smallest n where power_of_difference (at 5% / comparisons, what Holm asks of its smallest p)
+    or power_of_equivalence (at 5%) reaches `power`; more than the seeds there are, None above
+    10,000 or where the data say nothing.
     """
     center, deviation, n = comparison.difference, comparison.deviation, comparison.n
     if center is None or not deviation:

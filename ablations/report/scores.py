@@ -1,0 +1,144 @@
+"""From a plan and its records to one number per cell. Failed and missing cells stay visible."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ablations.errors import unknown
+from ablations.records import Plan, Record, read_curve, read_results
+
+Floats = NDArray[np.float64]
+Status = Literal["done", "failed", "empty", "missing"]
+
+
+def final(steps: ArrayLike, values: ArrayLike) -> float:
+    """Mean over the last tenth of training: the points `[n]` that end after 90% of the last step.
+
+    Points without a value (null or NaN: no episode finished in them) are left out; NaN if all are.
+    """
+    ends, numbers = _points(steps, values)
+    inside = numbers[10 * ends > 9 * ends.max(initial=0)]
+    inside = inside[~np.isnan(inside)]
+    return float(inside.mean()) if len(inside) else math.nan
+
+
+def auc(steps: ArrayLike, values: ArrayLike) -> float:
+    """Area under the curve `[n]` over the steps it spans: a mean over training, in the metric's
+    units.
+
+    Trapezoids between the points that have a value. The first value is held back to step 0 and the
+    last one to the end, so that all variants are divided by the same steps. NaN if no point has a
+    value.
+    """
+    ends, numbers = _points(steps, values)
+    seen = ~np.isnan(numbers)
+    if not seen.any():
+        return math.nan
+    total = ends[-1]
+    x = np.concatenate([[0], ends[seen], [total]]).astype(np.float64)
+    y = np.concatenate([numbers[seen][:1], numbers[seen], numbers[seen][-1:]])
+    return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2) / total)
+
+
+Score = Callable[[ArrayLike, ArrayLike], float]
+SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell's part in a table.
+
+    status: "done"; "failed", with the reason (and the environment step, where known); "empty", done
+        but the metric has no value where the score looks; "missing", not run yet.
+    value: its score, NaN unless done. steps `[n]`, values `[n]`: its curve, empty unless done.
+    """
+
+    task: str
+    variant: str
+    seed: int
+    status: Status
+    value: float = math.nan
+    reason: str | None = None
+    failed_step: int | None = None
+    steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a plan's cells, and which package versions made how many of them."""
+
+    metric: str
+    score: str
+    cells: tuple[Cell, ...]
+    versions: tuple[tuple[Mapping[str, str], int], ...]
+
+    def of(self, task: str, variant: str) -> list[Cell]:
+        """The cells of a task and variant, by seed."""
+        found = [cell for cell in self.cells if (cell.task, cell.variant) == (task, variant)]
+        return sorted(found, key=lambda cell: cell.seed)
+
+    def by_seed(self, task: str, variant: str) -> dict[int, float]:
+        """seed -> score of those cells that have one."""
+        return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
+
+
+def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
+    """Reads every record of a plan. Raises UserError for an unknown metric or score,
+    DamagedRecord.""" if score not in SCORES:
+        raise unknown("score", score, SCORES)
+    column = metric or plan.study["metric"]
+    cells = []
+    versions: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for cell, record in read_results(results, plan):
+        place = (cell["task"], cell["variant"], cell["seed"])
+        if record is None:
+            cells.append(Cell(*place, "missing"))
+            continue
+        made_by = record.provenance.get("versions", {})
+        versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
+        cells.append(_cell(place, record, results, column, SCORES[score]))
+    return Scores(
+        metric=column,
+        score=score,
+        cells=tuple(cells),
+        versions=tuple((dict(which), count) for which, count in versions.most_common()),
+    )
+
+
+def _cell(
+    place: tuple[str, str, int],
+    record: Record,
+    results: Path,
+    column: str,
+    score: Score,
+) -> Cell:
+    if record.status == "failed":
+        return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
+    curve = read_curve(results, record)
+    if column not in curve.column_names:
+        raise unknown("metric", column, (name for name in curve.column_names if name != "step"))
+    steps, values = curve.column("step").to_numpy(), _numbers(curve.column(column))
+    value = score(steps, values)
+    if math.isinf(value):
+        return Cell(*place, "failed", reason=f"{column} is infinite")
+    if math.isnan(value):
+        return Cell(*place, "empty", steps=steps, values=values)
+    return Cell(*place, "done", value, steps=steps, values=values)
+
+
+def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Floats]:
+    return np.asarray(steps, dtype=np.int64), np.asarray(values, dtype=np.float64)
+
+
+def _numbers(column: Any) -> Floats:
+    """A pyarrow column as float64 `[n]`, NaN where it is null."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)
