@@ -44,6 +44,15 @@ class Task:
         return (high - low) * length
 
 
+def check_episodes(settings: Mapping[str, Any]) -> list[str]:
+    """Complaints about the settings that every task with episodes has; for `Task.check`."""
+    return [
+        f"{name}={settings[name]} is too small: at least 1"
+        for name in ("episode_length", "reset_group_size")
+        if name in settings and settings[name] < 1
+    ]
+
+
 _TASKS: dict[str, Task] = {}
 
 

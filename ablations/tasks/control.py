@@ -1,0 +1,157 @@
+"""Brax's control tasks. Brax and JAX are imported when an environment is made, not before."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ablations.tasks.task import Task, check_episodes, register
+
+BACKENDS = ("spring", "positional", "generalized", "mjx")
+
+
+def _make(name: str, settings: Mapping[str, Any]) -> Any:
+    with _quiet():
+        import brax.envs
+
+        return brax.envs.get_environment(name, backend=settings["backend"])
+
+
+def _check(settings: Mapping[str, Any]) -> list[str]:
+    complaints = check_episodes(settings)
+    if settings["backend"] not in BACKENDS:
+        complaints.append(f"backend={settings['backend']} is not one of {', '.join(BACKENDS)}")
+    return complaints
+
+
+# What Brax and MuJoCo say about themselves whenever they are imported or a model is loaded, and what
+# nobody who asked for a table can act on. All else that they print or warn of goes through.
+_KNOWN_LINES = ("Failed to import warp", "Failed to import mujoco_warp")
+_KNOWN_MODEL_WARNINGS = ("settotalmass",)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops those lines, and nothing else."""
+    printed = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+        warnings.filterwarnings("ignore", message="Brax System, piplines and environments")
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="jaxopt|brax|mujoco")
+        import mujoco
+
+        said_by_mujoco = mujoco.get_mju_user_warning()
+
+        def warn(message: str) -> None:
+            if not any(known in message for known in _KNOWN_MODEL_WARNINGS):
+                warnings.warn(f"MuJoCo: {message}", stacklevel=2)
+
+        # Without a handler MuJoCo also leaves a MUJOCO_LOG.TXT in the working directory.
+        mujoco.set_mju_user_warning(warn)
+        try:
+            yield
+        finally:
+            mujoco.set_mju_user_warning(said_by_mujoco)
+            rest = [x for x in printed.getvalue().splitlines() if not x.startswith(_KNOWN_LINES)]
+            if rest:
+                print("\n".join(rest), file=sys.stderr)
+
+
+_BRAX = "Brax's published training configuration (google/brax, notebooks/training.ipynb)"
+
+
+def _register(
+    name: str,
+    summary: str,
+    score_range: tuple[float, float],
+    hyperparameters: Mapping[str, Any],
+    source: str,
+    steps: int,
+) -> None:
+    register(
+        Task(
+            name=name,
+            summary=summary,
+            make=lambda settings: _make(name, settings),
+            settings={
+                "backend": "spring",
+                "episode_length": 1000,
+                "reset_group_size": 1,
+                "random_elapsed_steps": True,
+            },
+            hyperparameters={"ppo": hyperparameters},
+            steps=steps,
+            source=source,
+            score_range=score_range,
+            check=_check,
+        )
+    )
+
+
+_register(
+    "inverted_pendulum",
+    "balance a pole on a cart",
+    score_range=(0.0, 1000.0),
+    hyperparameters={"discount": 0.97, "reward_scale": 10.0, "entropy_coefficient": 1e-2},
+    source=_BRAX,
+    steps=2_000_000,
+)
+_register(
+    "inverted_double_pendulum",
+    "balance two jointed poles on a cart",
+    score_range=(0.0, 9000.0),
+    hyperparameters={"discount": 0.97, "reward_scale": 10.0, "entropy_coefficient": 1e-2},
+    source=_BRAX,
+    steps=5_000_000,
+)
+_register(
+    "reacher",
+    "bring the tip of a two-jointed arm to a target",
+    score_range=(-500.0, -10.0),
+    hyperparameters={"discount": 0.95, "reward_scale": 5.0, "entropy_coefficient": 1e-3},
+    source=_BRAX,
+    steps=5_000_000,
+)
+_register(
+    "hopper",
+    "hop forward on one leg without falling",
+    score_range=(0.0, 1000.0),
+    hyperparameters={"discount": 0.99, "entropy_coefficient": 1e-3},
+    source=_BRAX,
+    steps=5_000_000,
+)
+_register(
+    "walker2d",
+    "walk forward on two legs without falling",
+    score_range=(0.0, 1000.0),
+    hyperparameters={"discount": 0.99, "entropy_coefficient": 1e-3},
+    source=_BRAX,
+    steps=5_000_000,
+)
+_register(
+    "halfcheetah",
+    "run forward; never terminates",
+    score_range=(0.0, 5000.0),
+    hyperparameters={"discount": 0.95, "entropy_coefficient": 1e-3},
+    source=_BRAX,
+    steps=10_000_000,
+)
+_register(
+    "ant",
+    "walk forward on four legs",
+    score_range=(0.0, 5000.0),
+    hyperparameters={"discount": 0.97, "reward_scale": 10.0, "entropy_coefficient": 1e-2},
+    source=_BRAX,
+    steps=10_000_000,
+)
+_register(
+    "humanoid",
+    "walk forward as a humanoid without falling",
+    score_range=(0.0, 5000.0),
+    hyperparameters={"discount": 0.97, "reward_scale": 0.1, "entropy_coefficient": 1e-3},
+    source=_BRAX,
+    steps=20_000_000,
+)

@@ -1,0 +1,160 @@
+"""N episodes at once: batched steps, truncation, automatic reset, and the true last observation.
+
+Works on any environment with Brax's Env interface (`reset(key) -> state`, `step(state, action) -> state`,
+one unbatched copy) whose state has `obs`, `reward`, `done`, `info`, `replace`, and keeps its physics in
+`pipeline_state` (Brax) or `data` (MuJoCo Playground).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Episodes(NamedTuple):
+    """Where N environments are in their episodes.
+
+    state: the environment's own state, every leaf with a leading [N].
+    first: the physics and the observation [N, O] to which an episode's end returns.
+    elapsed: int32 [N], steps on the clock; truncation comes when it reaches episode_length.
+    whole: bool [N], False in a first episode that started with time on its clock.
+    length: int32 [N], steps of the running episode.
+    reward_sum: float32 [N], its undiscounted return so far.
+    """
+
+    state: Any
+    first: tuple[Any, jax.Array]
+    elapsed: jax.Array
+    whole: jax.Array
+    length: jax.Array
+    reward_sum: jax.Array
+
+    @property
+    def observation(self) -> jax.Array:
+        """What the policy sees now, [N, O]."""
+        return self.state.obs
+
+
+class Outcome(NamedTuple):
+    """What one step of N environments led to.
+
+    reward: float32 [N].
+    termination: bool [N], the episode ended in itself.
+    truncation: bool [N], the clock ran out; never where the same step terminates.
+    next_observation: [N, O], the true next one, before any reset.
+    finished: bool [N], a whole episode ended here.
+    length: int32 [N] and reward_sum: float32 [N] of the episode so far, this step included.
+    """
+
+    reward: jax.Array
+    termination: jax.Array
+    truncation: jax.Array
+    next_observation: jax.Array
+    finished: jax.Array
+    length: jax.Array
+    reward_sum: jax.Array
+
+
+@dataclass(frozen=True)
+class Environments:
+    """N copies of one environment.
+
+    episode_length: steps until truncation.
+    reset_group_size: so many neighbouring environments share one reset; divides num_envs.
+    random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in RSL-RL,
+        so that environments that never terminate do not all end their episodes at the same step.
+        These shortened first episodes are trained on, but are not counted as finished.
+    """
+
+    env: Any
+    num_envs: int
+    episode_length: int
+    reset_group_size: int = 1
+    random_elapsed_steps: bool = False
+
+    @property
+    def num_groups(self) -> int:
+        """How many different resets there are."""
+        return self.num_envs // self.reset_group_size
+
+    @property
+    def groups(self) -> jax.Array:
+        """int32 [N]: which reset each environment has."""
+        return jnp.arange(self.num_envs) // self.reset_group_size
+
+    def reset(self, key: jax.Array) -> Episodes:
+        """First states of all environments, decided by the key alone."""
+        key_reset, key_elapsed = jax.random.split(key)
+        keys = jax.random.split(key_reset, self.num_groups)
+        state = jax.vmap(self.env.reset)(keys[self.groups])
+        zeros = jnp.zeros(self.num_envs, jnp.int32)
+        elapsed = zeros
+        if self.random_elapsed_steps:
+            elapsed = jax.random.randint(key_elapsed, (self.num_envs,), 0, self.episode_length)
+        return Episodes(
+            state=state,
+            first=(_physics(state), state.obs),
+            elapsed=elapsed,
+            whole=elapsed == 0,
+            length=zeros,
+            reward_sum=jnp.zeros(self.num_envs),
+        )
+
+    def step(self, episodes: Episodes, action: jax.Array) -> tuple[Episodes, Outcome]:
+        """One step of all environments; action [N, A]. Those that end go back to their first state.
+
+        As in Brax's AutoResetWrapper, `info` survives a reset. `metrics` is taken to be output, not
+        state: it is not carried from step to step.
+        """
+        before = episodes.state.replace(done=jnp.zeros_like(episodes.state.done))
+        after = jax.vmap(self.env.step)(before, action)
+
+        reward = after.reward.astype(jnp.float32)
+        termination = after.done.astype(bool)
+        elapsed = episodes.elapsed + 1
+        truncation = (elapsed >= self.episode_length) & ~termination
+        done = termination | truncation
+        length = episodes.length + 1
+        reward_sum = episodes.reward_sum + reward
+
+        outcome = Outcome(
+            reward=reward,
+            termination=termination,
+            truncation=truncation,
+            next_observation=after.obs,
+            finished=done & episodes.whole,
+            length=length,
+            reward_sum=reward_sum,
+        )
+
+        def restart(first: jax.Array, now: jax.Array) -> jax.Array:
+            return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
+
+        physics, observation = jax.tree.map(restart, episodes.first, (_physics(after), after.obs))
+        state = after.replace(
+            obs=observation,
+            metrics=episodes.state.metrics,
+            reward=episodes.state.reward,
+            done=episodes.state.done,
+            **{_physics_field(after): physics},
+        )
+        running = Episodes(
+            state=state,
+            first=episodes.first,
+            elapsed=jnp.where(done, 0, elapsed),
+            whole=episodes.whole | done,
+            length=jnp.where(done, 0, length),
+            reward_sum=jnp.where(done, 0.0, reward_sum),
+        )
+        return running, outcome
+
+
+def _physics_field(state: Any) -> str:
+    return "pipeline_state" if hasattr(state, "pipeline_state") else "data"
+
+
+def _physics(state: Any) -> Any:
+    return getattr(state, _physics_field(state))

@@ -1,0 +1,122 @@
+"""The PPO loss of one minibatch: the page to check against the paper."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations.trainers.networks import Networks, entropy, log_prob
+from ablations.trainers.trainer import Variant
+
+Metrics = dict[str, jax.Array]
+
+
+class Minibatch(NamedTuple):
+    """What one gradient step sees: M segments of T steps, from M environments.
+
+    observation: [T, M, O], normalised.
+    action: [T, M, A], before tanh, and log_prob [T, M], as the policy that acted had it.
+    old_value: [T, M], the critic's estimate at rollout.
+    advantage: [T, M] and target: [T, M], not normalised yet unless advantage_scope is "batch".
+    group: int32 [T, M], which environments share a reset.
+    """
+
+    observation: jax.Array
+    action: jax.Array
+    log_prob: jax.Array
+    old_value: jax.Array
+    advantage: jax.Array
+    target: jax.Array
+    group: jax.Array
+
+
+def normalize_advantages(
+    advantage: jax.Array, group: jax.Array, num_groups: int, variant: Variant
+) -> jax.Array:
+    """The choice of `advantage_statistics` on any batch of samples; keeps its shape."""
+    axis = variants.axis("advantage_statistics")
+    return axis.apply(
+        variant.choices["advantage_statistics"],
+        advantages=advantage.reshape(-1),
+        groups=group.reshape(-1),
+        num_groups=num_groups,
+        ddof=0,
+        epsilon=1e-8,
+    ).reshape(advantage.shape)
+
+
+def ppo_loss(
+    parameters: Any,
+    networks: Networks,
+    batch: Minibatch,
+    key: jax.Array,
+    variant: Variant,
+    num_groups: int,
+) -> tuple[jax.Array, Metrics]:
+    """loss = -E[min(ρA, clip(ρ, 1-ε, 1+ε)A)] + c_v E[value loss] - c_e E[entropy], ρ = π(a|s)/π_old(a|s).
+
+    key: for the entropy estimate. num_groups: how many reset groups there are (static).
+    Returns the scalar loss and scalar metrics; loss/policy + loss/value + loss/entropy = loss/total.
+    """
+    choice, coefficient = variant.choices, variant.coefficients
+
+    advantage = variants.axis("advantage_scope").switch(
+        choice["advantage_scope"],
+        {
+            "minibatch": lambda a: normalize_advantages(a, batch.group, num_groups, variant),
+            "batch": lambda a: a,
+        },
+        batch.advantage,
+    )
+
+    raw, value = networks.both(parameters, batch.observation)
+
+    # Policy: clipped surrogate (Schulman et al. 2017, equation 7)
+    log_ratio = log_prob(raw, batch.action) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    clip = coefficient["clip_epsilon"]
+    clipped_ratio = jnp.clip(ratio, 1.0 - clip, 1.0 + clip)
+    policy_loss = -jnp.mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
+
+    # Value
+    def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
+        return variants.axis("value_error").apply(
+            choice["value_error"],
+            values=values,
+            targets=targets,
+            error_scale=coefficient["error_scale"],
+        )
+
+    value_losses, value_clip_fraction = variants.axis("value_clip").apply(
+        choice["value_clip"],
+        error=error,
+        values=value.reshape(-1),
+        targets=batch.target.reshape(-1),
+        old_values=batch.old_value.reshape(-1),
+        clip_range=coefficient["value_clip_range"],
+    )
+    value_loss = coefficient["value_coefficient"] * jnp.mean(value_losses)
+
+    # Entropy
+    mean_entropy = jnp.mean(entropy(raw, key))
+    entropy_loss = -coefficient["entropy_coefficient"] * mean_entropy
+
+    loss = policy_loss + value_loss + entropy_loss
+    return loss, {
+        "loss/policy": policy_loss,
+        "loss/value": value_loss,
+        "loss/entropy": entropy_loss,
+        "loss/total": loss,
+        "policy/clip_fraction": jnp.mean(jnp.abs(ratio - 1.0) > clip),
+        # (ρ - 1) - log ρ is never negative and has less variance than -log ρ
+        "policy/approximate_kl": jnp.mean(ratio - 1.0 - log_ratio),
+        "policy/entropy": mean_entropy,
+        "value/clip_fraction": value_clip_fraction,
+        "value/explained_variance": 1.0
+        - jnp.var(batch.target - batch.old_value) / (jnp.var(batch.target) + 1e-8),
+        "advantage/mean": jnp.mean(batch.advantage),
+        "advantage/std": jnp.std(batch.advantage),
+    }
