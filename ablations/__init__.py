@@ -1,4 +1,5 @@
-"""Does this RL implementation detail matter? Interchangeable components, paired seeds, honest tables.
+"""Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
+tables.
 
 From Python:
 
@@ -6,7 +7,8 @@ From Python:
 
     curves = run("gae", profile="smoke")      # what is missing; then every curve, one row per point
     table("gae")                              # the comparison, one row per variant and task
-    trainer, variant = make_trainer("reacher", advantage="brax")     # one composed trainer, for a notebook
+    trainer, variant = make_trainer("reacher", advantage="brax")     # one composed trainer, for a
+    notebook
 
 Importing this starts neither JAX nor pandas.
 """
@@ -42,8 +44,8 @@ def run(
 ) -> pandas.DataFrame:
     """Runs whatever the study needs and nobody has, then returns its curves (see `curves`).
 
-    The flags are those of `ablations run`. Raises UserError on bad input; a cell that failed does not
-    raise, it is in the table as a failure.
+    The flags are those of `ablations run`. Raises UserError on bad input; a cell that failed does
+    not raise, it is in the table as a failure.
     """
     from ablations import plugins
     from ablations.request import Request
@@ -65,7 +67,9 @@ def run(
 
 
 def curves(study: str, *, results: str | Path = "results") -> pandas.DataFrame:
-    """The curves of the study's last plan, one row per point: task, variant, seed, step, then the metrics."""
+    """The curves of the study's last plan, one row per point: task, variant, seed, step, then the
+    metrics.
+    """
     import pandas
 
     from ablations.records import read_curve, read_plan, read_results
@@ -100,7 +104,12 @@ def table(
 
 
 def make_trainer(
-    task: str, *, trainer: str = "ppo", updates_per_chunk: int = 1, evaluation_envs: int = 16, **settings: Any
+    task: str,
+    *,
+    trainer: str = "ppo",
+    updates_per_chunk: int = 1,
+    evaluation_envs: int = 16,
+    **settings: Any,
 ) -> tuple[Trainer, Variant]:
     """One composed trainer and its variant, for use without the engine.
 
@@ -108,8 +117,9 @@ def make_trainer(
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
         state, metrics = jax.jit(trainer.chunk)(state, variant)
 
-    settings: choices of axes, coefficients, structure and task settings, over the task's defaults. Choices
-    are fixed in the program by name. Raises UserError for what does not exist or makes no sense.
+    settings: choices of axes, coefficients, structure and task settings, over the task's defaults.
+    Choices are fixed in the program by name. Raises UserError for what does not exist or makes no
+    sense.
     """
     from ablations import tasks, trainers
     from ablations.sweep.plan import resolve

@@ -110,10 +110,10 @@ def _status(options: argparse.Namespace) -> None:
         mine = [row for row in rows if row["study"] == study]
         print(f"{study}: {_states(mine)}")
         for variant in dict.fromkeys(row["variant"] for row in mine):
-            per_task = [
-                f"{task} {_states([r for r in mine if (r['variant'], r['task']) == (variant, task)])}"
-                for task in dict.fromkeys(row["task"] for row in mine)
-            ]
+            per_task = []
+            for task in dict.fromkeys(row["task"] for row in mine):
+                of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
+                per_task.append(f"{task} {_states(of_both)}")
             print(f"    {variant:<20} {'; '.join(per_task)}")
         for row in mine:
             where = f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
@@ -198,8 +198,8 @@ def _resolve(request: Request) -> Plan:
 
 
 def _plans(options: argparse.Namespace) -> list[Plan]:
-    """The plans that the selection flags mean: as stored by `run` where it ran with the same flags, which
-    needs no JAX; resolved again where it did not; without flags the last that ran."""
+    """The plans that the selection flags mean: as stored by `run` where it ran with the same flags,
+    which needs no JAX; resolved again where it did not; without flags the last that ran."""
     from ablations.records import digest, read_plan
 
     if not options.studies:
@@ -211,7 +211,14 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
                 f"nothing has run in '{options.results}': start with `ablations run STUDY`, "
                 f"or name another folder with --results"
             )
-    flags = (options.profile, options.tasks, options.variants, options.seeds, options.steps, options.set)
+    flags = (
+        options.profile,
+        options.tasks,
+        options.variants,
+        options.seeds,
+        options.steps,
+        options.set,
+    )
     if all(flag is None for flag in flags):
         return [read_plan(options.results, study) for study in options.studies]
     found = []
@@ -234,12 +241,14 @@ def _load_installed_plugins() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ablations",
-        description="Does this RL implementation detail matter? Runs paired ablations and tabulates them.",
+        description="Does this RL implementation detail matter? Paired ablations, honest tables.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def command(name: str, function: Any, summary: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        one = commands.add_parser(
+            name, help=summary, description=summary[0].upper() + summary[1:] + "."
+        )
         one.set_defaults(command=function)
         one.add_argument(
             "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
@@ -267,7 +276,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--workers", type=_positive, metavar="N", help="default: one per core")
     one.add_argument(
-        "--lanes", type=_positive, metavar="N", help="cells side by side in a worker, on an accelerator"
+        "--lanes",
+        type=_positive,
+        metavar="N",
+        help="cells side by side in a worker, on an accelerator",
     )
     one.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -285,7 +297,9 @@ def _parser() -> argparse.ArgumentParser:
     one = command("figure", _figure, "learning curves and differences as SVG and PNG")
     _selection(one, "+")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument("--output", type=Path, metavar="DIR", help="default: figures/ in the results folder")
+    one.add_argument(
+        "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
+    )
 
     one = command("clean", _clean, "what may be deleted, and its size")
     one.add_argument("--yes", action="store_true", help="delete it")

@@ -42,7 +42,11 @@ def catalogue(kind: str) -> dict[str, Any]:
                 "baseline": study.baseline,
                 "variants": list(study.variants),
                 "profiles": {
-                    p: {"tasks": list(profile.tasks), "seeds": profile.seeds, "steps": profile.steps}
+                    p: {
+                        "tasks": list(profile.tasks),
+                        "seeds": profile.seeds,
+                        "steps": profile.steps,
+                    }
                     for p, profile in study.profiles.items()
                 },
             }
@@ -102,8 +106,8 @@ def catalogue_text(kind: str) -> str:
 
 
 def show(name: str, results: Path, profile: str = PROFILE) -> str:
-    """A study, a variant ("gae/brax", or its name alone where only one study has it), or a cell (its hash,
-    or the beginning of it), resolved."""
+    """A study, a variant ("gae/brax", or its name alone where only one study has it), or a cell
+    (its hash, or the beginning of it), resolved."""
     known = studies.studies()
     if name in known:
         return _study(name, profile)
@@ -129,7 +133,9 @@ def _study(name: str, profile: str) -> str:
         f"stated in {study.claim_source}",
         f"baseline  {study.baseline}",
         f"margin    {study.margin:g} of a task's score unit: "
-        + ", ".join(f"{study.margin * t['score_unit']:.3g} on {n}" for n, t in resolved.tasks.items()),
+        + ", ".join(
+            f"{study.margin * t['score_unit']:.3g} on {n}" for n, t in resolved.tasks.items()
+        ),
         f"profile   {profile}: {len(resolved.cells)} cells, {len(resolved.seeds)} seeds, "
         + ", ".join(f"{t['steps']:,} steps on {n}" for n, t in resolved.tasks.items()),
         "",
@@ -178,7 +184,9 @@ def _variant_lines(resolved: Any, variant: str) -> list[str]:
         lines.append(f"    {name} = {value}")
         if name in mine["choices"]:
             choice = registry.axis(name)[value]
-            lines += [f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()]
+            lines += [
+                f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
+            ]
             lines.append(f"        ({choice.source})")
     return lines
 
@@ -202,9 +210,7 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def _config(resolved: Any, task: str, variant: str) -> Mapping[str, Any]:
-    return next(
-        c["config"] for c in resolved.cells if (c["task"], c["variant"]) == (task, variant)
-    )
+    return next(c["config"] for c in resolved.cells if (c["task"], c["variant"]) == (task, variant))
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:

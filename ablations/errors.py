@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad input: the message says what is wrong and what would be right. Exit code 2, no traceback."""
+    """Bad input: the message says what is wrong and what would be right. Exit code 2, no
+    traceback.
+    """
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -2,11 +2,12 @@
 
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
-    results/plans/<study>/<plan>.json    what a run resolved to: its cells, and what a table must know
+    results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
     results/plans/<study>/last           the name of the plan that ran last
 
-A cell's folder appears whole, by one rename, or not at all. Its hash covers everything that decides the
-result, so whoever computes it writes the same thing, and a study refers to cells that another one ran.
+A cell's folder appears whole, by one rename, or not at all. Its hash covers everything that decides
+the result, so whoever computes it writes the same thing, and a study refers to cells that another
+one ran.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class Record:
     """One finished cell.
 
     status: "done", or "failed" with the reason and the environment step at which it happened.
-    failure: "diverged" (training gave NaN: deterministic, so it is a result) or "error" (it raised, or its
-        worker died: worth another try).
+    failure: "diverged" (training gave NaN: deterministic, so it is a result) or "error" (it raised,
+        or its worker died: worth another try).
     provenance: versions, commit, device, host, times. Never part of a table.
     """
 
@@ -123,7 +124,7 @@ def write_record(results: Path, record: Record, columns: Mapping[str, Any]) -> b
 
 
 def read_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell, or None where there is none. Raises DamagedRecord for one that is broken."""
+    """The record of a cell, or None where there is none. Raises DamagedRecord."""
     path = cell_folder(results, cell) / "record.json"
     try:
         text = path.read_text()
@@ -135,8 +136,8 @@ def read_record(results: Path, cell: str) -> Record | None:
         fields = json.loads(text)
         if fields.pop("format") != FORMAT:
             raise UserError(
-                f"record {cell} has another format than {FORMAT}: it was written by another version "
-                f"of rl-ablations; choose another --results folder"
+                f"record {cell} has another format than {FORMAT}: another version of "
+                f"rl-ablations wrote it; choose another --results folder"
             )
         record = Record(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -147,7 +148,7 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def read_curve(results: Path, record: Record) -> pyarrow.Table:
-    """The curve of a record: column `step`, then one per metric; null where a metric has no value."""
+    """The curve of a record: `step`, then a column per metric, null where it has no value."""
     import io
 
     import pyarrow
@@ -174,7 +175,7 @@ def _damaged(cell: str, what: str) -> DamagedRecord:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study with its flags resolved to. Enough, with the records, for every table and figure.
+    """What a study with its flags resolved to; with the records, enough for every table.
 
     request: the selection flags: profile, tasks, variants, seeds, steps, set.
     study: name, title, claim, claim_source, baseline, margin, metric.
@@ -230,7 +231,8 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         ) from None
     except (ValueError, TypeError, KeyError):
         raise UserError(
-            f"the plan '{folder / str(name)}.json' is damaged: `ablations run {study}` writes it again"
+            f"the plan '{folder / str(name)}.json' is damaged: "
+            f"`ablations run {study}` writes it again"
         ) from None
 
 

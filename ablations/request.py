@@ -1,4 +1,6 @@
-"""What a user asks for: a study and the selection flags. The same to run, status, table, figure, report."""
+"""What a user asks for: a study and the selection flags. The same to run, status, table, figure,
+report.
+"""
 
 from __future__ import annotations
 

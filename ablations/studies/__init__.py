@@ -1,4 +1,6 @@
-"""What is asked: one short declarative file per question. Every module of this package is found by itself."""
+"""What is asked: one short declarative file per question. Every module of this package is found by
+itself.
+"""
 
 import importlib
 import pkgutil

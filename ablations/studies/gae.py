@@ -1,4 +1,6 @@
-"""Does it matter which generalised advantage estimator is used, and what it does at a truncation?"""
+"""Does it matter which generalised advantage estimator is used, and what it does at a
+truncation?
+"""
 
 from ablations.studies.study import Profile, Study, Variant, register
 
@@ -7,22 +9,26 @@ register(
         name="gae",
         title="Advantage estimation",
         claim=(
-            "Brax takes one more TD step after GAE, which drops lambda on the first hop; this is said to "
-            "lower the variance of the advantages and so to speed up learning."
+            "Brax takes one more TD step after GAE, which drops lambda on the first hop; this is "
+            "said to lower the variance of the advantages and so to speed up learning."
         ),
-        claim_source="brax/training/agents/ppo/losses.py, compute_gae, and articles that explain it",
+        claim_source="brax/training/agents/ppo/losses.py, compute_gae",
         baseline="standard",
         variants={
             "standard": Variant(
                 {"advantage": "standard"},
-                summary="the recursion is cut at every end; a truncated step bootstraps from the true next value",
+                summary="cut at every end; truncated steps bootstrap from the true next value",
             ),
-            "brax": Variant({"advantage": "brax"}, summary="Brax: one extra TD step, truncated steps masked"),
+            "brax": Variant(
+                {"advantage": "brax"}, summary="Brax: one extra TD step, truncated steps masked"
+            ),
             "done_cut": Variant(
-                {"advantage": "done_cut"}, summary="CleanRL, purejaxrl: a truncation counts as a termination"
+                {"advantage": "done_cut"},
+                summary="CleanRL, purejaxrl: a truncation counts as a termination",
             ),
             "masked_truncation": Variant(
-                {"advantage": "masked_truncation"}, summary="seed_rl: truncated steps masked, otherwise GAE"
+                {"advantage": "masked_truncation"},
+                summary="seed_rl: truncated steps masked, otherwise GAE",
             ),
         },
         margin=0.05,

@@ -1,4 +1,6 @@
-"""What a study is: a claim, a baseline, the variants that test it. Names only; nothing is imported here."""
+"""What a study is: a claim, a baseline, the variants that test it. Names only; nothing is imported
+here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ablations.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Variant:
-    """One composition: what it sets (choices, coefficients, structure) over the study's common settings.
+    """One composition: what it sets (choices, coefficients, structure) over the study's common
+    settings.
 
     versus: the variant it is compared with, instead of the study's baseline.
     """
@@ -26,8 +29,8 @@ class Profile:
     """How much compute: which tasks, seeds and steps, and the settings that all variants share.
 
     steps: environment steps of a run, or None for each task's own.
-    points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced, are
-        followed by an evaluation of `evaluation_envs` episodes.
+    points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced,
+        are followed by an evaluation of `evaluation_envs` episodes.
     settings: name -> value for every task (task settings, coefficients or structure).
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
     """
@@ -70,7 +73,9 @@ _STUDIES: dict[str, Study] = {}
 
 
 def register(study: Study) -> Study:
-    """Makes a study known to every command, after checking that it refers only to its own variants."""
+    """Makes a study known to every command, after checking that it refers only to its own
+    variants.
+    """
     if study.name in _STUDIES:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")
     if study.baseline not in study.variants:

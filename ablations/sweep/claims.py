@@ -45,7 +45,9 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Whether somebody still seems to be there: the process on this host, else a recent sign."""
+        """Whether somebody still seems to be there: the process on this host, else a recent
+        sign.
+        """
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)
@@ -73,7 +75,14 @@ class Claim:
         self._last_beat = 0.0
 
     def beat(
-        self, phase: str, step: int, steps: int, rate: float, score: float | None, *, force: bool = False
+        self,
+        phase: str,
+        step: int,
+        steps: int,
+        rate: float,
+        score: float | None,
+        *,
+        force: bool = False,
     ) -> None:
         """Writes the heartbeat, at most once a second."""
         now = time.time()
@@ -84,7 +93,9 @@ class Claim:
         write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
 
     def tries(self, run: str) -> int:
-        """How often a worker of that run began this cell before, and did not get to say how it ended."""
+        """How often a worker of that run began this cell before, and did not get to say how it
+        ended.
+        """
         try:
             told: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
         except (FileNotFoundError, ValueError):

@@ -24,8 +24,8 @@ class Waste:
 
 
 def waste(results: Path) -> list[Waste]:
-    """What may go: leftovers of stopped work, records that were set aside or that no plan refers to, the
-    compilation cache (made again when needed). Nothing that a table of any plan reads."""
+    """What may go: leftovers of stopped work, records that were set aside or that no plan refers
+    to, the compilation cache (made again when needed). Nothing that a table of any plan reads."""
     wanted: set[str] = set()
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted |= {cell["hash"] for cell in read_plan(results, path.parent.name, path.stem).cells}
@@ -37,7 +37,9 @@ def waste(results: Path) -> list[Waste]:
     ]
     found = [
         Waste("records that no plan refers to", tuple(c for c in cells if c.name not in wanted)),
-        Waste("damaged or failed records, set aside", tuple(sorted((results / "set-aside").glob("*")))),
+        Waste(
+            "damaged or failed records, set aside", tuple(sorted((results / "set-aside").glob("*")))
+        ),
         Waste("logs and leftovers of stopped runs", tuple(work)),
         Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
     ]
@@ -56,7 +58,10 @@ def delete(results: Path, found: list[Waste]) -> None:
 
 def _running(results: Path, path: Path) -> bool:
     if path.name in ("logs", "orders"):
-        beats = [read_heartbeat(results, p.parent.name) for p in (results / "work").glob("*/heartbeat.json")]
+        beats = [
+            read_heartbeat(results, p.parent.name)
+            for p in (results / "work").glob("*/heartbeat.json")
+        ]
         return any(beat is not None and beat.alive for beat in beats)
     if path.parent.name != "work" or not path.is_dir():
         return False

@@ -1,4 +1,6 @@
-"""Runs cells on this machine: one worker per core, or one on the accelerator. Never starts JAX itself."""
+"""Runs cells on this machine: one worker per core, or one on the accelerator. Never starts JAX
+itself.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,10 @@ def run(
 ) -> Outcome:
     """Runs whatever the plans need and nobody has. Returns when every cell has a record.
 
-    workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by side in
-    one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes, for debuggers.
-    Raises UserError when the results folder cannot be written, KeyboardInterrupt after a clean stop.
+    workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
+    side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
+    for debuggers. Raises UserError when the results folder cannot be written, KeyboardInterrupt
+    after a clean stop.
     """
     started = time.monotonic()
     _require_writable(results)
@@ -105,7 +108,9 @@ def run(
 
 
 def cores() -> int:
-    """Cores that this process may use: its affinity, cut to the container's quota where there is one."""
+    """Cores that this process may use: its affinity, cut to the container's quota where there is
+    one.
+    """
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -118,14 +123,18 @@ def cores() -> int:
 
 
 def has_accelerator() -> bool:
-    """Whether JAX would find a GPU or TPU. Asks a process of its own, and only if a plugin is installed."""
+    """Whether JAX would find a GPU or TPU. Asks a process of its own, and only if a plugin is
+    installed.
+    """
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms:
         return platforms.split(",")[0] != "cpu"
     if not (importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")):
         return False
     probe = "import jax; print(jax.default_backend())"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    )
     return done.returncode == 0 and done.stdout.split()[-1:] not in (["cpu"], [])
 
 
@@ -165,7 +174,7 @@ class _Crew:
                 stdout=file,
                 stderr=file,
                 env=worker_environment(accelerator=self.order.accelerator),
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them in order
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
             )
 
     def _log(self, index: int) -> Path:
@@ -178,13 +187,15 @@ class _Crew:
                 continue
             last = self._last_line(index)
             if code == CANNOT_WRITE:
-                raise UserError(f"{last}: make room or give another --results; what is done is safe")
+                raise UserError(
+                    f"{last}: make room or give another --results; what is done is safe"
+                )
             self.deaths += 1
             finished = sum(published(self.results, cell["hash"]) for cell in self.order.cells)
             if self.deaths > MAX_DEATHS * (len(self.processes) + finished):
                 raise UserError(
-                    f"workers die before they finish a cell (exit code {code}): {last or 'no output'}; "
-                    f"see '{self._log(index)}'"
+                    f"workers die before they finish a cell (exit code {code}): "
+                    f"{last or 'no output'}; see '{self._log(index)}'"
                 )
             self.processes[index] = self._start(index)
 
@@ -206,8 +217,8 @@ class _Crew:
 
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
-    """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend on
-    neither the cores nor the neighbours."""
+    """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend
+    on neither the cores nor the neighbours."""
     environment = dict(os.environ)
     if not accelerator:
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
@@ -277,7 +288,9 @@ def _require_writable(results: Path) -> None:
 
 
 def _has_result(results: Path, cell: str) -> bool:
-    """Whether a cell needs no run. What is damaged, or failed for no reason of its own, is set aside."""
+    """Whether a cell needs no run. What is damaged, or failed for no reason of its own, is set
+    aside.
+    """
     try:
         record = read_record(results, cell)
     except DamagedRecord as damaged:
@@ -291,4 +304,3 @@ def _has_result(results: Path, cell: str) -> bool:
     aside.mkdir(exist_ok=True)
     os.rename(cell_folder(results, cell), aside / f"{cell}-{uuid.uuid4().hex[:8]}")
     return False
-

@@ -21,12 +21,16 @@ MAX_SEED = 2**31
 
 
 def plan(request: Request) -> Plan:
-    """Resolves a request to the cells that answer it. Raises UserError on anything that makes no sense."""
+    """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
+    sense.
+    """
     study = studies.study(request.study)
     if request.profile not in study.profiles:
         raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
     profile = study.profiles[request.profile]
-    names = _selected(request.variants, profile.variants, study.variants, f"variant of '{study.name}'")
+    names = _selected(
+        request.variants, profile.variants, study.variants, f"variant of '{study.name}'"
+    )
     seeds = profile.seeds if request.seeds is None else request.seeds
     if not 0 < seeds <= MAX_SEED:
         raise UserError(f"--seeds must be at least 1, not {seeds}")
@@ -36,15 +40,16 @@ def plan(request: Request) -> Plan:
         differing = [v for v in names if name in study.variants[v].sets]
         if differing:
             raise UserError(
-                f"--set {name}: the variants of '{study.name}' differ in it ({', '.join(differing)}); "
-                f"leave those out with --variants, or drop the --set"
+                f"--set {name}: variants of '{study.name}' set it themselves "
+                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
             )
 
     cells, described = [], {}
     for one in tasks:
         configs = {}
         for name in names:
-            values = _common(study, profile, one, definition, request) | study.variants[name].sets
+            common = _common(study, profile, one, definition, request)
+            values = {**common, **study.variants[name].sets}
             try:
                 config = resolve(one, definition, values)
                 iteration_steps = definition.iteration_steps(config["structure"])
@@ -95,9 +100,11 @@ def plan(request: Request) -> Plan:
 
 
 def resolve(task: Task, definition: Definition, values: Mapping[str, Any]) -> dict[str, Any]:
-    """One configuration, without its seed and how long it runs: the values over the defaults, checked.
+    """One configuration, without its seed and how long it runs: the values over the defaults,
+    checked.
 
-    Raises UserError for a name that nothing has, a value out of range, a combination that makes no sense.
+    Raises UserError for a name that nothing has, a value out of range, a combination that makes no
+    sense.
     """
     known = [
         *definition.axes,
@@ -183,7 +190,9 @@ def _common(
 def _schedule(
     values: Mapping[str, Any], profile: Profile, task: Task, iteration_steps: int
 ) -> dict[str, int]:
-    """Chunks of equal length, so that one compiled program serves them all; steps are rounded up."""
+    """Chunks of equal length, so that one compiled program serves them all; steps are rounded
+    up.
+    """
     steps = _count("steps", values.get("steps", profile.steps or task.steps), 1)
     wanted = _count("points", values.get("points", profile.points), 1)
     evaluations = _count("evaluations", values.get("evaluations", profile.evaluations), 0)
@@ -252,7 +261,9 @@ def _option(name: str, value: Any, option: Any) -> Any:
 
 
 def _like(name: str, value: Any, default: Any) -> Any:
-    """The value in the type of its default: a flag, a whole number, a number, a list of counts, a text."""
+    """The value in the type of its default: a flag, a whole number, a number, a list of counts, a
+    text.
+    """
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise UserError(f"{name} must be true or false, not {value!r}")

@@ -1,4 +1,6 @@
-"""One compiled program, and the lanes that run in it. Knows the form of a trainer and nothing of RL."""
+"""One compiled program, and the lanes that run in it. Knows the form of a trainer and nothing of
+RL.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Progress = Callable[[int, Mapping[str, np.ndarray]], None]
 
 @dataclass
 class Lane:
-    """What one cell gave: its curve, and the steps between which its numbers stopped being finite."""
+    """What one cell gave: its curve, and the steps between which its numbers stopped being
+    finite.
+    """
 
     columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
@@ -37,9 +41,9 @@ class Lane:
 
 
 def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so an
-    accelerator gets one program per choice of those declared `specialise`; a single lane only pays for
-    the branch that it takes."""
+    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so
+    an accelerator gets one program per choice of those declared `specialise`; a single lane only
+    pays for the branch that it takes."""
     if not accelerator:
         return ()
     return tuple(name for name in config["choices"] if registry.axis(name).specialise)
@@ -48,7 +52,9 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
 def compose(
     config: Mapping[str, Any], fixed: Sequence[str] = ()
 ) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
-    """The trainer of a configuration, and the function that turns such a configuration into its data."""
+    """The trainer of a configuration, and the function that turns such a configuration into its
+    data.
+    """
     definition = trainer(config["trainer"]["name"])
     composed = definition.make(
         task=task(config["task"]["name"]),
@@ -76,8 +82,8 @@ def compose(
 class Program:
     """The compiled functions of one structure on one task, for a fixed number of lanes.
 
-    With one lane the arrays have no lane axis: the very program that a notebook would compile. With more,
-    every array has a leading lane axis, sharded over the visible devices when they divide it.
+    With one lane the arrays have no lane axis: the very program that a notebook would compile. With
+    more, every array has a leading lane axis, sharded over the visible devices when they divide it.
     """
 
     def __init__(self, config: Mapping[str, Any], *, lanes: int = 1, fixed: Sequence[str] = ()):
@@ -88,7 +94,7 @@ class Program:
     def _compile(self, config: Mapping[str, Any]) -> None:
         started = time.monotonic()
         lift = jax.vmap if self.lanes > 1 else lambda function: function
-        keys, evaluation_keys, data = self._inputs([config | {"seed": 0}])
+        keys, evaluation_keys, data = self._inputs([{**config, "seed": 0}])
 
         def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
             state, metrics = self.trainer.chunk(state, variant)
@@ -113,8 +119,8 @@ class Program:
     def run(self, configs: Sequence[Mapping[str, Any]], progress: Progress) -> list[Lane]:
         """Trains at most `lanes` cells of this program with equally long runs, side by side.
 
-        progress(step, metrics) is called after every chunk, metrics as arrays over the cells. What it
-        raises ends the run.
+        progress(step, metrics) is called after every chunk, metrics as arrays over the cells. What
+        it raises ends the run.
         """
         keys, evaluation_keys, data = self._inputs(configs)
         lanes = [Lane() for _ in configs]
@@ -139,14 +145,16 @@ class Program:
         return lanes
 
     def _inputs(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any, Variant]:
-        """Keys of training and of evaluation, and the variants, of a block padded with its last cell."""
+        """Keys of training and of evaluation, and the variants, of a block padded with its last
+        cell.
+        """
         block = [*configs, *[configs[-1]] * (self.lanes - len(configs))]
         seeds = np.array([config["seed"] for config in block], np.uint32)
         keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, block))
         if self.lanes == 1:
             keys, data = keys[0], jax.tree.map(lambda x: x[0], data)
-        return tuple(map(self._place, (keys[..., 0], keys[..., 1], data)))  # type: ignore[return-value]
+        return tuple(map(self._place, (keys[..., 0], keys[..., 1], data)))
 
     def _place(self, tree: Any) -> Any:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)
@@ -161,7 +169,9 @@ class Program:
 
 
 def evaluation_points(config: Mapping[str, Any]) -> frozenset[int]:
-    """The points, counted from 1, that an evaluation follows: evenly spaced, the last among them."""
+    """The points, counted from 1, that an evaluation follows: evenly spaced, the last among
+    them.
+    """
     points, evaluations = config["run"]["points"], config["run"]["evaluations"]
     return frozenset(-(-(k + 1) * points // evaluations) for k in range(evaluations))
 

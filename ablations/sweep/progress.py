@@ -85,7 +85,9 @@ class Progress:
     def _beats(self) -> dict[str, Heartbeat]:
         folder = self.results / "work"
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-        beats = {cell: read_heartbeat(self.results, cell) for cell in self._waiting if cell in names}
+        beats = {
+            cell: read_heartbeat(self.results, cell) for cell in self._waiting if cell in names
+        }
         return {cell: beat for cell, beat in beats.items() if beat}
 
     def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float, float | None]:

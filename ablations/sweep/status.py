@@ -11,10 +11,11 @@ from ablations.sweep.claims import read_heartbeat
 
 
 def status(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """One entry per cell, in the plan's order: study, task, variant, seed, hash, state, reason, progress.
+    """One entry per cell, in the plan's order: study, task, variant, seed, hash, state, reason,
+    progress.
 
-    state is "done", "running" (with step, steps, rate, host), "failed" or "damaged" (with reason), or
-    "missing".
+    state is "done", "running" (with step, steps, rate, host), "failed" or "damaged" (with reason),
+    or "missing".
     """
     return [
         {

@@ -1,9 +1,10 @@
 """The process that runs cells: `python -m ablations.sweep.worker ORDER.json`.
 
-The same on this machine and on a cluster. It reads an order (a list of cells), claims what nobody has,
-and leaves records behind; the order, the claims and the records are all that it shares with anybody. On
-CPU it runs one lane on one core, on an accelerator a block of lanes. It ends when every cell of the order
-has a record, also those that others run: if one of them dies, its cell is taken over.
+The same on this machine and on a cluster. It reads an order (a list of cells), claims what nobody
+has, and leaves records behind; the order, the claims and the records are all that it shares with
+anybody. On CPU it runs one lane on one core, on an accelerator a block of lanes. It ends when every
+cell of the order has a record, also those that others run: if one of them dies, its cell is taken
+over.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ CANNOT_WRITE = 74  # EX_IOERR: another worker would not fare better
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is told. cells: {"hash", "config"} each; metric: what the progress display shows."""
+    """What a worker is told. cells: {"hash", "config"} each; metric: what the progress display
+    shows.
+    """
 
     run: str
     results: str
@@ -54,7 +57,9 @@ class Order:
     @classmethod
     def read(cls, path: Path) -> Order:
         fields = json.loads(path.read_text())
-        return cls(**fields | {"cells": tuple(fields["cells"]), "plugins": tuple(fields["plugins"])})
+        return cls(
+            **fields | {"cells": tuple(fields["cells"]), "plugins": tuple(fields["plugins"])}
+        )
 
 
 class Worker:
@@ -110,7 +115,9 @@ class Worker:
     def _in_order_of_preference(
         self, waiting: Iterable[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]]:
-        """The program at hand first; else each worker starts with another one, to compile side by side."""
+        """The program at hand first; else each worker starts with another one, to compile side by
+        side.
+        """
         programs = list(dict.fromkeys(self._programs[cell["hash"]] for cell in self.order.cells))
         at_hand = self._program[0] if self._program else programs[self.index % len(programs)]
         start = programs.index(at_hand)
@@ -123,6 +130,8 @@ class Worker:
 
     def _run_block(self, block: list[Mapping[str, Any]]) -> None:
         started = time.time()
+        for cell in block:
+            print(f"began {cell['hash']}", flush=True)
         steps = steps_of(block[0]["config"])
         held = list(self._claims)
         compile_seconds = None
@@ -158,7 +167,9 @@ class Worker:
             self._publish(cell, one, lane, error, provenance)
 
     def _program_for(self, cell: Mapping[str, Any]) -> tuple[Program, float]:
-        """The cell's program; compiled by one worker at a time, so that the others find it in the cache."""
+        """The cell's program; compiled by one worker at a time, so that the others find it in the
+        cache.
+        """
         from ablations.sweep.program import Program
 
         name = self._programs[cell["hash"]]
@@ -210,8 +221,8 @@ class Worker:
             cell,
             held,
             None,
-            f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a crash in "
-            f"native code): see the logs under '{self.results / 'work' / 'logs'}'",
+            f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a "
+            f"crash in native code): see the logs under '{self.results / 'work' / 'logs'}'",
             dict(self.order.provenance),
         )
 
@@ -241,7 +252,9 @@ def use_cache(order: Order) -> None:
 
 
 def _end_with_parent(worker: Worker) -> None:
-    """Ends this process soon after its parent is gone, whatever killed it: no orphan keeps a core."""
+    """Ends this process soon after its parent is gone, whatever killed it: no orphan keeps a
+    core.
+    """
     parent = os.getppid()
 
     def watch() -> None:

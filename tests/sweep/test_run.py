@@ -1,0 +1,266 @@
+"""`ablations run` as a user meets it, on a trainer that compiles in a blink."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from ablations import records
+
+
+def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
+    first = shell("run", "toy", "--workers", "2").stdout
+    announced = first.splitlines()[0]
+    assert "8 cells on 1 task (line): 0 done, 8 to run" in announced
+    assert "1 program to compile; 2 workers of 1 lane" in announced
+    curves = shell.curves()
+    assert len(curves) == 8
+    again = shell("run", "toy").stdout
+    assert "all 8 cells are done; nothing to run" in again
+    assert shell.curves() == curves
+    assert not list(shell.results.glob("work/*/heartbeat.json"))
+
+
+def test_a_record_is_what_the_trainer_computes(shell) -> None:
+    shell("run", "toy", "--seeds", "1", "--workers", "1")
+    plan = records.read_plan(shell.results, "toy")
+    for cell, record in records.read_results(shell.results, plan):
+        curve = records.read_curve(shell.results, record).to_pydict()
+        assert curve["step"] == list(range(20, 220, 20))
+        evaluated = [i for i, value in enumerate(curve["evaluation/return"]) if value is not None]
+        assert evaluated == [4, 9]
+        sign = 1 if cell["variant"] == "up" else -1
+        drift = np.diff(curve["training/return"]).mean()
+        assert sign * drift == pytest.approx(0.2, abs=0.1)
+        assert record.provenance["versions"]["jax"]
+        table = pyarrow.parquet.read_table(
+            records.cell_folder(shell.results, cell["hash"]) / "curve.parquet"
+        )
+        assert json.loads(table.schema.metadata[b"config"]) == record.config
+
+
+def test_paired_seeds_start_alike(shell) -> None:
+    shell("run", "toy", "--set", "rate=0")
+    plan = records.read_plan(shell.results, "toy")
+    by_seed: dict[int, set[tuple[float, ...]]] = {}
+    for cell, record in records.read_results(shell.results, plan):
+        curve = tuple(records.read_curve(shell.results, record).to_pydict()["training/return"])
+        by_seed.setdefault(cell["seed"], set()).add(curve)
+    assert all(len(curves) == 1 for curves in by_seed.values()), "same seed, other randomness"
+    assert len(set.union(*by_seed.values())) == 4, "seeds share randomness"
+
+
+def test_the_bits_of_a_cell_depend_on_nobody(shells: Callable[[], object]) -> None:
+    alone, crowd, lazy = shells(), shells(), shells()
+    alone("run", "toy", "--variants", "down", "--seeds", "1", "--workers", "1")
+    crowd("run", "toy", "toy_nan", "--workers", "3", code=1)
+    ((cell, bits),) = alone.curves().items()
+    assert crowd.curves()[cell] == bits
+    lazy("run", "toy", "--seeds", "1", "--cluster", "debug")
+    assert lazy.curves()[cell] == bits
+
+
+def test_studies_share_cells(shell) -> None:
+    shell("run", "toy", "toy_nan", "--seeds", "2", code=1)
+    assert len(shell.curves()) == 6, "toy/up and toy_nan/up are the same two cells"
+
+
+def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
+    def chunk_programs() -> int:
+        return len(list((shell.results / "cache").glob("jit_chunk-*-cache")))
+
+    shell("run", "toy", "--variants", "up", "--seeds", "1")
+    assert chunk_programs() == 1
+    shell("run", "toy")
+    assert chunk_programs() == 1
+    shell("run", "toy_wide")
+    assert chunk_programs() == 2
+
+
+def test_nan_fails_its_cell_at_its_step_and_the_rest_goes_on(shell) -> None:
+    done = shell("run", "toy_nan", code=1)
+    assert "no longer finite between steps 60 and 80" in done.stderr
+    rows = json.loads(shell("status", "toy_nan", "--json").stdout)
+    assert Counter(row["state"] for row in rows) == {"done": 4, "failed": 4}
+    assert all(row["failed_step"] == 80 for row in rows if row["state"] == "failed")
+    assert "nothing to run" in shell("run", "toy_nan", code=1).stdout, "NaN is a result"
+
+
+def test_a_cell_that_raises_is_said_and_tried_again(shell) -> None:
+    done = shell("run", "toy_broken", "--workers", "1", code=1)
+    assert "ValueError: this toy is broken" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert len(shell.curves()) == 8
+    assert "4 done, 4 to run" in shell("run", "toy_broken", "--workers", "1", code=1).stdout
+    assert len(list(shell.results.glob("set-aside/*"))) == 4
+
+
+def test_a_worker_that_dies_is_replaced(shell) -> None:
+    (shell.folder / "deaths").write_text("2")
+    shell("run", "toy_deadly", "--seeds", "2", "--workers", "1")
+    assert len(shell.curves()) == 4
+
+
+def test_a_cell_that_kills_its_worker_every_time_is_given_up(shell) -> None:
+    (shell.folder / "deaths").write_text("1000")
+    done = shell("run", "toy_deadly", "--seeds", "1", "--workers", "1", code=1)
+    assert "its worker died 3 times" in done.stderr
+    rows = json.loads(shell("status", "toy_deadly", "--json").stdout)
+    assert {row["variant"]: row["state"] for row in rows} == {"up": "done", "deadly": "failed"}
+
+
+def _workers() -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"ablations.sweep.worker" in path.read_bytes():
+                found.add(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def _wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_ctrl_c_leaves_a_resumable_state_and_no_worker(shells) -> None:
+    stopped, undisturbed = shells(), shells()
+    before = _workers()
+    process = stopped.start("run", "toy_slow", "--workers", "2")
+    _wait_for(lambda: stopped.curves())
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert _workers() <= before
+    assert 0 < len(stopped.curves()) < 8
+    rest = stopped("run", "toy_slow", "--workers", "2").stdout
+    assert "0 done" not in rest.splitlines()[0]
+    undisturbed("run", "toy_slow", "--workers", "1")
+    assert stopped.curves() == undisturbed.curves()
+
+
+def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
+    killed, undisturbed = shells(), shells()
+    before = _workers()
+    moments = random.Random(0)
+    for _ in range(4):
+        process = killed.start("run", "toy_slow", "--workers", "2")
+        time.sleep(1.5 + 2.5 * moments.random())
+        process.kill()
+        process.communicate()
+        for pid in _workers() - before:
+            os.kill(pid, signal.SIGKILL)
+        _wait_for(lambda: _workers() <= before)
+        for cell in killed.curves():
+            assert records.read_record(killed.results, cell).status == "done"
+    killed("run", "toy_slow", "--workers", "2")
+    undisturbed("run", "toy_slow", "--workers", "2")
+    assert killed.curves() == undisturbed.curves()
+    assert not list(killed.results.glob("work/*/heartbeat.json"))
+
+
+def test_workers_end_with_their_parent(shell) -> None:
+    before = _workers()
+    process = shell.start("run", "toy_slow", "--workers", "2")
+    _wait_for(lambda: len(_workers() - before) == 2)
+    process.kill()
+    process.communicate()
+    _wait_for(lambda: _workers() <= before, seconds=20)
+
+
+def test_two_drivers_on_one_folder_run_every_cell_once(shell) -> None:
+    drivers = [shell.start("run", "toy_slow", "--workers", "2") for _ in range(2)]
+    for driver in drivers:
+        out, errors = driver.communicate(timeout=120)
+        assert driver.returncode == 0, out + errors
+    assert len(shell.curves()) == 8
+    began = Counter(
+        line.split()[1]
+        for log in shell.results.glob("work/logs/*.log")
+        for line in log.read_text().splitlines()
+        if line.startswith("began ")
+    )
+    assert set(began.values()) == {1}
+    assert len(began) == 8
+
+
+def test_a_damaged_record_is_set_aside_and_computed_again(shell) -> None:
+    shell("run", "toy", "--workers", "1")
+    curves = shell.curves()
+    cells = sorted(curves)
+    folder = shell.results / "cells"
+    (folder / cells[0] / "record.json").write_text('{"format": 1, "has')
+    with (folder / cells[1] / "curve.parquet").open("r+b") as file:
+        file.truncate(100)
+    flipped = bytearray(curves[cells[2]])
+    flipped[200] ^= 1
+    (folder / cells[2] / "curve.parquet").write_bytes(flipped)
+    (folder / cells[3] / "record.json").unlink()
+    for arguments in (["table", "toy"], ["figure", "toy"]):
+        damaged = shell(*arguments, code=2).stderr
+        assert "is damaged" in damaged
+        assert damaged.count("\n") == 1
+    again = shell("run", "toy", "--workers", "1").stdout
+    assert again.count("set aside, to be computed again") == 4
+    assert shell.curves() == curves
+    assert len(list(shell.results.glob("set-aside/*"))) == 4
+
+
+def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
+    single, block = shells(), shells()
+    single("run", "toy_nan", "--workers", "1", code=1)
+    block("run", "toy_nan", "--workers", "1", "--lanes", "3", code=1)
+    assert set(single.curves()) == set(block.curves())
+    for cell in single.curves():
+        one, other = (records.read_record(s.results, cell) for s in (single, block))
+        assert (one.status, one.failed_step) == (other.status, other.failed_step)
+        mine, theirs = (
+            records.read_curve(s.results, r).to_pandas() for s, r in ((single, one), (block, other))
+        )
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_progress_in_a_pipe_is_lines(shell) -> None:
+    lines = shell("run", "toy", "--workers", "1").stdout.splitlines()
+    assert any("8/8 cells" in line and "steps/s" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_clean_shows_then_deletes_and_spares_the_results(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    curves = shell.curves()
+    assert "compiled programs" in shell("clean").stdout
+    assert (shell.results / "cache").is_dir()
+    shell("clean", "--yes")
+    assert not list((shell.results / "cache").glob("*"))
+    assert shell.curves() == curves
+    assert "nothing to run" in shell("run", "toy", "--seeds", "1").stdout
+
+
+def test_the_parent_never_starts_jax(shell) -> None:
+    script = (
+        "import sys; from ablations.cli import main\n"
+        "code = main(['run', 'toy', '--seeds', '1', '--workers', '1', '--plugin', 'toy'])\n"
+        "from jax._src import xla_bridge\n"
+        "sys.exit(code or 10 * xla_bridge.backends_are_initialized())"
+    )
+    python = shell.command()[0]
+    done = subprocess.run([python, "-c", script], cwd=shell.folder, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,158 @@
+"""A plugin: a trainer, a task, an axis and studies that compile in a blink. What the engine is
+tested with.
+
+Training moves `x` by `rate` per update, with noise from the seed. It can be told to misbehave: to
+become NaN (`explode_at`), to end its process (`die`), to be slow (`slow`), to raise while it is
+traced (`broken`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations import studies, tasks, trainers
+
+AXIS = variants.register(
+    variants.Axis(
+        "toy_direction",
+        summary="where the toy goes",
+        inputs={"rate": jax.ShapeDtypeStruct((), jnp.float32)},
+    )
+)
+
+
+@AXIS.choice("up", formula="+rate", source="this file", summary="upwards")
+def up(*, rate: Any) -> Any:
+    return rate
+
+
+@AXIS.choice("down", formula="-rate", source="this file", summary="downwards")
+def down(*, rate: Any) -> Any:
+    return -rate
+
+
+class State(NamedTuple):
+    x: jax.Array
+    key: jax.Array
+    updates: jax.Array
+
+
+def _hook(slow: Any, die: Any) -> Any:
+    if die:
+        deaths = Path(os.environ["TOY_DEATHS"])
+        if int(deaths.read_text()) > 0:
+            deaths.write_text(str(int(deaths.read_text()) - 1))
+            os._exit(9)
+    time.sleep(float(slow))
+    return jnp.float32(0)
+
+
+def make(
+    *,
+    task: Any,
+    settings: Any,
+    structure: Any,
+    updates_per_chunk: int,
+    evaluation_envs: int,
+    choices: Any,
+) -> trainers.Trainer:
+    if structure["broken"]:
+        raise ValueError("this toy is broken")
+
+    def init(key: Any, variant: Any) -> State:
+        return State(jax.random.normal(key), key, jnp.int32(0))
+
+    def chunk(state: State, variant: Any) -> tuple[State, dict[str, Any]]:
+        c = variant.coefficients
+        direction = AXIS.apply(
+            choices.get("toy_direction", variant.choices["toy_direction"]), rate=c["rate"]
+        )
+        wait = jax.pure_callback(
+            _hook,
+            jax.ShapeDtypeStruct((), jnp.float32),
+            c["slow"],
+            c["die"],
+            vmap_method="sequential",
+        )
+
+        def update(state: State, _: None) -> tuple[State, None]:
+            noise = jax.random.normal(jax.random.fold_in(state.key, state.updates))
+            x = state.x + direction + 0.1 * noise + wait
+            x = jnp.where(state.updates + 1 == c["explode_at"], jnp.nan, x)
+            return State(x, state.key, state.updates + 1), None
+
+        state, _ = jax.lax.scan(update, state, length=updates_per_chunk)
+        return state, {"training/return": state.x}
+
+    def evaluate(state: State, variant: Any, key: Any) -> dict[str, Any]:
+        return {"evaluation/return": state.x + jax.random.normal(key)}
+
+    return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
+
+
+trainers.register(
+    trainers.Definition(
+        name="toy",
+        summary="a random walk",
+        axes={"toy_direction": "up"},
+        coefficients={
+            "rate": trainers.Coefficient(0.1, 0.0, 10.0, "how far in an update"),
+            "explode_at": trainers.Coefficient(0, 0, 1e6, "the update that gives NaN; 0: none"),
+            "die": trainers.Coefficient(
+                0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"
+            ),
+            "slow": trainers.Coefficient(0, 0, 10, "seconds that a chunk waits"),
+        },
+        structure={
+            "width": trainers.Option(1, "nothing but another program", low=1),
+            "broken": trainers.Option(False, "raises when it is composed"),
+        },
+        make=make,
+        iteration_steps=lambda structure: 10,
+    )
+)
+tasks.register(
+    tasks.Task(
+        name="line",
+        summary="a line",
+        make=lambda settings: None,
+        settings={"episode_length": 10},
+        steps=1000,
+        score_range=(0.0, 10.0),
+    )
+)
+
+
+def _study(name: str, **variants_: dict[str, Any]) -> None:
+    studies.register(
+        studies.Study(
+            name=name,
+            title="Toy",
+            claim="up is up",
+            claim_source="this file",
+            baseline=next(iter(variants_)),
+            variants={variant: studies.Variant(sets) for variant, sets in variants_.items()},
+            margin=0.05,
+            trainer="toy",
+            profiles={
+                "quick": studies.Profile(
+                    tasks=("line",), seeds=4, steps=200, points=10, evaluations=2, evaluation_envs=1
+                )
+            },
+        )
+    )
+
+
+_study("toy", up={}, down={"toy_direction": "down"})
+_study("toy_slow", up={"slow": 0.1}, down={"toy_direction": "down", "slow": 0.1})
+_study("toy_nan", up={}, nan={"explode_at": 7})
+_study("toy_deadly", up={}, deadly={"die": 1})
+_study("toy_broken", up={}, broken={"broken": True})
+_study("toy_wide", up={}, wide={"width": 2})
