@@ -28,6 +28,6 @@ AXIS.declare(
 AXIS.declare(
     "after",
     formula="(o - μ)/σ,  the gradient steps on the batch, then μ and σ updated with it",
-    source="the order PPO's ratio presumes; CleanRL and SB3, which normalise while collecting, share it",
+    source="CleanRL and SB3 to the same effect: they store what they collect as normalised then",
     summary="trained on with the statistics that it was collected with: the first ratio is 1",
 )

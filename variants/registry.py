@@ -32,11 +32,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class UnknownName(KeyError):
     """An axis or a choice that does not exist; the message names the nearest one that does."""
 
-    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
         names = list(known)
         near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}': {hint}known: {', '.join(names)}")
+        super().__init__(f"unknown {kind} '{name}'{where}: {hint}known: {', '.join(names)}")
 
     def __str__(self) -> str:  # KeyError would show the repr of its message
         return self.args[0]
@@ -102,7 +102,7 @@ class Axis(Mapping[str, Choice]):
         try:
             return self._choices[name]
         except (KeyError, TypeError):
-            raise UnknownName(f"choice of axis '{self.name}'", name, self) from None
+            raise UnknownName("choice", name, self, where=f" of axis '{self.name}'") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._choices)
