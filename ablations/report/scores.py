@@ -92,8 +92,11 @@ class Scores:
 
 
 def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
-    """Reads every record of a plan. Raises UserError for an unknown metric or score,
-    DamagedRecord.""" if score not in SCORES:
+    """Reads every record of a plan.
+
+    Raises UserError for an unknown metric or score, DamagedRecord for a record that is broken.
+    """
+    if score not in SCORES:
         raise unknown("score", score, SCORES)
     column = metric or plan.study["metric"]
     cells = []

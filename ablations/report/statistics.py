@@ -80,7 +80,8 @@ def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int)
     index = np.sort(np.random.default_rng([seed, n]).integers(0, n, (replicates, n)), axis=-1)
     flat = (index + n * np.arange(replicates)[:, None]).ravel()
     each = np.tile(order_weights(n, statistic), replicates)
-    return np.bincount(flat, each, replicates * n).reshape(replicates, n)
+    counted: Floats = np.bincount(flat, each, replicates * n).astype(np.float64)
+    return counted.reshape(replicates, n)
 
 
 def interval(
