@@ -8,9 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from formula_checks import clip_case, close, gradient_tree, squared, trajectory
+from advantage_checks import trajectory
+from gradient_checks import gradient_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import close
+from value_checks import clip_case, squared
 
 import variants
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import formula_checks
+import advantage_checks
+import gradient_checks
 import pytest
+import statistics_checks
+import value_checks
 
 import variants.advantage
 import variants.advantage_statistics
@@ -16,26 +19,26 @@ def named(checks):
     return pytest.mark.parametrize("check", checks, ids=lambda check: check.__name__)
 
 
-@named(formula_checks.ADVANTAGE)
+@named(advantage_checks.ADVANTAGE)
 def test_advantage(check):
     check(variants.advantage)
 
 
-@named(formula_checks.VALUE_ERROR)
+@named(value_checks.VALUE_ERROR)
 def test_value_error(check):
     check(variants.value_error)
 
 
-@named(formula_checks.VALUE_CLIP)
+@named(value_checks.VALUE_CLIP)
 def test_value_clip(check):
     check(variants.value_clip)
 
 
-@named(formula_checks.ADVANTAGE_STATISTICS)
+@named(statistics_checks.ADVANTAGE_STATISTICS)
 def test_advantage_statistics(check):
     check(variants.advantage_statistics)
 
 
-@named(formula_checks.GRADIENT_CLIP)
+@named(gradient_checks.GRADIENT_CLIP)
 def test_gradient_clip(check):
     check(variants.gradient_clip)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
 
-import formula_checks
+import advantage_checks
+import gradient_checks
 import pytest
+import statistics_checks
+import value_checks
 
 import variants.advantage
 import variants.advantage_statistics
@@ -17,11 +20,11 @@ import variants.value_clip
 import variants.value_error
 
 CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
-    variants.advantage: formula_checks.ADVANTAGE,
-    variants.value_error: formula_checks.VALUE_ERROR,
-    variants.value_clip: formula_checks.VALUE_CLIP,
-    variants.advantage_statistics: formula_checks.ADVANTAGE_STATISTICS,
-    variants.gradient_clip: formula_checks.GRADIENT_CLIP,
+    variants.advantage: advantage_checks.ADVANTAGE,
+    variants.value_error: value_checks.VALUE_ERROR,
+    variants.value_clip: value_checks.VALUE_CLIP,
+    variants.advantage_statistics: statistics_checks.ADVANTAGE_STATISTICS,
+    variants.gradient_clip: gradient_checks.GRADIENT_CLIP,
 }
 
 
