@@ -219,13 +219,14 @@ def latex(table: Table) -> str:
         body.append(" & ".join(first) + r" \\")
         if baseline is not None:
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
-    symbols = ", ".join(f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said)
+    signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
+    symbols = f" {', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_latex_text(note) for note in table.notes)
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{_latex_text(table.caption)} {symbols}}}",
+        rf"\caption{{{_latex_text(table.caption)}{symbols}}}",
         rf"\label{{tab:{''.join(c if c.isascii() and c.isalnum() else '-' for c in table.study)}}}",
         rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
         r"\toprule",
@@ -290,6 +291,8 @@ _LATEX = {
     "#": r"\#",
     "_": r"\_",
     "%": r"\%",
+    "[": "{[}",  # after a line's end, [ and * would be an argument of it
+    "*": "{*}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"$<$",
