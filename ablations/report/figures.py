@@ -281,6 +281,7 @@ def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
             va="bottom",
             fontsize=7.5,
             color=color,
+            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
         )
     panel.xaxis.set_major_locator(MaxNLocator(5))
 

@@ -129,7 +129,8 @@ def _cell(
     curve = read_curve(results, record)
     if column not in curve.column_names:
         raise unknown("metric", column, (name for name in curve.column_names if name != "step"))
-    steps, values = curve.column("step").to_numpy(), _numbers(curve.column(column))
+    steps = np.array(curve.column("step").to_pylist(), dtype=np.int64)
+    values = _numbers(curve.column(column))
     value = score(steps, values)
     if math.isinf(value):
         return Cell(*place, "failed", reason=f"{column} is infinite")
@@ -143,5 +144,5 @@ def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Flo
 
 
 def _numbers(column: Any) -> Floats:
-    """A pyarrow column as float64 `[n]`, NaN where it is null."""
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+    """A pyarrow column as float64 `[n]`, NaN where it is null. (Its own `to_numpy` imports pandas.)"""
+    return np.array(column.to_pylist(), dtype=np.float64)
