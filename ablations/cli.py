@@ -6,6 +6,7 @@ What a command needs is imported when it runs: `ablations table` starts neither 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from ablations.request import PROFILE, Request, parse_settings
 if TYPE_CHECKING:
     from ablations.records import Plan
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 FORMATS = ("markdown", "latex", "csv", "html", "json")
 
 
@@ -54,6 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        where = f"'{error.filename}'" if error.filename else f"to '{options.results}'"
+        print(
+            f"ablations: cannot write {where}: {error.strerror}: make room or give another "
+            f"--results; what is done is safe",
+            file=sys.stderr,
+        )
+        return 2
 
 
 def _list(options: argparse.Namespace) -> None:

@@ -152,6 +152,13 @@ def read_curve(results: Path, record: Record) -> pyarrow.Table:
     import pyarrow
     import pyarrow.parquet
 
+    # `read_table` would import pyarrow.dataset, and that pandas: a second, for nothing.
+    data = pyarrow.BufferReader(verify_curve(results, record))
+    return pyarrow.parquet.ParquetFile(data).read()
+
+
+def verify_curve(results: Path, record: Record) -> bytes:
+    """The bytes of a record's curve file. Raises DamagedRecord if they are not those written."""
     path = cell_folder(results, record.hash) / "curve.parquet"
     try:
         data = path.read_bytes()
@@ -159,8 +166,7 @@ def read_curve(results: Path, record: Record) -> pyarrow.Table:
         raise _damaged(record.hash, "curve.parquet is missing") from None
     if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):
         raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
-    # `read_table` would import pyarrow.dataset, and that pandas: a second, for nothing.
-    return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data)).read()
+    return data
 
 
 def _damaged(cell: str, what: str) -> DamagedRecord:
@@ -202,7 +208,8 @@ def write_plan(results: Path, plan: Plan) -> Path:
     """Stores a plan and marks it as the study's last."""
     folder = results / "plans" / plan.study["name"]
     path = folder / f"{plan.name}.json"
-    write_atomically(path, json.dumps({"format": FORMAT} | asdict(plan), sort_keys=True))
+    # Keys stay in the study's order: tables list tasks and variants as it does.
+    write_atomically(path, json.dumps({"format": FORMAT} | asdict(plan)))
     write_atomically(folder / "last", plan.name)
     return path
 

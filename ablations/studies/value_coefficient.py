@@ -9,9 +9,9 @@ register(
         name="value_coefficient",
         title="Value-loss coefficient",
         claim=(
-            "Brax halves its value loss twice (0.25 on the squared error; SB3 has 0.5, RSL-RL 1.0). "
-            "Adam does not care about a loss's scale, so it can matter only where policy and value "
-            "are coupled: through a shared torso or a global-norm gradient clip."
+            "Brax halves its value loss twice: 0.25 on the squared error (SB3 0.5, RSL-RL 1.0). "
+            "Adam does not care about a loss's scale, so it can matter only where policy and "
+            "value are coupled: through a shared torso or a global-norm gradient clip."
         ),
         claim_source="brax/training/agents/ppo/losses.py, compute_ppo_loss; Kingma & Ba 2015",
         baseline="separate_0.25",

@@ -25,6 +25,7 @@ from ablations.records import (
     Record,
     cell_folder,
     read_record,
+    verify_curve,
     write_atomically,
     write_plan,
 )
@@ -153,11 +154,12 @@ class _Crew:
     def work(self, progress: Progress) -> None:
         try:
             with progress:
-                while any(process.poll() is None for process in self.processes):
+                while True:
                     self._replace_the_dead()
                     progress.update()
+                    if all(process.poll() == 0 for process in self.processes):
+                        break
                     time.sleep(POLL_SECONDS)
-                self._replace_the_dead()
                 progress.update()
         finally:
             self._stop()
@@ -293,6 +295,8 @@ def _has_result(results: Path, cell: str) -> bool:
     """
     try:
         record = read_record(results, cell)
+        if record is not None:
+            verify_curve(results, record)
     except DamagedRecord as damaged:
         print(f"{str(damaged).partition(';')[0]}: set aside, to be computed again", flush=True)
     else:

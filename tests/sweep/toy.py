@@ -74,13 +74,10 @@ def make(
         direction = AXIS.apply(
             choices.get("toy_direction", variant.choices["toy_direction"]), rate=c["rate"]
         )
-        wait = jax.pure_callback(
-            _hook,
-            jax.ShapeDtypeStruct((), jnp.float32),
-            c["slow"],
-            c["die"],
-            vmap_method="sequential",
-        )
+        wait: Any = 0.0
+        if structure["hooked"]:  # a program that calls back is never kept in the compilation cache
+            float32 = jax.ShapeDtypeStruct((), jnp.float32)
+            wait = jax.pure_callback(_hook, float32, c["slow"], c["die"], vmap_method="sequential")
 
         def update(state: State, _: None) -> tuple[State, None]:
             noise = jax.random.normal(jax.random.fold_in(state.key, state.updates))
@@ -89,7 +86,7 @@ def make(
             return State(x, state.key, state.updates + 1), None
 
         state, _ = jax.lax.scan(update, state, length=updates_per_chunk)
-        return state, {"training/return": state.x}
+        return state, {"training/return": state.x, "width": jnp.ones(structure["width"]).sum()}
 
     def evaluate(state: State, variant: Any, key: Any) -> dict[str, Any]:
         return {"evaluation/return": state.x + jax.random.normal(key)}
@@ -111,7 +108,8 @@ trainers.register(
             "slow": trainers.Coefficient(0, 0, 10, "seconds that a chunk waits"),
         },
         structure={
-            "width": trainers.Option(1, "nothing but another program", low=1),
+            "width": trainers.Option(1, "another shape, so another program", low=1),
+            "hooked": trainers.Option(False, "obeys `die` and `slow`"),
             "broken": trainers.Option(False, "raises when it is composed"),
         },
         make=make,
@@ -151,8 +149,9 @@ def _study(name: str, **variants_: dict[str, Any]) -> None:
 
 
 _study("toy", up={}, down={"toy_direction": "down"})
-_study("toy_slow", up={"slow": 0.1}, down={"toy_direction": "down", "slow": 0.1})
+SLOW = {"hooked": True, "slow": 0.1}
+_study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
 _study("toy_nan", up={}, nan={"explode_at": 7})
-_study("toy_deadly", up={}, deadly={"die": 1})
+_study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})
 _study("toy_broken", up={}, broken={"broken": True})
 _study("toy_wide", up={}, wide={"width": 2})

@@ -1,0 +1,139 @@
+"""Bad input: one clear line with what would be right, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+
+def refused(shell, *arguments: str, plugin: bool = True) -> str:
+    done = shell(*arguments, code=2, plugin=plugin)
+    assert done.stderr.startswith("ablations: ")
+    assert done.stderr.count("\n") == 1, f"more than a line: {done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("run gea", "unknown study 'gea': did you mean 'gae'?"),
+        ("run gae --tasks reecher", "unknown task 'reecher': did you mean 'reacher'?"),
+        ("run gae --variants bracks", "unknown variant of 'gae' 'bracks': did you mean 'brax'?"),
+        ("run gae --profile quik", "unknown profile of 'gae' 'quik': did you mean 'quick'?"),
+        (
+            "run gae --set value_cliip=none",
+            "unknown setting 'value_cliip': did you mean 'value_clip'?",
+        ),
+        ("run gae --set value_clip=pesimistic", "did you mean 'pessimistic'?"),
+        ("run gae --set value_coeficient=1", "did you mean 'value_coefficient'?"),
+        ("run gae --set discount=1.5", "discount=1.5 is out of range: it goes from 0 to 1"),
+        ("run gae --set discount=NaN", "discount must be a finite number, not NaN"),
+        ("run gae --set discount=fast", "discount must be a number, not 'fast'"),
+        ("run gae --set discount", "--set takes name=value, not 'discount'"),
+        ("run gae --set num_envs=100 num_minibatches=8", "num_envs=100"),
+        ("run gae --set num_envs=many", "num_envs must be a whole number, not 'many'"),
+        ("run gae --set policy_layers=64", "policy_layers must be a list"),
+        ("run gae --set torso=sharde", "did you mean 'shared'?"),
+        ("run gae --set backend=sprong", "spring"),
+        ("run gae --set episode_length=0", "episode_length"),
+        ("run gae --set advantage_timing=minibatch advantage_scope=batch", "minibatch"),
+        ("run gae --set advantage=brax", "variants of 'gae' set it themselves"),
+        ("run gae --seeds 0", "--seeds must be at least 1, not 0"),
+        ("run gae --seeds 1.5", "'1.5' is not a whole number"),
+        ("run gae --steps 0", "steps must be at least 1, not 0"),
+        ("run gae --workers 0", "must be at least 1, not 0"),
+        ("run", "STUDY"),
+        ("fly", "invalid choice: 'fly'"),
+        ("list axis", "unknown kind 'axis': did you mean 'axes'?"),
+        ("show brx", "did you mean"),
+        ("show up", "several studies have a variant 'up'"),
+        ("table gae", "nothing has run in 'results'"),
+        ("table gae --format word", "invalid choice: 'word'"),
+        ("status", "nothing has run in 'results'"),
+        ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
+    ],
+)
+def test_refused_in_one_line(shell, arguments: str, says: str) -> None:
+    assert says in refused(shell, *arguments.split())
+    assert not (shell.results / "cells").exists(), "refused only after it began"
+
+
+def test_a_plugin_whose_choice_disagrees_is_refused(shell) -> None:
+    (shell.folder / "odd.py").write_text(
+        "import variants\n"
+        "@variants.axis('advantage').choice('odd', formula='0', source='me', summary='odd')\n"
+        "def odd(*, rewards, values):\n    return rewards\n"
+    )
+    line = refused(shell, "list", "axes", "--plugin", "odd", plugin=False)
+    assert "choice 'odd' of axis 'advantage' must take rewards, values, next_values" in line
+
+
+def test_an_unwritable_results_folder(shell) -> None:
+    (shell.folder / "file").write_text("")
+    line = refused(shell, "run", "toy", "--results", "file")
+    assert "cannot write to the results folder 'file'" in line
+
+
+@pytest.mark.parametrize("limit", [3_000, 40_000], ids=["for_the_plan", "for_a_record"])
+def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
+    shell("run", "toy", "--seeds", "1")
+    before = shell.curves()
+    long = ["--set", "points=2000", "steps=20000"]
+    limited = ["prlimit", f"--fsize={limit}", *shell.command("run", "toy", *long)]
+    done = subprocess.run(
+        limited,
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot write to 'results'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert before.items() <= shell.curves().items()
+    shell("run", "toy")
+    assert len(shell.curves()) == 8
+
+
+def test_a_plan_that_is_cut_short(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    (path,) = shell.results.glob("plans/toy/*.json")
+    path.write_text(path.read_text()[:100])
+    assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
+    shell("run", "toy", "--seeds", "1")
+    shell("table", "toy")
+
+
+def test_a_record_of_another_format(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    path = sorted(shell.results.glob("cells/*/record.json"))[0]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    assert "another format" in refused(shell, "table", "toy")
+
+
+def test_settings_that_differ_are_never_pooled(shell) -> None:
+    shell("run", "toy", "--seeds", "2")
+    shell("run", "toy", "--seeds", "2", "--set", "rate=0.5")
+    assert len(shell.curves()) == 8
+    rows = json.loads(shell("status", "toy", "--json", "--seeds", "2", "--set", "rate=0.5").stdout)
+    assert {row["state"] for row in rows} == {"done"}
+    other = json.loads(
+        shell("status", "toy", "--json", "--profile", "quick", "--seeds", "3").stdout
+    )
+    assert sorted({(row["seed"], row["state"]) for row in other}) == [
+        (0, "done"),
+        (1, "done"),
+        (2, "missing"),
+    ]
+
+
+def test_nothing_is_left_running(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    assert not list(shell.results.glob("work/orders/*"))
+    assert not [name for name in os.listdir(shell.results / "cells") if name.startswith(".")]
