@@ -78,7 +78,7 @@ def test_an_unwritable_results_folder(shell) -> None:
     assert "cannot write to the results folder 'file'" in line
 
 
-@pytest.mark.parametrize("limit", [3_000, 40_000], ids=["for_the_plan", "for_a_record"])
+@pytest.mark.parametrize("limit", [3_000, 16_000], ids=["for_the_plan", "for_a_record"])
 def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
     shell("run", "toy", "--seeds", "1")
     before = shell.curves()
