@@ -78,6 +78,8 @@ def _estimate(
         return "", ""
     if low is None or high is None:
         return _fixed(value, places, sign), ""
+    # A much narrower interval than its neighbours' must not read as no interval at all.
+    places = max(places, min(decimals(value, low, high) - 1, places + 2))
     inside = f"[{_fixed(low, places, sign)}, {_fixed(high, places, sign)}]"
     return _fixed(value, places, sign), inside
 

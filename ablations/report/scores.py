@@ -144,5 +144,5 @@ def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Flo
 
 
 def _numbers(column: Any) -> Floats:
-    """A pyarrow column as float64 `[n]`, NaN where it is null. (Its own `to_numpy` imports pandas.)"""
+    """A pyarrow column as float64 `[n]`, NaN where it is null. Its own `to_numpy` loads pandas."""
     return np.array(column.to_pylist(), dtype=np.float64)

@@ -35,8 +35,8 @@ def synthetic_study(
 ) -> Plan:
     """Writes a study of which every cell's final score is known, and returns its plan.
 
-    finals: (task, variant) -> the final score of each seed. Curves rise to it exponentially and stand
-    still over the last tenth. failed: cell -> reason; missing: cells without a record.
+    finals: (task, variant) -> the final score of each seed. Curves rise to it and stand still over
+    the last tenth. failed: cell -> reason; missing: cells without a record.
     """
     failed = failed or {}
     tasks = list(dict.fromkeys(task for task, _ in finals))
@@ -146,7 +146,7 @@ def realistic(
     tasks: Sequence[str] = ("reacher", "hopper"),
     random_seed: int = 3,
 ) -> dict[tuple[str, str], list[float]]:
-    """Final scores as a control study has them: seed effects shared by the variants, one collapse."""
+    """Final scores as a control study has them: the variants share the seeds' effects."""
     random = np.random.default_rng(random_seed)
     names = ["standard", "brax", "done_cut", "masked_truncation", "lambda_1", "lambda_0"][:variants]
     centers = {"reacher": (-7.5, 0.6), "hopper": (1450.0, 160.0)}

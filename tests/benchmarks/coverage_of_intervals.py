@@ -1,0 +1,164 @@
+"""How often the statistics of `ablations.report.statistics` are right, on returns with known truth.
+
+    python tests/benchmarks/coverage_of_intervals.py [--trials N]
+
+Prints, per shape of returns and number of seeds: coverage and width of 95% intervals of an IQM, ours
+beside the alternatives; false alarms of tests on paired differences; and errors of the equivalence
+test. About two minutes at the default 4,000 trials, where a coverage has a standard error of 0.3%.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
+
+from shapes_of_returns import SHAPES
+
+from ablations.report.statistics import interval, iqm
+
+Floats = NDArray[np.float64]
+Bounds = tuple[Floats, Floats]
+SEEDS = (2, 3, 4, 5, 8, 10, 20, 50)
+REPLICATES = 2_000
+
+
+def winsorised_error(scores: Floats) -> Floats:
+    """Standard error of the 25% trimmed mean (Yuen 1974): `[..., n]` -> `[...]`."""
+    ordered = np.sort(scores, axis=-1)
+    n = ordered.shape[-1]
+    drop = n // 4
+    if drop:
+        ordered[..., :drop] = ordered[..., drop : drop + 1]
+        ordered[..., n - drop :] = ordered[..., n - drop - 1 : n - drop]
+    left = n - 2 * drop
+    return ordered.std(axis=-1, ddof=1) * np.sqrt((n - 1) / (left * (left - 1)))
+
+
+def tukey_mclaughlin(scores: Floats) -> Bounds:
+    """Trimmed t with n - 2 floor(n / 4) - 1 degrees of freedom."""
+    n = scores.shape[-1]
+    reach = stats.t.ppf(0.975, n - 2 * (n // 4) - 1) * winsorised_error(scores)
+    return iqm(scores) - reach, iqm(scores) + reach
+
+
+def percentile(scores: Floats) -> Bounds:
+    """The plain percentile bootstrap."""
+    n = scores.shape[-1]
+    index = np.random.default_rng(n).integers(0, n, (REPLICATES, n))
+    bounds = [np.quantile(iqm(row[index]), (0.025, 0.975)) for row in scores]
+    low, high = np.transpose(bounds)
+    return low, high
+
+
+def bootstrap_t(scores: Floats) -> Bounds:
+    """Bootstrap of the studentised trimmed mean; infinite where a resample has no spread."""
+    n = scores.shape[-1]
+    index = np.random.default_rng(n).integers(0, n, (REPLICATES, n))
+    bounds = []
+    for row in scores:
+        center, again = iqm(row), row[index]
+        off = iqm(again) - center
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(off == 0, 0.0, off / winsorised_error(again))
+        low, high = np.quantile(t, (0.025, 0.975), method="inverted_cdf")
+        error = winsorised_error(row)
+        bounds.append((center - high * error, center - low * error))
+    left, right = np.transpose(bounds)
+    return left, right
+
+
+def ours(scores: Floats) -> Bounds:
+    return interval(scores, replicates=REPLICATES)
+
+
+METHODS: dict[str, tuple[Callable[[Floats], Bounds], int, int]] = {
+    # name: (function, fewest seeds, share of the trials)
+    "ours": (ours, 2, 1),
+    "percentile": (percentile, 5, 4),
+    "trimmed t": (tukey_mclaughlin, 5, 1),
+    "bootstrap-t": (bootstrap_t, 8, 8),
+}
+
+
+def coverage(trials: int) -> None:
+    print("95% intervals of an IQM: coverage in percent (median width)\n")
+    print(f"{'shape':18} {'n':>3}" + "".join(f"{name:>18}" for name in METHODS))
+    for shape, generate in SHAPES.items():
+        random = np.random.default_rng(11)
+        truth = stats.trim_mean(generate(random, (2_000_000,)), 0.25)
+        for n in SEEDS:
+            scores = generate(random, (trials, n))
+            line = f"{shape:18} {n:3}"
+            # Below 4 seeds nothing is trimmed: the estimate, and so the truth, is the mean.
+            target = truth if n >= 4 else float(np.mean(generate(random, (2_000_000,))))
+            for method, fewest, share in METHODS.values():
+                if n < fewest:
+                    line += f"{'':>18}"
+                    continue
+                low, high = method(scores[: trials // share])
+                hit = 100 * np.mean((low <= target) & (target <= high))
+                line += f"{hit:9.1f} ({np.median(high - low):6.2f})"
+            print(line, flush=True)
+
+
+def false_alarms(trials: int) -> None:
+    print("\nTests on paired differences where there is none: false alarms in percent")
+    print("same shape: variant and baseline share it; unequal: normal baseline of half its spread")
+    print(
+        "margin: TOST says 'equivalent' where the difference is the margin, 2 standard deviations\n"
+    )
+    print(
+        f"{'':18} {'':>3} |{'same shape':^27}|{'unequal':^18}|{'margin':^18}\n"
+        f"{'shape':18} {'n':>3} |{'t 5%':>9}{'t .5%':>9}{'trimmed':>9}|{'t 5%':>9}{'t .5%':>9}"
+        f"|{'same':>9}{'unequal':>9}"
+    )
+    for shape, generate in SHAPES.items():
+        random = np.random.default_rng(12)
+        large = generate(random, (2_000_000,))
+        mean, spread = float(large.mean()), min(float(large.std()), 3.0)
+        for n in (5, 8, 10, 20, 50):
+            same = generate(random, (trials, n)) - generate(random, (trials, n))
+            unequal = generate(random, (trials, n)) - mean
+            unequal -= 0.5 * spread * random.normal(size=(trials, n))
+            p_same, p_unequal = (t_test(pairs) for pairs in (same, unequal))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                t = np.abs(iqm(same)) / winsorised_error(same)
+            trimmed = 2 * stats.t.sf(t, n - 2 * (n // 4) - 1)
+            numbers = [np.mean(p_same < 0.05), np.mean(p_same < 0.005), np.mean(trimmed < 0.05)]
+            numbers += [np.mean(p_unequal < 0.05), np.mean(p_unequal < 0.005)]
+            numbers += [equivalent(same, 2 * spread), equivalent(unequal, 2 * spread)]
+            text = [f"{100 * number:9.1f}" for number in numbers]
+            print(f"{shape:18} {n:3} |{''.join(text[:3])}|{''.join(text[3:5])}|{''.join(text[5:])}")
+
+
+def t_test(pairs: Floats) -> Floats:
+    n = pairs.shape[-1]
+    t = pairs.mean(-1) / (pairs.std(-1, ddof=1) / np.sqrt(n))
+    return 2 * stats.t.sf(np.abs(t), n - 1)
+
+
+def equivalent(pairs: Floats, margin: float) -> float:
+    """Share of data sets that TOST calls equivalent when the truth is + or - the margin, the worse."""
+    n = pairs.shape[-1]
+    error = pairs.std(-1, ddof=1) / np.sqrt(n)
+    critical = stats.t.ppf(0.95, n - 1)
+    return max(
+        float(np.mean(np.abs(pairs.mean(-1) + side * margin) + critical * error < margin))
+        for side in (-1, 1)
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=4_000)
+    trials = parser.parse_args().trials
+    coverage(trials)
+    false_alarms(10 * trials)

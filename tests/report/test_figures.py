@@ -1,0 +1,178 @@
+"""Figures: what they draw, and that the same records give the same bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import scipy.stats
+from conftest import realistic
+
+from ablations import report
+from ablations.errors import UserError
+from ablations.records import DamagedRecord, cell_folder
+from ablations.report.figures import COLORS, DASHES, curves, differences, figure, points
+from ablations.report.scores import Cell, Scores, scores
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+
+
+@pytest.fixture
+def drawn(study):
+    return study(
+        realistic(),
+        units=UNITS,
+        points=10,
+        failed={("hopper", "done_cut", 2): "loss is not finite"},
+        missing=[("reacher", "brax", 7)],
+    )
+
+
+def svg_text(path) -> str:
+    """All text of an SVG, which must be text and not outlines."""
+    return "\n".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
+    plan, results = drawn
+    written = figure(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
+    stems = ("gae_curves", "gae_differences")
+    assert [path.name for path in written] == [
+        f"{stem}.{format}" for stem in stems for format in ("svg", "png", "pdf")
+    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        path.name for path in written
+    )
+    heads = {path.suffix: path.read_bytes()[:5] for path in written}
+    assert heads == {".svg": b"<?xml", ".png": b"\x89PNG\r", ".pdf": b"%PDF-"}
+
+
+def test_text_of_the_curves_stays_text(drawn, tmp_path) -> None:
+    plan, results = drawn
+    text = svg_text(figure(plan, results, tmp_path / "out", formats=["svg"])[0])
+    for part in (*plan.tasks, *plan.variants, "environment steps", "400k", "(1 failed)"):
+        assert part in text, part
+    assert "Generalised advantage estimation" in text
+    assert "return (training)" in text
+
+
+def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
+    plan, results = drawn
+    text = svg_text(figure(plan, results, tmp_path / "out", formats=["svg"])[1])
+    for part in ("brax", "worse", "equivalent", "all tasks", "margin", "in score units"):
+        assert part in text, part
+
+
+def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
+    plan, results = drawn
+    here = figure(dataclasses.replace(plan, cells=plan.cells[::-1]), results, tmp_path / "here")
+    program = "import sys; from ablations import report; report.figure('gae', *sys.argv[1:])"
+    arguments = [str(results), str(tmp_path / "there")]
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True)
+    for path in here:
+        assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes(), path.name
+    assert str(results).encode() not in here[0].read_bytes()
+
+
+def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
+    plan, results = drawn
+    found = scores(plan, results)
+    done = [cell.values for cell in found.of("hopper", "done_cut") if cell.status == "done"]
+    steps, middle, low, high = points(found, "hopper", "done_cut")
+    assert len(done) == 7
+    np.testing.assert_array_equal(steps, np.arange(1, 11) * 40_000)
+    np.testing.assert_allclose(middle, scipy.stats.trim_mean(done, 0.25, axis=0))
+    assert np.all((low < middle) & (middle < high))
+    panel = curves(plan, found).axes[1]
+    line = panel.lines[list(plan.variants).index("done_cut")]
+    np.testing.assert_allclose(line.get_ydata(), middle)
+
+
+def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
+    nan = np.nan
+    values = [[nan, nan, 1.0], [nan, 2.0, 3.0], [nan, 4.0, 5.0]]
+    cells = tuple(
+        Cell("t", "v", seed, "done", 1.0, steps=np.array([1, 2, 3]), values=np.array(row))
+        for seed, row in enumerate(values)
+    )
+    steps, middle, low, _ = points(Scores("m", "final", cells, ()), "t", "v")
+    assert (steps.tolist(), middle.tolist()) == ([2, 3], [3.0, 3.0])
+    assert np.isfinite(low).all()
+    assert len(points(Scores("m", "final", (), ()), "t", "v")[0]) == 0
+
+
+def test_variants_differ_in_colour_and_in_dash(study) -> None:
+    plan, results = study(realistic(seeds=2, variants=6, tasks=["hopper"]))
+    lines = curves(plan, scores(plan, results)).axes[0].lines
+    assert len({line.get_color() for line in lines}) == 6
+    assert (
+        len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 6
+    )
+    assert len(set(COLORS)) == len(COLORS) == 8
+    assert len(DASHES) == 6
+
+
+def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
+    finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in ("a", "b", "c", "d")}
+    plan, results = study(finals, versus={"c": "c", "d": "c"})
+    panels = curves(plan, scores(plan, results)).axes
+    assert [len(panel.lines) for panel in panels] == [2, 2, 2, 2]
+    assert {panel.lines[0].get_color() for panel in panels} == {COLORS[0]}
+
+
+def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
+    plan, results = drawn
+    frame = report.table("gae", results)
+    forest = differences(plan, results)
+    assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
+    for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
+        band = panel.patches[0].get_extents().transformed(panel.transData.inverted())
+        assert (band.x0, band.x1) == pytest.approx((-margin, margin))
+        rows = frame[(frame.task == panel.get_title()) & frame.baseline.notna()]
+        drawn_bounds = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 2][1:]
+        np.testing.assert_allclose(drawn_bounds, rows[["difference_low", "difference_high"]])
+
+
+def test_one_variant_has_nothing_to_compare(study, tmp_path) -> None:
+    plan, results = study({("hopper", "a"): [1.0]})
+    written = figure(plan, results, tmp_path / "out", formats=["svg"])
+    assert [path.name for path in written] == ["gae_curves.svg"]
+    assert "one seed" in svg_text(written[0])
+
+
+def test_a_study_that_has_not_run_still_draws(study, tmp_path) -> None:
+    finals = {("hopper", "a"): [1.0], ("hopper", "b"): [1.0]}
+    plan, results = study(finals, missing=[("hopper", "a", 0), ("hopper", "b", 0)])
+    assert "(1 missing)" in svg_text(figure(plan, results, tmp_path / "o", formats=["svg"])[0])
+
+
+def test_another_metric_has_its_own_file(drawn, tmp_path) -> None:
+    plan, results = drawn
+    written = figure(plan, results, tmp_path / "out", metric="loss/value", formats=["svg"])
+    assert written[0].name == "gae_loss_value_curves.svg"
+    assert "value (loss)" in svg_text(written[0])
+
+
+def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:
+    name = "<b>$x_1$ & co"
+    plan, results = study({("hopper", name): [1.0, 2.0]}, title="50$ & <i>")
+    path = figure(plan, results, tmp_path / "out", formats=["svg"])[0]
+    assert name in svg_text(path)
+    assert not re.search(r"<(b|i)>", path.read_text())
+
+
+def test_bad_input(drawn, tmp_path) -> None:
+    plan, results = drawn
+    with pytest.raises(UserError, match="did you mean 'svg'"):
+        figure(plan, results, tmp_path / "out", formats=["sgv"])
+    with pytest.raises(UserError, match="did you mean 'training/length'"):
+        figure(plan, results, tmp_path / "out", metric="training/lenght")
+    (cell_folder(results, plan.cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DamagedRecord):
+        figure(plan, results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
