@@ -58,14 +58,7 @@ class Shell:
         }
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    (tmp_path / "toy.py").write_text((HERE / "toy.py").read_text())
-    (tmp_path / "deaths").write_text("0")
-    return Shell(tmp_path)
-
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("shell")
@@ -74,3 +67,8 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
         return Shell(folder)
 
     return make
+
+
+@pytest.fixture
+def shell(shells: Callable[[], Shell]) -> Shell:
+    return shells()

@@ -1,0 +1,76 @@
+"""A cell's bits depend on its configuration alone: shown on PPO, through the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ablations import records
+
+SMALL = ("--profile", "smoke", "--steps", "8000", "--seeds", "2")
+
+PLUGIN = """
+import variants
+
+@variants.axis("advantage").choice("none_at_all", formula="A = 0", source="a test", summary="zero")
+def none_at_all(*, rewards, values, next_values, termination, truncation, discount, lambda_):
+    return 0 * rewards, values
+"""
+
+
+@pytest.fixture(scope="module")
+def study(shells):
+    """The whole `gae` study on `fast`, two workers side by side."""
+    shell = shells()
+    shell("run", "gae", *SMALL, "--workers", "2", plugin=False)
+    return shell
+
+
+@pytest.fixture(scope="module")
+def training(study):
+    return curves(study.results, "gae")
+
+
+def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[float]]]:
+    """The training columns of every cell, by variant and seed."""
+    plan = records.read_plan(results, study)
+    found = {}
+    for cell, record in records.read_results(results, plan):
+        assert record is not None
+        columns = records.read_curve(results, record).to_pydict()
+        found[cell["variant"], cell["seed"]] = {
+            name: values for name, values in columns.items() if not name.startswith("evaluation/")
+        }
+    return found
+
+
+def test_one_chunk_program_for_the_whole_study(study) -> None:
+    chunks = list((study.results / "cache").glob("jit_chunk-*-cache"))
+    assert len(chunks) == 1
+
+
+def test_seeds_and_variants_differ(training) -> None:
+    assert len({str(curve) for curve in training.values()}) == 8
+
+
+def test_alone_pinned_and_without_evaluation(study, training, shells) -> None:
+    shell = shells()
+    (shell.folder / "results").mkdir()
+    (shell.folder / "results" / "cache").symlink_to(study.results / "cache")
+    alone = ("--variants", "brax", "--workers", "1", "--set", "evaluations=0")
+    os.sched_setaffinity(0, {min(everywhere := os.sched_getaffinity(0))})
+    try:
+        shell("run", "gae", *SMALL, *alone, plugin=False)
+    finally:
+        os.sched_setaffinity(0, everywhere)
+    for (variant, seed), curve in curves(shell.results, "gae").items():
+        assert curve == training[variant, seed]
+
+
+def test_another_choice_on_the_axis_leaves_the_others_alone(training, shells) -> None:
+    shell = shells()
+    (shell.folder / "more.py").write_text(PLUGIN)
+    shell("run", "gae", *SMALL, "--plugin", "more", plugin=False)
+    assert curves(shell.results, "gae") == training
