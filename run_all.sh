@@ -71,6 +71,10 @@ case "${1:-}" in
     ;;
   test)
     shift
+    say "Checking style and types"
+    ruff check .
+    ruff format --check .
+    mypy
     say "Running the tests"
     python -m pytest "$@"
     ;;
