@@ -70,6 +70,15 @@ class _Numbers:
         bounds = (row.difference, row.difference_low, row.difference_high)
         return _estimate(*bounds, self._differences, "+")
 
+    def symmetric_difference(self, row: Entry) -> tuple[str, str]:
+        """("+0.12", "0.42"): a t interval by half its width."""
+        difference, around = self.difference(row)
+        if row.difference_high is None or row.difference is None or not around:
+            return difference, ""
+        places = len(around.partition("]")[0].rpartition(".")[2]) if "." in around else 0
+        reach = row.difference_high - row.difference
+        return _fixed(row.difference, places, "+"), _fixed(reach, places)
+
 
 def _estimate(
     value: float | None, low: float | None, high: float | None, places: int, sign: str
@@ -222,13 +231,14 @@ def latex(table: Table) -> str:
         if baseline is not None:
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
     signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
-    symbols = f" {', '.join(signs)}." if signs else ""
+    reach = r"$\pm$: half the width of its 95\% interval; "
+    symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_latex_text(note) for note in table.notes)
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{_latex_text(table.caption)}{symbols}}}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{_latex_text(table.caption)}{symbols}}}\vspace{{6pt}}",
         rf"\label{{tab:{''.join(c if c.isascii() and c.isalnum() else '-' for c in table.study)}}}",
         rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
         r"\toprule",
@@ -267,8 +277,8 @@ def _latex_score(row: Entry | None, numbers: _Numbers) -> str:
 def _latex_difference(row: Entry | None, numbers: _Numbers) -> str:
     if row is None or not row.verdict:
         return ""
-    difference, around = numbers.difference(row)
-    estimate = f"${difference}$ ${around}$ " if around else f"${difference}$ " if difference else ""
+    difference, reach = numbers.symmetric_difference(row)
+    estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
     sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
     seeds = f" {row.seeds_to_decide}" if row.seeds_to_decide else ""
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}"
@@ -288,7 +298,7 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
-    "$": r"\$",
+    "$": r"{\char36}",  # \$ asks for a font that small installations lack
     "&": r"\&",
     "#": r"\#",
     "_": r"\_",
