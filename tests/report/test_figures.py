@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import scipy.stats
-from conftest import realistic
+from synthetic import realistic
 
 from ablations import report
 from ablations.errors import UserError

@@ -18,10 +18,11 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-from conftest import realistic
+from synthetic import realistic
 
 from ablations.errors import UserError
-from ablations.report.formats import FORMATS, decimals
+from ablations.report.digits import decimals, p_text
+from ablations.report.formats import FORMATS
 from ablations.report.tables import render, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
@@ -55,6 +56,22 @@ def made(study):
 )
 def test_digits_follow_the_width_of_the_interval(value, low, high, places) -> None:
     assert decimals(value, low, high) == places
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (0.0121, ".012"),
+        (1e-9, "<.001"),
+        (1.0, "1"),
+        (0.9997, "1"),
+        (0.0497, ".0497"),
+        (0.0503, ".050"),
+        (None, ""),
+    ],
+)
+def test_a_p_value_shows_on_which_side_of_the_level_it_lies(p, text) -> None:
+    assert p_text(p) == text
 
 
 def test_markdown_lines_up_and_reads_as_meant(study) -> None:

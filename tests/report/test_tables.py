@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.stats
-from conftest import realistic
+from synthetic import realistic
 
 from ablations import report
 from ablations.records import read_plan

@@ -1,0 +1,156 @@
+"""A table as LaTeX: one column per task, two lines per variant."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from ablations.report.digits import Column, rows_of, tasks_of
+from ablations.report.tables import ALL_TASKS, Entry, Table
+
+
+def latex(table: Table) -> str:
+    """A table environment that needs booktabs and nothing else."""
+    tasks = tasks_of(table)
+    numbers = {task: Column(rows_of(table, task)) for task in tasks}
+    said = {row.verdict for row in table.rows}
+    body: list[str] = []
+    for variant in table.variants:
+        rows = {task: table.entry(task, variant) for task in tasks}
+        baseline = next(row.baseline for row in rows.values() if row is not None)
+        first = [_latex_text(variant)]
+        second = [rf"\quad {{\scriptsize vs {_latex_text(baseline or '')}}}"]
+        for task in tasks:
+            first.append(_latex_score(rows[task], numbers[task]))
+            second.append(_latex_difference(rows[task], numbers[task]))
+        if baseline is None and body:
+            body.append(r"\midrule")
+        body.append(" & ".join(first) + r" \\")
+        if baseline is not None:
+            body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
+    signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
+    reach = r"$\pm$: half the width of its 95\% interval; "
+    symbols = f" {reach}{', '.join(signs)}." if signs else ""
+    below = r"\\ ".join(_latex_text(note) for note in table.notes)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}[t]",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{_latex_text(table.caption)}{symbols}}}\vspace{{6pt}}",
+        rf"\label{{tab:{''.join(c if c.isascii() and c.isalnum() else '-' for c in table.study)}}}",
+        rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
+        r"\toprule",
+        " & ".join(["", *map(_latex_text, tasks)]) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *([rf"\par\smallskip\raggedright\scriptsize {below}"] if below else []),
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def _latex_score(row: Entry | None, numbers: Column) -> str:
+    if row is None or row.task == ALL_TASKS:
+        return ""
+    score, inside = numbers.score(row)
+    if not score:
+        return rf"-- {{\scriptsize $n={row.n}$}}"
+    shown = (
+        rf"$\mathbf{{{score}}}$"
+        if row.best
+        else rf"${score}^\dagger$"
+        if row.tied
+        else f"${score}$"
+    )
+    if inside:
+        shown += rf" {{\scriptsize ${inside}$}}"
+    if row.n < row.n_planned:
+        failed = f", {row.n_failed} failed" if row.n_failed else ""
+        shown += rf" {{\scriptsize $n={row.n}${failed}}}"
+    return shown
+
+
+def _latex_difference(row: Entry | None, numbers: Column) -> str:
+    if row is None or not row.verdict:
+        return ""
+    difference, reach = numbers.symmetric_difference(row)
+    estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
+    sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
+    seeds = f" {row.seeds_to_decide}" if row.seeds_to_decide else ""
+    return rf"{{\scriptsize {estimate}{sign}{seeds}}}"
+
+
+_LATEX_VERDICTS = {
+    "better": r"$\uparrow$",
+    "worse": r"$\downarrow$",
+    "higher": r"$\uparrow$",
+    "lower": r"$\downarrow$",
+    "equivalent": r"$\approx$",
+    "undecided": r"?",
+}
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"{\char36}",  # \$ asks for a font that small installations lack
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "[": "{[}",  # after a line's end, [ and * would be an argument of it
+    "*": "{*}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    '"': "''",
+    "†": r"$\dagger$",
+    "\u00d7": r"$\times$",
+    "±": r"$\pm$",
+    "\u2212": r"$-$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "≈": r"$\approx$",
+    "∞": r"$\infty$",
+    "\u2013": "--",
+    "—": "---",
+    "\u2018": "`",
+    "\u2019": "'",
+    "“": "``",
+    "”": "''",
+    "…": r"\dots{}",
+}
+
+
+def _latex_text(text: str) -> str:
+    return "".join(_LATEX.get(c) or _latex_letter(c) for c in " ".join(text.split()))
+
+
+def _latex_letter(letter: str) -> str:
+    """ASCII as it is, Greek as math, accented letters bare, anything else as '?'."""
+    if letter.isascii():
+        return letter if letter.isprintable() else ""
+    words = unicodedata.name(letter, "").split()
+    if words[:1] == ["GREEK"] and words[2:3] == ["LETTER"] and len(words) == 4:
+        name = words[3].lower().replace("lamda", "lambda")
+        if words[1] == "SMALL":
+            return "o" if name == "omicron" else rf"$\{name}$"
+        if name in (
+            "gamma",
+            "delta",
+            "theta",
+            "lambda",
+            "xi",
+            "pi",
+            "sigma",
+            "phi",
+            "psi",
+            "omega",
+        ):
+            return rf"$\{name.title()}$"
+    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    return "".join(_LATEX.get(c, c) for c in plain) or "?"

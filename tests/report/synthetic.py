@@ -1,0 +1,149 @@
+"""Plans and records with known scores, written through the same functions as real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablations.records import Plan, Record, digest, write_plan, write_record
+
+VERSIONS = {"jax": "0.10.2", "brax": "0.14.2"}
+
+
+def synthetic_study(
+    results: Path,
+    finals: Mapping[tuple[str, str], Sequence[float]],
+    *,
+    name: str = "gae",
+    baseline: str | None = None,
+    versus: Mapping[str, str] | None = None,
+    units: Mapping[str, float] | None = None,
+    margin: float = 0.05,
+    points: int = 20,
+    steps: int = 400_000,
+    noise: float = 0.0,
+    failed: Mapping[tuple[str, str, int], str] | None = None,
+    missing: Sequence[tuple[str, str, int]] = (),
+    other_versions: Sequence[tuple[str, str, int]] = (),
+    title: str = "Generalised advantage estimation",
+    claim: str = "how an episode's end enters the advantage matters",
+    summary: str = "",
+) -> Plan:
+    """Writes a study of which every cell's final score is known, and returns its plan.
+
+    finals: (task, variant) -> the final score of each seed. Curves rise to it and stand still over
+    the last tenth. failed: cell -> reason; missing: cells without a record.
+    """
+    failed = failed or {}
+    tasks = list(dict.fromkeys(task for task, _ in finals))
+    variants = list(dict.fromkeys(variant for _, variant in finals))
+    versus = versus or {}
+    cells = []
+    random = np.random.default_rng(0)
+    for (task, variant), values in finals.items():
+        for seed, value in enumerate(values):
+            config = {
+                "study": name,
+                "task": task,
+                "variant": variant,
+                "seed": seed,
+                "final": str(value),
+            }
+            cell = {"task": task, "variant": variant, "seed": seed, "config": config}
+            cell["hash"] = digest(config)
+            cells.append(cell)
+            place = (task, variant, seed)
+            if place in missing:
+                continue
+            versions = VERSIONS | ({"jax": "0.9.0"} if place in other_versions else {})
+            outcome: dict[str, Any] = {"status": "done"}
+            if place in failed:
+                outcome = {
+                    "status": "failed",
+                    "failure": "diverged",
+                    "reason": failed[place],
+                    "failed_step": steps // 2,
+                }
+            step = np.arange(1, points + 1, dtype=np.int64) * (steps // points)
+            shape = 1 - np.exp(-4 * step / step[-1])
+            wobble = noise * random.normal(size=points)
+            wobble[10 * step > 9 * step[-1]] = 0
+            curve = (
+                np.where(10 * step > 9 * step[-1], value, value - abs(value) * (1 - shape)) + wobble
+            )
+            columns = {
+                "step": step,
+                "training/return": curve,
+                "training/length": np.full(points, 100.0),
+                "loss/value": np.exp(-3 * step / step[-1]) + abs(wobble),
+            }
+            write_record(
+                results,
+                Record(
+                    cell["hash"],
+                    config,
+                    provenance={"versions": versions, "host": "node"},
+                    **outcome,
+                ),
+                columns,
+            )
+    plan = Plan(
+        request={
+            "profile": "quick",
+            "tasks": None,
+            "variants": None,
+            "seeds": None,
+            "steps": None,
+            "set": {},
+        },
+        study={
+            "name": name,
+            "title": title,
+            "claim": claim,
+            "claim_source": "Andrychowicz et al. 2021",
+            "baseline": baseline or variants[0],
+            "margin": margin,
+            "metric": "training/return",
+        },
+        variants={
+            variant: {"versus": versus.get(variant), "summary": summary, "sets": {}}
+            for variant in variants
+        },
+        tasks={
+            task: {
+                "score_unit": (units or {}).get(task, 1.0),
+                "steps": steps,
+                "settings": {},
+                "summary": "",
+            }
+            for task in tasks
+        },
+        cells=tuple(cells),
+    )
+    write_plan(results, plan)
+    return plan
+
+
+def realistic(
+    seeds: int = 8,
+    variants: int = 4,
+    tasks: Sequence[str] = ("reacher", "hopper"),
+    random_seed: int = 3,
+) -> dict[tuple[str, str], list[float]]:
+    """Final scores as a control study has them: the variants share the seeds' effects."""
+    random = np.random.default_rng(random_seed)
+    names = ["standard", "brax", "done_cut", "masked_truncation", "lambda_1", "lambda_0"][:variants]
+    centers = {"reacher": (-7.5, 0.6), "hopper": (1450.0, 160.0)}
+    effects = [0.0, 0.05, -2.2, 0.1, 0.7, -3.0]
+    finals = {}
+    for task in tasks:
+        center, spread = centers.get(task, (0.0, 1.0))
+        shared = random.normal(size=seeds)
+        for effect, name in zip(effects, names, strict=False):
+            own = random.normal(size=seeds)
+            values = center + spread * (0.8 * shared + 0.45 * own + effect)
+            finals[task, name] = [round(float(value), 6) for value in values]
+    return finals
