@@ -26,6 +26,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
+from variants.agreement import differences, first_difference, shown, split_inputs
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -70,6 +72,10 @@ class Axis(Mapping[str, Choice]):
         `jax.ShapeDtypeStruct`s (or a pytree of them) for what is data, the value itself for what
         is static, such as a count or a function. Without inputs this is a *loop axis*: its choices
         have no function, and the trainer's loop acts on their names.
+    init: on a *stateful* axis, init(**init_inputs) -> state: what its choices carry from one call
+        to the next, of one structure for all of them. They are functions
+        f(state, **inputs) -> (state, output), and apply takes the state too. init_inputs: what
+        init is called with in the registration check, stand-ins as in inputs.
     specialise: compile one program per choice where a switch would make every lane pay for all.
     """
 
@@ -79,14 +85,23 @@ class Axis(Mapping[str, Choice]):
         *,
         summary: str,
         inputs: Mapping[str, Any] | None = None,
+        init: Callable[..., Any] | None = None,
+        init_inputs: Mapping[str, Any] | None = None,
         specialise: bool = False,
     ) -> None:
         _require_identifier("axis", name)
         _require_text(f"axis '{name}'", summary=summary)
+        if init is not None and inputs is None:
+            raise RegistrationError(f"axis '{name}': a state needs functions, so give inputs too")
         self.name = name
         self.summary = summary
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
+        self.init = init
         self.specialise = specialise
+        self._state: tuple[Any, ...] = ()
+        if init is not None:
+            data, static = split_inputs(init_inputs or {})
+            self._state = (jax.eval_shape(lambda data: init(**data, **static), data),)
         self._choices: dict[str, Choice] = {}
         self._defaults: dict[str, Any] = {}
         self._returns: Any = None
@@ -130,9 +145,10 @@ class Axis(Mapping[str, Choice]):
         """Decorator: makes a function a choice of this axis and returns it unchanged.
 
         The function takes the keywords of `inputs`, all of them and no others, with the defaults
-        of the choices before it. One more argument with a default is refused too: nobody could set
-        it, and a number that decides the result belongs into the axis' inputs. It returns the
-        shapes and dtypes that the choices before it return. Raises RegistrationError.
+        of the choices before it; on a stateful axis `state` before them. One more argument with a
+        default is refused too: nobody could set it, and a number that decides the result belongs
+        into the axis' inputs. It returns the shapes and dtypes that the choices before it return,
+        and a state of those that it took. Raises RegistrationError.
         """
         if self.inputs is None:
             raise RegistrationError(
@@ -164,8 +180,8 @@ class Axis(Mapping[str, Choice]):
         self._choices[name] = Choice(**self._describe(name, formula, source, summary, revision))
         return self._choices[name]
 
-    def apply(self, choice: Any, **inputs: Any) -> Any:
-        """What `choice` makes of the inputs.
+    def apply(self, choice: Any, *state: Any, **inputs: Any) -> Any:
+        """What `choice` makes of the inputs; on a stateful axis of its state too: (state, output).
 
         choice: a name (picked when tracing), or an int scalar, traced or not, that
             `jax.lax.switch` looks up among all choices of the axis. Works under jit, vmap and
@@ -175,16 +191,19 @@ class Axis(Mapping[str, Choice]):
             raise TypeError(
                 f"axis '{self.name}' is read by the trainer's loop and has no function: use switch"
             )
+        if len(state) != len(self._state):
+            wanted = "its state before its inputs" if self._state else "keywords only"
+            raise TypeError(f"axis '{self.name}' takes {wanted}: apply got {len(state)} states")
         missing = [n for n in self.inputs if n not in inputs and n not in self._defaults]
         if missing or not inputs.keys() <= self.inputs.keys():
             raise TypeError(
                 f"axis '{self.name}' takes {', '.join(self.inputs)}: "
-                + _differences(missing, [n for n in inputs if n not in self.inputs])
+                + differences(missing, [n for n in inputs if n not in self.inputs])
             )
         branches = {
             n: partial(c.fn, **inputs) for n, c in self._choices.items() if c.fn is not None
         }
-        return self.switch(choice, branches)
+        return self.switch(choice, branches, *state)
 
     def switch(
         self, choice: Any, branches: Mapping[str, Callable[..., Any]], *operands: Any
@@ -206,7 +225,7 @@ class Axis(Mapping[str, Choice]):
             missing, unknown = set(self) - set(branches), set(branches) - set(self)
             raise ValueError(
                 f"axis '{self.name}' has the choices {', '.join(self)}: "
-                + _differences(sorted(missing), sorted(unknown))
+                + differences(sorted(missing), sorted(unknown))
             )
         return jax.lax.switch(self._checked_index(choice), [branches[n] for n in self], *operands)
 
@@ -279,19 +298,19 @@ class Axis(Mapping[str, Choice]):
                 f"{where} must name its arguments as keywords ({', '.join(self.inputs)}), "
                 f"without {', '.join(open_ended)}"
             )
-        missing = [n for n in self.inputs if n not in parameters]
-        extra = [n for n in parameters if n not in self.inputs]
+        wanted = [*("state" for _ in self._state), *self.inputs]
+        missing = [n for n in wanted if n not in parameters]
+        extra = [n for n in parameters if n not in wanted]
         if missing or extra:
             others = f", as '{self.names[0]}' does" if self._choices else ""
             raise RegistrationError(
-                f"{where} must take {', '.join(self.inputs)}{others}: "
-                + _differences(missing, extra)
+                f"{where} must take {', '.join(wanted)}{others}: " + differences(missing, extra)
             )
         defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
         if self._choices and defaults != self._defaults:
             raise RegistrationError(
-                f"{where} disagrees with '{self.names[0]}': its defaults are {_shown(defaults)}, "
-                f"those of '{self.names[0]}' {_shown(self._defaults)}"
+                f"{where} disagrees with '{self.names[0]}': its defaults are {shown(defaults)}, "
+                f"those of '{self.names[0]}' {shown(self._defaults)}"
             )
         return defaults
 
@@ -299,18 +318,28 @@ class Axis(Mapping[str, Choice]):
         """The abstract outputs of a function, equal to those of the choices before it."""
         assert self.inputs is not None
         where = f"choice '{name}' of axis '{self.name}'"
-        data = {n: value for n, value in self.inputs.items() if _is_abstract(value)}
-        static = {n: value for n, value in self.inputs.items() if n not in data}
+        data, static = split_inputs(self.inputs)
         try:
-            returns = jax.eval_shape(lambda data: function(**data, **static), data)
+            returns = jax.eval_shape(
+                lambda state, data: function(*state, **data, **static), self._state, data
+            )
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise RegistrationError(
                 f"{where} cannot be traced on the axis' stand-in inputs: "
                 f"{type(error).__name__}: {reason}"
             ) from error
+        if self._state:
+            if not isinstance(returns, tuple) or len(returns) != 2:
+                raise RegistrationError(f"{where} must return a pair: its next state, its output")
+            changed = first_difference(returns[0], self._state[0])
+            if changed:
+                raise RegistrationError(
+                    f"{where} must return a state like the one it takes: it takes {changed[1]} "
+                    f"and returns {changed[0]}"
+                )
         if self._choices:
-            difference = _first_difference(returns, self._returns)
+            difference = first_difference(returns, self._returns)
             if difference:
                 got, expected = difference
                 first = self.names[0]
@@ -319,40 +348,6 @@ class Axis(Mapping[str, Choice]):
                     f"'{first}' returns {expected}"
                 )
         return returns
-
-
-def _is_abstract(value: Any) -> bool:
-    leaves = jax.tree.leaves(value)
-    return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
-
-
-def _first_difference(got: Any, expected: Any) -> tuple[str, str] | None:
-    """Where two abstract pytrees part, in words, or None."""
-    if repr(jax.tree.structure(got)) != repr(jax.tree.structure(expected)):
-        return _tree(got), _tree(expected)
-    pairs = zip(jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(expected), strict=True)
-    for (path, one), other in pairs:
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            place = f" at {jax.tree_util.keystr(path)}" if path else ""
-            return _array(one) + place, _array(other)
-    return None
-
-
-def _tree(value: Any) -> str:
-    return str(jax.tree.map(_array, value)).replace("'", "")
-
-
-def _array(value: Any) -> str:
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-
-
-def _shown(defaults: Mapping[str, Any]) -> str:
-    return ", ".join(f"{n}={v!r}" for n, v in defaults.items()) or "none"
-
-
-def _differences(missing: Iterable[str], unknown: Iterable[str]) -> str:
-    parts = {"missing": ", ".join(missing), "unknown": ", ".join(unknown)}
-    return "; ".join(f"{kind} {names}" for kind, names in parts.items() if names)
 
 
 def _require_identifier(kind: str, name: object) -> None:
