@@ -178,3 +178,34 @@ def brax(
     next_targets = jnp.concatenate([targets[1:], next_values[-1:]])
     advantages = rewards + discount * (1 - termination) * next_targets - values
     return advantages * (1 - truncation), targets
+
+
+@AXIS.choice(
+    "timeout_bonus",
+    formula="done_cut with r + γVz for r",
+    source="RSL-RL (ppo.py, process_env_step); Brax (bootstrap_on_timeout)",
+    summary="a truncated step is paid the value of its own observation for what lies beyond",
+)
+def timeout_bonus(
+    *,
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    termination: Array,
+    truncation: Array,
+    discount: Array,
+    lambda_: Array,
+) -> tuple[Array, Array]:
+    """done_cut with r + γVz for r: V(s), not V(s'), because the final observation is not kept.
+
+    With V' there it would be standard, which is what Stable-Baselines3 does.
+    """
+    return done_cut(
+        rewards=rewards + discount * values * truncation,
+        values=values,
+        next_values=next_values,
+        termination=termination,
+        truncation=truncation,
+        discount=discount,
+        lambda_=lambda_,
+    )

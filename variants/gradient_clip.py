@@ -1,6 +1,7 @@
 """Limiting a gradient before the optimiser sees it.
 
 Shapes: gradients is any pytree of arrays, returned with the same structure, shapes and dtypes.
+max_norm is the limit of whichever norm: of the whole gradient, or of each single entry.
 """
 
 from __future__ import annotations
@@ -48,3 +49,17 @@ def global_norm(*, gradients: Any, max_norm: Array | float) -> Any:
     inside = squares <= jnp.square(max_norm)
     factor = jnp.where(inside, 1, max_norm / jnp.sqrt(jnp.where(inside, 1, squares)))
     return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), gradients)
+
+
+@AXIS.choice(
+    "element_wise",
+    formula="clip(g, -c, c) for each entry,  c = max_norm",
+    source="optax.clip; PyTorch's clip_grad_value_",
+    summary="each entry by itself is cut to the limit: the direction may change",
+)
+def element_wise(*, gradients: Any, max_norm: Array | float) -> Any:
+    """clip(g, -c, c), entry by entry."""
+    limit = jnp.asarray(max_norm)
+    return jax.tree.map(
+        lambda leaf: jnp.clip(leaf, -limit.astype(leaf.dtype), limit.astype(leaf.dtype)), gradients
+    )

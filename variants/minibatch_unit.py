@@ -1,0 +1,31 @@
+"""What is shuffled to cut a batch of T steps of N environments into minibatches: a loop axis."""
+
+from variants.registry import Axis, conflict, register
+
+AXIS = register(
+    Axis("minibatch_unit", summary="what stays together when a batch is cut into minibatches")
+)
+
+AXIS.declare(
+    "segments",
+    formula="a random N/m of the N environments, all T steps of each",
+    source="Brax; OpenAI Baselines (ppo2) for recurrent policies",
+    summary="whole segments: correlated samples, but advantages can be computed within",
+)
+AXIS.declare(
+    "transitions",
+    formula="a random T·N/m of the T·N steps",
+    source="CleanRL, Stable-Baselines3, RSL-RL, PureJaxRL, TorchRL",
+    summary="single steps, wherever they come from",
+)
+
+
+@conflict
+def advantages_need_segments(*, minibatch_unit: str, advantage_timing: str) -> str | None:
+    if minibatch_unit == "transitions" and advantage_timing == "minibatch":
+        return (
+            "minibatch_unit=transitions cannot be had with advantage_timing=minibatch, which "
+            "needs whole segments to compute advantages of: set minibatch_unit=segments, or "
+            "advantage_timing=iteration or epoch"
+        )
+    return None

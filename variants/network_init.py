@@ -1,0 +1,76 @@
+"""The weights that learning starts from, one layer at a time; biases start at 0.
+
+Shapes: the kernel is [I, O] (inputs, outputs), `shape` says so statically; key is a PRNG key. gain
+is what the layer's activation asks for (√2 in hidden layers, 1 in the last ones): only orthogonal
+reads it. A smaller last layer of the policy is a factor on top of any choice, `policy_init_scale`
+of the trainer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.nn import initializers
+
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+AXIS = register(
+    Axis(
+        "network_init",
+        summary="the weights that learning starts from",
+        inputs={
+            "key": jax.eval_shape(lambda: jax.random.key(0)),
+            "shape": (4, 3),
+            "gain": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+    )
+)
+
+
+@AXIS.choice(
+    "lecun_uniform",
+    formula="W ~ U(-√(3/I), √(3/I)):  variance 1/I",
+    source="Brax (brax/training/networks.py); LeCun et al. 1998",
+    summary="keeps the size of a signal through linear layers",
+)
+def lecun_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+    """U(±√(3/I))."""
+    return initializers.lecun_uniform()(key, shape)
+
+
+@AXIS.choice(
+    "orthogonal",
+    formula="W = gain·Q,  QᵀQ = 1 (QQᵀ = 1 where I < O),  Q uniform among those",
+    source="OpenAI Baselines, CleanRL, Stable-Baselines3; Saxe et al. 2014",
+    summary="lengths and angles are kept; gain √2 in hidden layers",
+)
+def orthogonal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+    """gain·Q with orthonormal columns, or rows where there are fewer of them."""
+    return gain * initializers.orthogonal()(key, shape)
+
+
+@AXIS.choice(
+    "xavier_uniform",
+    formula="W ~ U(-√(6/(I+O)), √(6/(I+O))):  variance 2/(I+O)",
+    source="TensorFlow's default, so SEED RL; Glorot and Bengio 2010",
+    summary="a compromise between signals forwards and gradients backwards",
+)
+def xavier_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+    """U(±√(6/(I+O)))."""
+    return initializers.xavier_uniform()(key, shape)
+
+
+@AXIS.choice(
+    "torch_uniform",
+    formula="W ~ U(-1/√I, 1/√I):  variance 1/(3I)",
+    source="PyTorch's default for linear layers, so RSL-RL (its biases alike; here 0)",
+    summary="a third of lecun_uniform's variance: signals shrink from layer to layer",
+)
+def torch_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+    """U(±1/√I)."""
+    bound = 1 / math.sqrt(shape[0])
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
