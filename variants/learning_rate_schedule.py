@@ -91,7 +91,7 @@ def linear(
         "from α on:  max(rate/1.5, 1e-5)  where KL > 2·desired_kl\n"
         "min(1.5·rate, 1e-2)  where KL < ½·desired_kl,  rate elsewhere"
     ),
-    source="RSL-RL (schedule='adaptive', desired_kl = 0.01)",
+    source="RSL-RL (schedule='adaptive'); Brax (learning_rate_schedule=ADAPTIVE_KL); desired_kl = 0.01",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
 )
 def adaptive_kl(
@@ -104,8 +104,9 @@ def adaptive_kl(
 ) -> tuple[Rate, Array]:
     """Changes the rate of the step before; α counts at the first step alone.
 
-    On the first minibatch of a batch the divergence is 0 and the rate grows, as RSL-RL's does: its
-    closed form has a small constant in it that keeps it above 0 there. NaN leaves the rate alone.
+    On the first minibatch of a batch the divergence is 0 and the rate grows. So it does in RSL-RL,
+    whose closed form has a small constant in it that keeps it above 0; Brax makes an exception of
+    exactly 0, which here would let rounding decide. NaN leaves the rate alone.
     """
     rate = state.current
     slower = jnp.maximum(rate / FACTOR, LOWEST)

@@ -97,10 +97,11 @@ class Axis(Mapping[str, Choice]):
         self.summary = summary
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
         self.init = init
+        self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.specialise = specialise
         self._state: tuple[Any, ...] = ()
         if init is not None:
-            data, static = split_inputs(init_inputs or {})
+            data, static = split_inputs(self.init_inputs)
             self._state = (jax.eval_shape(lambda data: init(**data, **static), data),)
         self._choices: dict[str, Choice] = {}
         self._defaults: dict[str, Any] = {}

@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from oracles import close, golden
 
+CHOICES = ("standard", "done_cut", "masked_truncation", "brax", "timeout_bonus")
+CUT_WHERE_DONE = ("done_cut", "timeout_bonus")
+
 
 def trajectory(
     seed: int, *, terminations: bool = True, truncations: bool = True, T: int = 12, N: int = 6
@@ -42,8 +45,10 @@ def loop_advantage(
         trace = 0.0
         for t in reversed(range(T)):
             ended = terminated[t, n] or truncated[t, n]
-            no_bootstrap = ended if choice == "done_cut" else terminated[t, n]
+            no_bootstrap = terminated[t, n] if choice not in CUT_WHERE_DONE else ended
             delta = r[t, n] + (0.0 if no_bootstrap else discount * v_next[t, n]) - v[t, n]
+            if truncated[t, n] and choice == "timeout_bonus":
+                delta += discount * v[t, n]
             if truncated[t, n] and choice in ("brax", "masked_truncation"):
                 delta = 0.0
             trace = delta if ended else delta + discount * lambda_ * trace
@@ -59,7 +64,7 @@ def loop_advantage(
 def advantage_equals_loop(module: ModuleType) -> None:
     for seed, discount, lambda_ in ((0, 0.97, 0.9), (1, 0.99, 0.95), (2, 1.0, 0.5), (3, 0.9, 1.0)):
         steps = trajectory(seed)
-        for choice in ("standard", "done_cut", "masked_truncation", "brax"):
+        for choice in CHOICES:
             got = module.AXIS.apply(choice, **steps, discount=discount, lambda_=lambda_)
             for one, other in zip(
                 got, loop_advantage(choice, steps, discount, lambda_), strict=True
@@ -187,13 +192,24 @@ def bonus_on_truncation_makes_done_cut_standard(module: ModuleType) -> None:
         close(one, other)
 
 
+def bonus_is_standard_where_nothing_moves(module: ModuleType) -> None:
+    """RSL-RL pays V(s) for V(s'): the same where the last step of an episode led nowhere."""
+    steps = trajectory(14)
+    still = jnp.where(steps["truncation"] > 0, steps["values"], steps["next_values"])
+    # A step that is both is a termination: no bonus to pay.
+    steps |= {"truncation": steps["truncation"] * (1 - steps["termination"]), "next_values": still}
+    got = module.AXIS.apply("timeout_bonus", **steps, discount=0.97, lambda_=0.9)
+    expected = module.AXIS.apply("standard", **steps, discount=0.97, lambda_=0.9)
+    for one, other in zip(got, expected, strict=True):
+        close(one, other)
+
+
 def choices_agree_without_truncation(module: ModuleType) -> None:
     steps = trajectory(12, truncations=False)
     results = {
-        choice: module.AXIS.apply(choice, **steps, discount=0.97, lambda_=0.9)
-        for choice in ("standard", "done_cut", "masked_truncation", "brax")
+        choice: module.AXIS.apply(choice, **steps, discount=0.97, lambda_=0.9) for choice in CHOICES
     }
-    for choice in ("done_cut", "masked_truncation"):
+    for choice in ("done_cut", "masked_truncation", "timeout_bonus"):
         close(results[choice][0], results["standard"][0])
     for advantages, targets in results.values():
         assert np.all(np.isfinite(np.asarray(advantages)))
@@ -221,6 +237,7 @@ ADVANTAGE = (
     lambda_one_is_monte_carlo,
     brax_drops_lambda_on_the_first_hop_only,
     bonus_on_truncation_makes_done_cut_standard,
+    bonus_is_standard_where_nothing_moves,
     choices_agree_without_truncation,
     masked_steps_teach_nothing,
 )

@@ -32,9 +32,26 @@ def global_norm_equals_optax(module: ModuleType) -> None:
         assert norm <= max_norm * (1 + 1e-6)
 
 
+def element_wise_equals_optax(module: ModuleType) -> None:
+    import optax
+
+    gradients = gradient_tree(2)
+    for limit in (0.1, 0.5, 100.0):
+        clip = optax.clip(limit)
+        expected, _ = clip.update(gradients, clip.init(gradients))
+        got = module.AXIS.apply("element_wise", gradients=gradients, max_norm=limit)
+        jax.tree.map(np.testing.assert_array_equal, got, expected)
+
+
 def small_gradients_keep_their_bits(module: ModuleType) -> None:
     gradients = gradient_tree(1)
-    for choice, max_norm in (("none", 0.0), ("global_norm", 100.0), ("global_norm", np.inf)):
+    for choice, max_norm in (
+        ("none", 0.0),
+        ("global_norm", 100.0),
+        ("global_norm", np.inf),
+        ("element_wise", 100.0),
+        ("element_wise", np.inf),
+    ):
         got = module.AXIS.apply(choice, gradients=gradients, max_norm=max_norm)
         jax.tree.map(np.testing.assert_array_equal, got, gradients)
     zero = jax.tree.map(jnp.zeros_like, gradients)
@@ -43,4 +60,8 @@ def small_gradients_keep_their_bits(module: ModuleType) -> None:
         jax.tree.map(np.testing.assert_array_equal, got, zero)
 
 
-GRADIENT_CLIP = (global_norm_equals_optax, small_gradients_keep_their_bits)
+GRADIENT_CLIP = (
+    global_norm_equals_optax,
+    element_wise_equals_optax,
+    small_gradients_keep_their_bits,
+)

@@ -19,7 +19,13 @@ TEXTS = {"formula": "y = x", "source": "here", "summary": "for the test"}
 
 def copy_of(axis: Axis) -> Axis:
     """The same choices in the same order, apart from the registry."""
-    copy = Axis(axis.name, summary=axis.summary, inputs=axis.inputs)
+    copy = Axis(
+        axis.name,
+        summary=axis.summary,
+        inputs=axis.inputs,
+        init=axis.init,
+        init_inputs=axis.init_inputs,
+    )
     for choice in axis.values():
         copy.choice(
             choice.name,

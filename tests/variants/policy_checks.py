@@ -1,0 +1,244 @@
+"""What variants/policy_loss.py and variants/entropy_estimate.py must satisfy."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from oracles import close, golden
+
+EPSILON, DUAL, PENALTY = 0.2, 1.3, 0.7
+
+
+def policy_case(seed: int, B: int = 40) -> dict[str, Any]:
+    """Ratios well inside and outside of any range, advantages of both signs."""
+    rng = np.random.default_rng(seed)
+    arrays = {"log_ratio": 0.6 * rng.normal(size=B), "advantages": 2 * rng.normal(size=B)}
+    return {n: jnp.asarray(x, jnp.float32) for n, x in arrays.items()}
+
+
+def policy_loss(module: ModuleType, choice: str, **inputs: Any) -> tuple[Any, Any]:
+    """With coefficients that differ from any default."""
+    coefficients = {"clip_epsilon": EPSILON, "dual_clip": DUAL, "kl_coefficient": PENALTY}
+    return module.AXIS.apply(choice, **(coefficients | inputs))
+
+
+def loop_policy_loss(choice: str, log_ratio: float, advantage: float) -> tuple[float, bool]:
+    """One sample: its loss, and whether its ratio is out of range."""
+    ratio = math.exp(log_ratio)
+    lowest = 1 / (1 + EPSILON) if choice == "clip_lower_inverse" else 1 - EPSILON
+    highest = 1 + EPSILON
+    gain = ratio * advantage
+    if choice in ("clip", "clip_lower_inverse", "dual_clip"):
+        kept = min(ratio, highest) if advantage >= 0 else max(ratio, lowest)
+        gain = kept * advantage
+    if choice == "dual_clip" and advantage < 0:
+        gain = max(gain, DUAL * advantage)
+    if choice == "kl_penalty":
+        gain -= PENALTY * (ratio - 1 - log_ratio)
+    return -gain, not lowest <= ratio <= highest
+
+
+def policy_loss_equals_loop(module: ModuleType) -> None:
+    case = policy_case(0)
+    bounded = 0
+    for choice in ("clip", "clip_lower_inverse", "dual_clip", "none", "kl_penalty"):
+        losses, outside = zip(
+            *(
+                loop_policy_loss(choice, float(x), float(a))
+                for x, a in zip(case["log_ratio"], case["advantages"], strict=True)
+            ),
+            strict=True,
+        )
+        assert 10 < sum(outside) < 35
+        loss, fraction = policy_loss(module, choice, **case)
+        close(loss, losses)
+        close(fraction, sum(outside) / 40)
+        if choice == "clip":
+            plain = losses
+        if choice == "dual_clip":
+            bounded = sum(a != b for a, b in zip(losses, plain, strict=True))
+    assert bounded > 2
+
+
+def clip_equals_clip_ppo_loss(module: ModuleType) -> None:
+    """ClipPPOLoss as a whole, for a linear normal policy."""
+    for case in golden("torchrl_ppo")["clip_ppo_loss"]:
+        observation, action, weight, old, advantage = (
+            np.asarray(case[n], np.float64)
+            for n in ("observation", "action", "policy_weight", "old_log_prob", "advantage")
+        )
+        score = (action - observation @ weight) / case["scale"]
+        log_prob = -0.5 * score**2 - math.log(case["scale"]) - 0.5 * math.log(2 * math.pi)
+        loss, fraction = module.AXIS.apply(
+            "clip",
+            log_ratio=jnp.asarray(log_prob.sum(axis=-1) - old, jnp.float32),
+            advantages=jnp.asarray(advantage, jnp.float32),
+            clip_epsilon=case["settings"]["clip_epsilon"],
+        )
+        close(jnp.mean(loss), case["outputs"]["loss_objective"])
+        close(fraction, case["outputs"]["clip_fraction"])
+
+
+def endless_clip_is_none(module: ModuleType) -> None:
+    case = policy_case(1)
+    plain, _ = policy_loss(module, "none", **case)
+    for choice in ("clip", "clip_lower_inverse"):
+        # The lower bound is below any ratio from ε = 1 on, and 1/(1+ε) only in the limit.
+        loss, fraction = policy_loss(module, choice, **case, clip_epsilon=jnp.inf)
+        np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
+        assert float(fraction) == 0
+    loss, _ = policy_loss(module, "dual_clip", **case, clip_epsilon=jnp.inf, dual_clip=jnp.inf)
+    np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
+    loss, _ = policy_loss(module, "kl_penalty", **case, kl_coefficient=0.0)
+    np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
+
+
+def policy_gradients_are_right(module: ModuleType) -> None:
+    """By log π it is -ρA where nothing is clipped, 0 where it is; that of the penalty β(ρ-1)."""
+    case = policy_case(2)
+    x, a = (np.asarray(case[n], np.float64) for n in ("log_ratio", "advantages"))
+    ratio = np.exp(x)
+
+    def gradient(choice: str) -> np.ndarray:
+        return np.asarray(
+            jax.grad(
+                lambda x: jnp.sum(policy_loss(module, choice, **(case | {"log_ratio": x}))[0])
+            )(case["log_ratio"])
+        )
+
+    def clipped(lowest: float) -> np.ndarray:
+        return ((a > 0) & (ratio > 1 + EPSILON)) | ((a < 0) & (ratio < lowest))
+
+    close(gradient("none"), -ratio * a)
+    close(gradient("clip"), np.where(clipped(1 - EPSILON), 0, -ratio * a))
+    inverse = 1 / (1 + EPSILON)
+    close(gradient("clip_lower_inverse"), np.where(clipped(inverse), 0, -ratio * a))
+    bounded = (a < 0) & (ratio > DUAL)
+    assert bounded.sum() > 2
+    close(gradient("dual_clip"), np.where(clipped(1 - EPSILON) | bounded, 0, -ratio * a))
+    close(gradient("kl_penalty"), -ratio * a + PENALTY * (ratio - 1))
+
+
+def penalty_estimates_the_divergence(module: ModuleType) -> None:
+    """KL(π_old, π) of two normals has a closed form: the estimate's mean, and its gradient's."""
+    actions = np.random.default_rng(3).normal(size=400_000)
+    shift, scale = 0.3, 1.2
+
+    def penalty(shift: Any) -> Any:
+        log_new = -0.5 * jnp.square((actions - shift) / scale) - math.log(scale)
+        log_ratio = jnp.asarray(log_new + 0.5 * actions**2, jnp.float32)
+        loss, _ = policy_loss(
+            module, "kl_penalty", log_ratio=log_ratio, advantages=jnp.zeros_like(log_ratio)
+        )
+        return jnp.mean(loss) / PENALTY, jnp.min(loss)
+
+    (mean, lowest), gradient = jax.value_and_grad(penalty, has_aux=True)(shift)
+    close(mean, math.log(scale) + (1 + shift**2) / (2 * scale**2) - 0.5, rtol=0.02)
+    close(gradient, shift / scale**2, rtol=0.02)
+    assert float(lowest) >= 0
+
+
+def penalty_does_not_cancel(module: ModuleType) -> None:
+    """Near ρ = 1 it is ½log²ρ, far below the rounding of ρ - 1 - log ρ, and never negative."""
+    x = jnp.asarray([1e-5, -1e-5, 1e-4, -3e-4, 0.0], jnp.float32)
+    loss, _ = policy_loss(module, "kl_penalty", log_ratio=x, advantages=jnp.zeros_like(x))
+    assert np.all(np.asarray(loss) >= 0)
+    close(loss, PENALTY * 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
+
+
+POLICY_LOSS = (
+    policy_loss_equals_loop,
+    clip_equals_clip_ppo_loss,
+    endless_clip_is_none,
+    policy_gradients_are_right,
+    penalty_estimates_the_divergence,
+    penalty_does_not_cancel,
+)
+
+
+# Entropy
+
+
+def policy_head(seed: int, B: int = 7, A: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    arrays = {
+        "mean": rng.normal(size=(B, A)),
+        "std": rng.uniform(0.1, 1.5, size=(B, A)),
+        "noise": rng.normal(size=(B, A)),
+    }
+    return {n: jnp.asarray(x, jnp.float32) for n, x in arrays.items()}
+
+
+def entropy_equals_scipy(module: ModuleType) -> None:
+    """H(x) of the normal, and log(1 - tanh²x) of the sample on top."""
+    from scipy import stats
+
+    head = policy_head(0)
+    mean, std, noise = (np.asarray(head[n], np.float64) for n in ("mean", "std", "noise"))
+    normal = stats.norm(mean, std).entropy()
+    close(module.AXIS.apply("closed_form", **head), normal.sum(axis=-1))
+    slope = np.log1p(-np.square(np.tanh(mean + std * noise)))
+    close(module.AXIS.apply("one_sample", **head), (normal + slope).sum(axis=-1), rtol=1e-4)
+
+
+def one_sample_equals_brax(module: ModuleType) -> None:
+    """Brax draws its noise from a key itself; with the same key it is the same number."""
+    from brax.training.distribution import NormalTanhDistribution
+
+    key = jax.random.key(5)
+    logits = jnp.asarray(np.random.default_rng(1).normal(size=(9, 4)), jnp.float32)
+    loc, scale = jnp.split(logits, 2, axis=-1)
+    got = module.AXIS.apply(
+        "one_sample",
+        mean=loc,
+        std=jax.nn.softplus(scale) + 0.001,
+        noise=jax.random.normal(key, loc.shape),
+    )
+    close(got, NormalTanhDistribution(event_size=2).entropy(logits, key))
+
+
+def one_sample_is_unbiased(module: ModuleType) -> None:
+    """Its mean is the entropy of the action, by integration on a grid."""
+    mean, std = 0.4, 0.8
+    x = np.linspace(mean - 9 * std, mean + 9 * std, 20_001)
+    density = np.exp(-0.5 * ((x - mean) / std) ** 2) / std / math.sqrt(2 * math.pi)
+    log_action_density = np.log(density) - 2 * (math.log(2) - x - np.logaddexp(0, -2 * x))
+    exact = -np.sum(density * log_action_density) * (x[1] - x[0])
+    noise = jnp.asarray(np.random.default_rng(2).normal(size=(200_000, 1)), jnp.float32)
+    got = module.AXIS.apply(
+        "one_sample",
+        mean=jnp.full_like(noise, mean),
+        std=jnp.full_like(noise, std),
+        noise=noise,
+    )
+    close(jnp.mean(got), exact, atol=0.01)
+
+
+def saturation_costs_entropy(module: ModuleType) -> None:
+    """A mean far out: finite, the slope is -2|x| + 2 log 2 there, and its gradient points back."""
+    head = {n: jnp.zeros((1, 1)) for n in ("noise",)} | {"std": jnp.ones((1, 1))}
+
+    def entropy(mean: Any, choice: str) -> Any:
+        return jnp.sum(module.AXIS.apply(choice, mean=jnp.full((1, 1), mean), **head))
+
+    normal = 0.5 + 0.5 * math.log(2 * math.pi)
+    for mean in (40.0, -40.0):
+        value, gradient = jax.value_and_grad(entropy)(mean, "one_sample")
+        close(value, normal + 2 * math.log(2) - 80)
+        close(gradient, -2 * np.sign(mean))
+        value, gradient = jax.value_and_grad(entropy)(mean, "closed_form")
+        close(value, normal)
+        assert float(gradient) == 0
+
+
+ENTROPY_ESTIMATE = (
+    entropy_equals_scipy,
+    one_sample_equals_brax,
+    one_sample_is_unbiased,
+    saturation_costs_entropy,
+)
