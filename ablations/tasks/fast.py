@@ -2,8 +2,8 @@
 
     v′ = v + dt (gain·a - damping·v)         p′ = p + dt v′        reward = 1 - |p′ - target|
 
-An episode terminates where the cart leaves the track, |p| > 1, and is truncated at `episode_length`; a
-policy that has not learned yet meets both ends.
+An episode terminates where the cart leaves the track, |p| > 1, and is truncated at
+`episode_length`; a policy that has not learned yet meets both ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a task is, and the table of those that are known. Importing this starts neither JAX nor Brax."""
+"""What a task is, and the table of those that are known. Importing this does not start JAX."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ class Task:
 
     make: settings -> environment with Brax's Env interface (reset, step, observation_size,
         action_size), for one unbatched copy. Imports what it needs when called.
-    settings: name -> default of everything that changes the environment: episode_length (steps until
-        truncation), reset_group_size (so many neighbouring environments share one reset), backend...
-    hyperparameters: trainer name -> {structure or coefficient name: value}, over the trainer's defaults.
+    settings: name -> default of everything that changes the environment: episode_length (steps
+        until truncation), reset_group_size (so many neighbouring environments share one reset),
+        backend...
+    hyperparameters: trainer name -> {structure or coefficient name: value}, over the trainer's
+        defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.
-    score_range: (return of a random policy, return of a good one) at the default episode_length, in the
-        task's reward units. The unit in which a study states its margin.
+    score_range: (return of a random policy, return of a good one) at the default episode_length, in
+        the task's reward units. The unit in which a study states its margin.
     check: settings -> complaints in words, [] when the task can be made with them.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """

@@ -1,8 +1,8 @@
 """N episodes at once: batched steps, truncation, automatic reset, and the true last observation.
 
-Works on any environment with Brax's Env interface (`reset(key) -> state`, `step(state, action) -> state`,
-one unbatched copy) whose state has `obs`, `reward`, `done`, `info`, `replace`, and keeps its physics in
-`pipeline_state` (Brax) or `data` (MuJoCo Playground).
+Works on any environment with Brax's Env interface (`reset(key) -> state`, `step(state, action) ->
+state`, one unbatched copy) whose state has `obs`, `reward`, `done`, `info`, `replace`, and keeps
+its physics in `pipeline_state` (Brax) or `data` (MuJoCo Playground).
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Environments:
 
     episode_length: steps until truncation.
     reset_group_size: so many neighbouring environments share one reset; divides num_envs.
-    random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in RSL-RL,
-        so that environments that never terminate do not all end their episodes at the same step.
-        These shortened first episodes are trained on, but are not counted as finished.
+    random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in
+        RSL-RL, so that environments that never terminate do not all end their episodes at the same
+        step. These shortened first episodes are trained on, but are not counted as finished.
     """
 
     env: Any

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 import variants
-from ablations.trainers.networks import Networks, entropy, log_prob
+from ablations.trainers.networks import Networks, entropy, normal_log_prob
 from ablations.trainers.trainer import Variant
 
 Metrics = dict[str, jax.Array]
@@ -18,7 +18,9 @@ class Minibatch(NamedTuple):
     """What one gradient step sees: M segments of T steps, from M environments.
 
     observation: [T, M, O], normalised.
-    action: [T, M, A], before tanh, and log_prob [T, M], as the policy that acted had it.
+    action: [T, M, A], before tanh.
+    log_prob: [T, M], the density of that by the policy that acted. The tanh after it multiplies old
+        and new densities by the same slope, which cancels in their ratio.
     old_value: [T, M], the critic's estimate at rollout.
     advantage: [T, M] and target: [T, M], not normalised yet unless advantage_scope is "batch".
     group: int32 [T, M], which environments share a reset.
@@ -56,10 +58,13 @@ def ppo_loss(
     variant: Variant,
     num_groups: int,
 ) -> tuple[jax.Array, Metrics]:
-    """loss = -E[min(ρA, clip(ρ, 1-ε, 1+ε)A)] + c_v E[value loss] - c_e E[entropy], ρ = π(a|s)/π_old(a|s).
+    """loss = -E[min(ρA, clip(ρ, 1-ε, 1+ε)A)] + c_v E[value loss] - c_e E[entropy]
+
+    with ρ = π(a|s) / π_old(a|s).
+
 
     key: for the entropy estimate. num_groups: how many reset groups there are (static).
-    Returns the scalar loss and scalar metrics; loss/policy + loss/value + loss/entropy = loss/total.
+    Returns the scalar loss and scalar metrics. The first three of these sum up to loss/total.
     """
     choice, coefficient = variant.choices, variant.coefficients
 
@@ -75,7 +80,7 @@ def ppo_loss(
     raw, value = networks.both(parameters, batch.observation)
 
     # Policy: clipped surrogate (Schulman et al. 2017, equation 7)
-    log_ratio = log_prob(raw, batch.action) - batch.log_prob
+    log_ratio = normal_log_prob(raw, batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     clip = coefficient["clip_epsilon"]
     clipped_ratio = jnp.clip(ratio, 1.0 - clip, 1.0 + clip)

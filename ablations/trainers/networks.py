@@ -85,14 +85,15 @@ def make_networks(
             parameters["torso"] = trunk.init(key_torso, jnp.zeros(observation_size))
         return parameters
 
-    def features(parameters: Any, observation: jax.Array) -> jax.Array:
+    def features(parameters: Any, observation: jax.Array) -> Any:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
-    def policy_head(parameters: Any, x: jax.Array) -> jax.Array:
+    def policy_head(parameters: Any, x: jax.Array) -> Any:
         return policy_net.apply(parameters["policy"], x)
 
-    def value_head(parameters: Any, x: jax.Array) -> jax.Array:
-        return value_net.apply(parameters["value"], x)[..., 0]
+    def value_head(parameters: Any, x: jax.Array) -> Any:
+        value: Any = value_net.apply(parameters["value"], x)
+        return value[..., 0]
 
     def both(parameters: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
@@ -106,8 +107,8 @@ def make_networks(
     )
 
 
-# The tanh-normal distribution: action = tanh(x), x ~ Normal(mean, std²) per dimension. As in Brax, x is
-# what is stored and scored, because the action itself saturates.
+# The tanh-normal distribution: action = tanh(x), x ~ Normal(mean, std²) per dimension. As in Brax,
+# x is what is stored and scored, because the action itself saturates.
 
 
 def mean_and_std(raw: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -121,11 +122,11 @@ def _log_tanh_slope(x: jax.Array) -> jax.Array:
     return 2.0 * (jnp.log(2.0) - x - jax.nn.softplus(-2.0 * x))
 
 
-def log_prob(raw: jax.Array, x: jax.Array) -> jax.Array:
-    """Log-density [...] of the action tanh(x), x [..., A]."""
+def normal_log_prob(raw: jax.Array, x: jax.Array) -> jax.Array:
+    """Log-density [...] of x [..., A], before tanh."""
     mean, std = mean_and_std(raw)
     normal = -0.5 * jnp.square((x - mean) / std) - 0.5 * jnp.log(2.0 * jnp.pi) - jnp.log(std)
-    return jnp.sum(normal - _log_tanh_slope(x), axis=-1)
+    return jnp.sum(normal, axis=-1)
 
 
 def entropy(raw: jax.Array, key: jax.Array) -> jax.Array:

@@ -38,10 +38,11 @@ def empty(size: int) -> Normalizer:
 def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     """Takes in one batch [..., O], of the same size each time.
 
-    The moments of both parts are joined as by Chan, Golub and LeVeque (1979), with w the share of the
-    new batch in all samples, m and v its mean and variance:
+    The moments of both parts are joined as by Chan, Golub and LeVeque (1979), with w the share of
+    the new batch in all samples, m and v its mean and variance:
 
-        mean′ = mean + w (m - mean)        variance′ = variance + w (v - variance + (m - mean)(m - mean′))
+        mean′ = mean + w (m - mean)
+        variance′ = variance + w (v - variance + (m - mean)(m - mean′))
     """
     axes = tuple(range(observation.ndim - 1))
     weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0)

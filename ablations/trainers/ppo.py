@@ -1,11 +1,11 @@
 """Proximal policy optimisation (Schulman et al. 2017), composed from the registry.
 
 Read `PPO` from top to bottom: a chunk is a scan over iterations; an iteration is one rollout of all
-environments, then `epochs` passes over it in minibatches of whole segments; `loss.py` is the page to
-check against the paper.
+environments, then `epochs` passes over it in minibatches of whole segments; `loss.py` is the page
+to check against the paper.
 
-Everything random comes from the seed's key and the number of the iteration, never from the variant, so
-one seed gives every variant the same initial networks, resets, sampling noise and minibatches.
+Everything random comes from the seed's key and the number of the iteration, never from the variant,
+so one seed gives every variant the same initial networks, resets, sampling noise and minibatches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import variants
 from ablations.trainers import normalizer as statistics
 from ablations.trainers.environment import Environments, Episodes, Outcome
 from ablations.trainers.loss import Metrics, Minibatch, normalize_advantages, ppo_loss
-from ablations.trainers.networks import Networks, log_prob, mean_and_std
+from ablations.trainers.networks import Networks, mean_and_std, normal_log_prob
 from ablations.trainers.normalizer import Normalizer
 from ablations.trainers.trainer import Variant
 
@@ -48,7 +48,8 @@ class Learner(NamedTuple):
 class Rollout(NamedTuple):
     """T steps of N environments, leaves [T, N, ...].
 
-    observation: what the policy saw, not normalised. action: before tanh. outcome: of each step.
+    observation: what the policy saw, not normalised. action: before tanh, log_prob: its density.
+    outcome: of each step.
     """
 
     observation: jax.Array
@@ -98,7 +99,7 @@ class PPO:
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
-        """`updates_per_chunk` iterations. Metrics are means over them, those of episodes over episodes."""
+        """`updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
         variant = variant._replace(choices={**variant.choices, **self.fixed})
 
         def body(state: State, _: None) -> tuple[State, Metrics]:
@@ -121,8 +122,8 @@ class PPO:
             variant.choices["observation_normalization"],
         )
         updated = statistics.update(state.normalizer, rollout.observation)
-        # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs than
-        # it acted on.
+        # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
+        # than it acted on.
         current = _where(axis.matches(choice, "before"), updated, state.normalizer)
         experience, batch = self.prepare(state, rollout, current, variant)
 
@@ -152,7 +153,7 @@ class PPO:
             mean, std = mean_and_std(raw)
             action = mean + std * noise
             episodes, outcome = self.environments.step(episodes, jnp.tanh(action))
-            return episodes, Rollout(observation, action, log_prob(raw, action), outcome)
+            return episodes, Rollout(observation, action, normal_log_prob(raw, action), outcome)
 
         return jax.lax.scan(step, state.episodes, jax.random.normal(key, shape))
 
@@ -161,7 +162,7 @@ class PPO:
     ) -> tuple[Experience, Minibatch]:
         """The whole batch as the epochs take it, its observations normalised by `normalizer`.
 
-        The values at rollout, and the advantages that rest on them, are of the statistics at rollout.
+        The values at rollout, and advantages that rest on them, are of the statistics at rollout.
         """
         outcome = rollout.outcome
         old_value = self.networks.value(state.parameters, state.normalizer(rollout.observation))
@@ -203,7 +204,7 @@ class PPO:
         key: jax.Array,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One pass over the batch, in minibatches of randomly chosen environments' whole segments."""
+        """One pass over the batch, in minibatches of the whole segments of random environments."""
         key_order, key_steps = jax.random.split(key)
         order = jax.random.permutation(key_order, self.environments.num_envs)
         batch = self._reestimated("epoch", learner, batch, lambda: experience, variant)
@@ -274,11 +275,11 @@ class PPO:
         return batch._replace(advantage=advantage, target=target)
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
-        """Whole episodes of the policy's mode, one per evaluation environment, from resets of their own."""
+        """One whole episode of the policy's mode per evaluation environment."""
         environments = self.evaluation_environments
         zeros = jnp.zeros(environments.num_envs)
 
-        def step(now: tuple[Episodes, ...]) -> tuple[Any, ...]:
+        def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
             episodes, active, reward_sum, length = now
             raw = self.networks.policy(state.parameters, state.normalizer(episodes.observation))
             mean, _ = mean_and_std(raw)
@@ -290,11 +291,9 @@ class PPO:
                 jnp.where(active, outcome.length.astype(jnp.float32), length),
             )
 
-        _, _, reward_sum, length = jax.lax.while_loop(
-            lambda now: jnp.any(now[1]),
-            step,
-            (environments.reset(key), zeros == 0.0, zeros, zeros),
-        )
+        start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros)
+        end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
+        _, _, reward_sum, length = end
         return {
             "evaluation/return": jnp.mean(reward_sum),
             "evaluation/return_std": jnp.std(reward_sum),

@@ -32,8 +32,8 @@ COEFFICIENTS = {
         "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
     ),
     "max_gradient_norm": Coefficient(0.5, 0.0, 1e6, "limit of gradient_clip=global_norm"),
-    "discount": Coefficient(0.97, 0.0, 1.0, "γ, per environment step"),
-    "lambda_": Coefficient(0.95, 0.0, 1.0, "λ of the advantage estimate"),
+    "discount": Coefficient(0.97, 0.0, 1.0, "per environment step"),
+    "lambda_": Coefficient(0.95, 0.0, 1.0, "of the advantage estimate"),
     "reward_scale": Coefficient(
         1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
     ),
@@ -47,9 +47,9 @@ COEFFICIENTS = {
 }
 
 STRUCTURE = {
-    "num_envs": Option(128, "environments stepped together", low=1),
-    "unroll_length": Option(16, "steps of each environment in a batch: one segment", low=1),
-    "num_minibatches": Option(8, "gradient steps per pass over a batch", low=1),
+    "num_envs": Option(64, "environments stepped together", low=1),
+    "unroll_length": Option(32, "steps of each environment in a batch: one segment", low=1),
+    "num_minibatches": Option(4, "gradient steps per pass over a batch", low=1),
     "epochs": Option(4, "passes over a batch", low=1),
     "policy_layers": Option([64, 64], "hidden layers of the policy; the torso when it is shared"),
     "value_layers": Option(
@@ -73,8 +73,8 @@ def make(
 ) -> Trainer:
     """PPO for one task and one structure; see `Definition.make`.
 
-    settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are read
-        where a task has them. Raises UserError for an environment without a flat observation.
+    settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
+        read where a task has them. Raises UserError for an environment without a flat observation.
     """
     env = task.make(settings)
     size = env.observation_size

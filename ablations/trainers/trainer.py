@@ -15,7 +15,8 @@ from ablations.errors import UserError, unknown
 class Variant(NamedTuple):
     """What differs between two runs of one program, as data.
 
-    choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in the program.
+    choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
+        the program.
     coefficients: name -> float32 scalar.
     """
 
@@ -27,8 +28,9 @@ class Trainer(NamedTuple):
     """One composed, not yet compiled, training program.
 
     init(key, variant) -> state: everything that the run will ever need, one pytree.
-    chunk(state, variant) -> (state, metrics): `updates_per_chunk` iterations; metrics is a flat dict of scalars.
-    evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state, never changes it.
+    chunk(state, variant) -> (state, metrics): `updates_per_chunk` iterations; metrics is a flat
+        dict of scalars.
+    evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
     policy(state) -> what a snapshot of the policy keeps, one pytree.
     steps_per_chunk: environment steps that one chunk takes.
     """
@@ -65,10 +67,10 @@ class Definition:
     """A trainer by name, and all that one can set on it. Names are unique over the three tables.
 
     axes: axis name -> default choice.
-    make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task` is an
-        `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those of the axes
-        that this program fixes (usually none).
-    check(structure, coefficients, settings) -> complaints in words, [] when the combination makes sense.
+    make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
+        is an `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those
+        of the axes that this program fixes (usually none).
+    check(structure, coefficients, settings) -> complaints in words, [] when all is well.
     iteration_steps(structure) -> environment steps of one iteration.
     revision: bumped when the meaning of the trainer changes; part of every cell's hash.
     """
