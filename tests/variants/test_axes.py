@@ -15,14 +15,20 @@ import variants
 from variants import Axis, RegistrationError, UnknownName
 
 DESIGN = {
-    "advantage": {"standard", "brax", "done_cut", "masked_truncation"},
+    "advantage": {"standard", "brax", "done_cut", "masked_truncation", "timeout_bonus"},
     "advantage_timing": {"iteration", "epoch", "minibatch"},
     "value_error": {"squared", "absolute", "huber", "smooth_l1"},
     "value_clip": {"none", "pessimistic", "replace"},
     "advantage_statistics": {"none", "all", "per_group"},
     "advantage_scope": {"minibatch", "batch"},
     "observation_normalization": {"none", "before", "after"},
-    "gradient_clip": {"none", "global_norm"},
+    "gradient_clip": {"none", "global_norm", "element_wise"},
+    "policy_loss": {"clip", "clip_lower_inverse", "dual_clip", "kl_penalty", "none"},
+    "entropy_estimate": {"one_sample", "closed_form"},
+    "reward_scaling": {"constant", "running_return_std"},
+    "learning_rate_schedule": {"constant", "linear", "adaptive_kl"},
+    "network_init": {"lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform"},
+    "minibatch_unit": {"segments", "transitions"},
 }
 TEXTS = {"formula": "y = x", "source": "here", "summary": "for the test"}
 
@@ -64,6 +70,11 @@ def test_every_choice_of_the_design_is_registered_and_described():
         "advantage_timing",
         "advantage_scope",
         "observation_normalization",
+        "minibatch_unit",
+    }
+    assert {a.name for a in variants.axes().values() if a.init} >= {
+        "reward_scaling",
+        "learning_rate_schedule",
     }
     assert variants.axis("advantage_timing").specialise
 
@@ -83,7 +94,7 @@ def test_unknown_names_come_with_the_nearest():
     axis = variants.axis("advantage")
     message = (
         r"^unknown choice 'donecut' of axis 'advantage': did you mean 'done_cut'\? "
-        r"known: standard, done_cut, masked_truncation, brax"
+        r"known: standard, done_cut, masked_truncation, brax, timeout_bonus"
     )
     inputs = dict.fromkeys(axis.inputs, 0.0)
     for ask in (
@@ -152,6 +163,72 @@ def test_place_in_a_pytree_is_named():
     axis.choice("both", **TEXTS)(lambda *, x: {"all": x, "sum": jnp.sum(x)})
     with pytest.raises(RegistrationError, match=r"returns float32\[4\] at \['sum'\]"):
         axis.choice("mine", **TEXTS)(lambda *, x: {"all": x, "sum": x})
+
+
+def average_axis() -> Axis:
+    """A stateful axis of its own: the sum so far, and x [4] with it added."""
+    axis = Axis(
+        "average",
+        summary="what is remembered of x",
+        inputs={"x": jax.ShapeDtypeStruct((4,), jnp.float32)},
+        init=lambda *, size, start: {"sum": jnp.full(size, start)},
+        init_inputs={"size": 4, "start": jax.ShapeDtypeStruct((), jnp.float32)},
+    )
+
+    @axis.choice("all", **TEXTS)
+    def everything(state, *, x):
+        total = state["sum"] + x
+        return {"sum": total}, x + total
+
+    @axis.choice("nothing", **TEXTS)
+    def nothing(state, *, x):
+        return state, x
+
+    return axis
+
+
+def test_state_passes_from_call_to_call():
+    axis = average_axis()
+    x = jnp.arange(4.0)
+    for choice, expected in (("all", [2 * x, 3 * x]), ("nothing", [x, x])):
+        for name in (choice, jnp.int32(axis.index(choice))):
+            state = axis.init(size=4, start=0.0)
+            for one in expected:
+                state, got = axis.apply(name, state, x=x)
+                np.testing.assert_array_equal(got, one)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda *, x: x, r"must take state, x, as 'all' does: missing state$"),
+        (lambda state, *, x: x, r"must return a pair: its next state, its output"),
+        (
+            lambda state, *, x: ({"sum": jnp.sum(x)}, x),
+            r"a state like the one it takes: it takes float32\[4\] and returns float32\[\] at",
+        ),
+        (
+            lambda state, *, x: (x, x),
+            r"a state like the one it takes: it takes {sum: float32\[4\]} and returns float32\[4\]",
+        ),
+        (lambda state, *, x: (state, x[:2]), r"disagrees with 'all': it returns float32\[2\] at"),
+    ],
+)
+def test_a_state_keeps_its_structure(function, message):
+    axis = average_axis()
+    with pytest.raises(RegistrationError, match=message):
+        axis.choice("mine", **TEXTS)(function)
+    assert axis.names == ("all", "nothing")
+
+
+def test_state_is_asked_for_where_there_is_one():
+    axis = average_axis()
+    with pytest.raises(TypeError, match="takes its state before its inputs: apply got 0 states"):
+        axis.apply("all", x=jnp.zeros(4))
+    with pytest.raises(TypeError, match="takes keywords only: apply got 1 states"):
+        number_axis().apply("double", jnp.zeros(4), x=jnp.zeros(4))
+    with pytest.raises(RegistrationError, match="a state needs functions"):
+        Axis("order", summary="which comes first", init=lambda: 0)
 
 
 def test_what_cannot_be_traced_is_refused():
@@ -236,6 +313,14 @@ def test_conflicts_are_said_in_words():
         assert not variants.conflicts({"advantage_scope": "batch", "advantage_timing": timing})
 
 
+def test_transitions_have_no_advantages_of_their_own():
+    transitions = {"minibatch_unit": "transitions"}
+    (complaint,) = variants.conflicts(transitions | {"advantage_timing": "minibatch"})
+    assert "minibatch_unit=transitions cannot be had with advantage_timing=minibatch" in complaint
+    for timing in ("iteration", "epoch"):
+        assert not variants.conflicts(transitions | {"advantage_timing": timing})
+
+
 def test_conflicts_know_every_name():
     with pytest.raises(UnknownName, match=r"did you mean 'minibatch'\?"):
         variants.conflicts({"advantage_timing": "minibach"})
@@ -297,7 +382,7 @@ def test_import_starts_no_backend_and_plugins_need_one_module(tmp_path):
         assert not xla_bridge.backends_are_initialized()
         assert not [name for name in sys.modules if name.split(".")[0] == "ablations"]
         axis = variants.axis("advantage")
-        assert axis.names == ("standard", "done_cut", "masked_truncation", "brax", "mine")
+        assert axis.names[-2:] == ("timeout_bonus", "mine")
         assert axis["mine"].revision == 3
         print(variants.conflicts({"mood": "good", "advantage": "mine"}))
     """

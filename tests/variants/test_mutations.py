@@ -9,13 +9,22 @@ from typing import NamedTuple
 
 import advantage_checks
 import gradient_checks
+import network_checks
+import policy_checks
 import pytest
+import reward_checks
+import schedule_checks
 import statistics_checks
 import value_checks
 
 import variants.advantage
 import variants.advantage_statistics
+import variants.entropy_estimate
 import variants.gradient_clip
+import variants.learning_rate_schedule
+import variants.network_init
+import variants.policy_loss
+import variants.reward_scaling
 import variants.value_clip
 import variants.value_error
 
@@ -25,6 +34,11 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.value_clip: value_checks.VALUE_CLIP,
     variants.advantage_statistics: statistics_checks.ADVANTAGE_STATISTICS,
     variants.gradient_clip: gradient_checks.GRADIENT_CLIP,
+    variants.policy_loss: policy_checks.POLICY_LOSS,
+    variants.entropy_estimate: policy_checks.ENTROPY_ESTIMATE,
+    variants.reward_scaling: reward_checks.REWARD_SCALING,
+    variants.learning_rate_schedule: schedule_checks.LEARNING_RATE_SCHEDULE,
+    variants.network_init: network_checks.NETWORK_INIT,
 }
 
 
@@ -41,6 +55,11 @@ _advantage = variants.advantage
 _statistics = variants.advantage_statistics
 _clip = variants.value_clip
 _error = variants.value_error
+_policy = variants.policy_loss
+_entropy = variants.entropy_estimate
+_rewards = variants.reward_scaling
+_rates = variants.learning_rate_schedule
+_weights = variants.network_init
 
 MUTATIONS = (
     Mutation(
@@ -104,6 +123,24 @@ MUTATIONS = (
         "termination=termination",
     ),
     Mutation(
+        "a bonus at every end",
+        _advantage.timeout_bonus,
+        "values * truncation",
+        "values * jnp.maximum(truncation, termination)",
+    ),
+    Mutation(
+        "a bonus that is not discounted",
+        _advantage.timeout_bonus,
+        "discount * values * truncation",
+        "values * truncation",
+    ),
+    Mutation(
+        "a bonus of the next value",
+        _advantage.timeout_bonus,
+        "discount * values *",
+        "discount * next_values *",
+    ),
+    Mutation(
         "the sum runs forwards",
         _advantage._sum_backwards,
         "reverse=True",
@@ -159,6 +196,147 @@ MUTATIONS = (
         variants.gradient_clip.global_norm,
         "jnp.where(inside, 1, max_norm / jnp.sqrt(jnp.where(inside, 1, squares)))",
         "max_norm / jnp.sqrt(squares)",
+    ),
+    Mutation(
+        "clipped from above alone",
+        variants.gradient_clip.element_wise,
+        "-limit.astype(leaf.dtype), limit",
+        "-jnp.inf, limit",
+    ),
+    Mutation("the larger surrogate", _policy._clipped_surrogate, "jnp.minimum(", "jnp.maximum("),
+    Mutation("a ratio of logs", _policy._clipped_surrogate, "jnp.exp(log_ratio)", "1 + log_ratio"),
+    Mutation(
+        "clipped from above alone", _policy._clipped_surrogate, "ratio, lowest,", "ratio, 0.0,"
+    ),
+    Mutation(
+        "the fraction below alone", _policy._clipped_surrogate, "(ratio < lowest) | ", "False | "
+    ),
+    Mutation("a policy that climbs", _policy.clip, "-surrogate", "surrogate"),
+    Mutation(
+        "a lower bound of 1-ε", _policy.clip_lower_inverse, "1 / (1 + clip_epsilon), 1", "0.8, 1"
+    ),
+    Mutation(
+        "bounded where A > 0 as well",
+        _policy.dual_clip,
+        "jnp.where(advantages < 0, bounded, surrogate)",
+        "jnp.minimum(bounded, surrogate)",
+    ),
+    Mutation(
+        "a dual clip of the ratio", _policy.dual_clip, "dual_clip * advantages)", "dual_clip)"
+    ),
+    Mutation(
+        "the divergence of the other way",
+        _policy.kl_penalty,
+        "jnp.expm1(log_ratio) - log_ratio",
+        "jnp.exp(log_ratio) * log_ratio - jnp.expm1(log_ratio)",
+    ),
+    Mutation(
+        "a penalty that is paid out",
+        _policy.kl_penalty,
+        "surrogate + kl_coefficient",
+        "surrogate - kl_coefficient",
+    ),
+    Mutation(
+        "a penalty that cancels",
+        _policy.kl_penalty,
+        "jnp.expm1(log_ratio) - log_ratio",
+        "jnp.exp(log_ratio) - 1 - log_ratio",
+    ),
+    Mutation("entropy of the mean's action", _entropy.one_sample, "mean + std * noise", "mean"),
+    Mutation("entropy without the tanh", _entropy.one_sample, " + log_tanh_slope(x)", ""),
+    Mutation(
+        "a slope that saturates",
+        _entropy.log_tanh_slope,
+        "2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))",
+        "jnp.log(1 - jnp.square(jnp.tanh(x)))",
+    ),
+    Mutation(
+        "the entropy of a variance", _entropy._normal_entropy, "jnp.log(std)", "jnp.log(std**2)"
+    ),
+    Mutation("a mean over dimensions", _entropy.closed_form, "jnp.sum(", "jnp.mean("),
+    Mutation(
+        "returns across episodes",
+        _rewards.running_return_std,
+        "jnp.where(ended, 0, state.running)",
+        "state.running",
+    ),
+    Mutation("returns across truncations", _rewards.running_return_std, " | (truncation > 0)", ""),
+    Mutation(
+        "statistics of rewards",
+        _rewards.running_return_std,
+        "discount * state.running + reward",
+        "reward",
+    ),
+    Mutation(
+        "statistics of the step before",
+        _rewards.running_return_std,
+        "state = _absorb(state, discount * state.running + reward)\n"
+        "        scaled = reward / jnp.sqrt(state.variance + EPSILON)",
+        "scaled = reward / jnp.sqrt(state.variance + EPSILON)\n"
+        "        state = _absorb(state, discount * state.running + reward)",
+    ),
+    Mutation(
+        "rewards that are not clipped",
+        _rewards.running_return_std,
+        "jnp.clip(scaled, -reward_clip, reward_clip)",
+        "scaled",
+    ),
+    Mutation(
+        "a variance of means alone",
+        _rewards._absorb,
+        "jnp.var(running) - state.variance",
+        "-state.variance",
+    ),
+    Mutation(
+        "a variance within steps alone",
+        _rewards._absorb,
+        " + shift * (jnp.mean(running) - mean)",
+        "",
+    ),
+    Mutation(
+        "a moving average",
+        _rewards._absorb,
+        "weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT / running.size)",
+        "weight = 0.1",
+    ),
+    Mutation("a scale on top of none", _rewards.constant, "rewards * reward_scale", "rewards"),
+    Mutation("faster when too far", _rates.adaptive_kl, "> 2 * desired_kl", "< 2 * desired_kl"),
+    Mutation("a narrower band", _rates.adaptive_kl, "< desired_kl / 2", "< desired_kl"),
+    Mutation(
+        "no lowest rate", _rates.adaptive_kl, "jnp.maximum(rate / FACTOR, LOWEST)", "rate / FACTOR"
+    ),
+    Mutation(
+        "no highest rate",
+        _rates.adaptive_kl,
+        "jnp.minimum(rate * FACTOR, HIGHEST)",
+        "rate * FACTOR",
+    ),
+    Mutation(
+        "a rate that is forgotten",
+        _rates.adaptive_kl,
+        "rate = state.current",
+        "rate = learning_rate",
+    ),
+    Mutation(
+        "a rate that rises",
+        _rates.linear,
+        "(1 - jnp.clip(progress, 0, 1))",
+        "jnp.clip(progress, 0, 1)",
+    ),
+    Mutation("a rate below 0", _rates.linear, "jnp.clip(progress, 0, 1)", "progress"),
+    Mutation("orthogonal without a gain", _weights.orthogonal, "gain * ", ""),
+    Mutation("torch's bound by outputs", _weights.torch_uniform, "shape[0]", "shape[1]"),
+    Mutation(
+        "lecun's bound twice",
+        _weights.lecun_uniform,
+        "initializers.lecun_uniform()(key, shape)",
+        "2 * initializers.lecun_uniform()(key, shape)",
+    ),
+    Mutation(
+        "lecun for xavier",
+        _weights.xavier_uniform,
+        "initializers.xavier_uniform",
+        "initializers.lecun_uniform",
     ),
 )
 
