@@ -62,7 +62,7 @@ STRUCTURE = {
 }
 
 
-def make(
+def compose(
     *,
     task: Task,
     settings: Mapping[str, Any],
@@ -70,8 +70,8 @@ def make(
     updates_per_chunk: int,
     evaluation_envs: int = 16,
     choices: Mapping[str, str] | None = None,
-) -> Trainer:
-    """PPO for one task and one structure; see `Definition.make`.
+) -> PPO:
+    """PPO for one task and one structure; the arguments are those of `Definition.make`.
 
     settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
         read where a task has them. Raises UserError for an environment without a flat observation.
@@ -82,7 +82,7 @@ def make(
         raise UserError(
             f"task '{task.name}' has observations of several parts, not one vector: {size}"
         )
-    program = PPO(
+    return PPO(
         environments=Environments(
             env=env,
             num_envs=structure["num_envs"],
@@ -105,12 +105,16 @@ def make(
         updates_per_chunk=updates_per_chunk,
         fixed=dict(choices or {}),
     )
+
+def make(**program: Any) -> Trainer:
+    """The composed program in the form that the engine runs."""
+    ppo = compose(**program)
     return Trainer(
-        init=program.init,
-        chunk=program.chunk,
-        evaluate=program.evaluate,
-        policy=program.policy,
-        steps_per_chunk=updates_per_chunk * iteration_steps(structure),
+        init=ppo.init,
+        chunk=ppo.chunk,
+        evaluate=ppo.evaluate,
+        policy=ppo.policy,
+        steps_per_chunk=ppo.updates_per_chunk * iteration_steps(program["structure"]),
     )
 
 

@@ -1,0 +1,84 @@
+"""PPO on `fast`, small: composed once per structure, run by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+import variants
+from ablations.tasks import task
+from ablations.trainers import Variant
+from ablations.trainers.ppo import PPO
+from ablations.trainers.ppo_settings import AXES, COEFFICIENTS, STRUCTURE, compose
+
+SMALL = {
+    "num_envs": 8,
+    "unroll_length": 8,
+    "num_minibatches": 2,
+    "epochs": 2,
+    "policy_layers": (16, 16),
+    "value_layers": (16, 16),
+}
+SETTINGS = {"episode_length": 12, "reset_group_size": 2, "random_elapsed_steps": True}
+
+
+@cache
+def program(updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any) -> PPO:
+    """One composed program on `fast`; fixed: choices that are compiled in."""
+    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    return compose(
+        task=task("fast"),
+        settings=SETTINGS,
+        structure=defaults | SMALL | structure,
+        updates_per_chunk=updates,
+        evaluation_envs=3,
+        choices=dict(fixed),
+    )
+
+
+@cache
+def compiled(updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any) -> Any:
+    """(init, chunk) of a program, jitted."""
+    ppo = program(updates, fixed, **structure)
+    return jax.jit(ppo.init), jax.jit(ppo.chunk)
+
+
+def variant(**sets: Any) -> Variant:
+    """The defaults with some choices and coefficients set, as data."""
+    unknown = sets.keys() - AXES.keys() - COEFFICIENTS.keys()
+    assert not unknown, unknown
+    choices = {name: sets.get(name, default) for name, default in AXES.items()}
+    numbers = {name: sets.get(name, one.default) for name, one in COEFFICIENTS.items()}
+    return Variant(
+        {name: np.int32(variants.axis(name).index(choice)) for name, choice in choices.items()},
+        {name: np.float32(number) for name, number in numbers.items()},
+    )
+
+
+def train(
+    one: Variant, seed: int = 0, chunks: int = 1, **composition: Any
+) -> tuple[Any, dict[str, float]]:
+    """The state after some chunks, and the metrics of the last."""
+    init, chunk = compiled(**composition)
+    state = init(jax.random.key(seed), one)
+    for _ in range(chunks):
+        state, metrics = chunk(state, one)
+    return state, {name: float(value) for name, value in metrics.items()}
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Whether all leaves of two pytrees are equal, NaN to NaN."""
+    ones, others = map(jax.tree.leaves, (one, other))
+    return len(ones) == len(others) and all(
+        np.array_equal(_data(a), _data(b), equal_nan=True)
+        for a, b in zip(ones, others, strict=True)
+    )
+
+
+def _data(leaf: Any) -> np.ndarray:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    data = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+    return data.astype(np.float64) if data.dtype == bool else data

@@ -1,0 +1,113 @@
+"""The checks must fail where the source is wrong: every mutation below is caught by one of them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import environment_checks
+import loss_checks
+import pytest
+
+from ablations.trainers import environment, loss
+
+ENVIRONMENT = {
+    "reset observation as the next one": (
+        "next_observation=after.obs",
+        "next_observation=jnp.where((termination | truncation)[:, None], episodes.first[1], after.obs)",
+    ),
+    "truncation at a termination": (
+        "(elapsed >= self.episode_length) & ~termination",
+        "elapsed >= self.episode_length",
+    ),
+    "truncation one step late": ("elapsed >= self.episode_length", "elapsed > self.episode_length"),
+    "no reset of the clock": ("jnp.where(done, 0, elapsed)", "elapsed"),
+    "no reset at a truncation": ("done = termination | truncation", "done = termination"),
+    "returns run on": ("jnp.where(done, 0.0, reward_sum)", "reward_sum"),
+    "partial episodes count": ("finished=done & episodes.whole", "finished=done"),
+    "one reset for all": ("keys[self.groups]", "keys[0 * self.groups]"),
+    "a reset for each": (
+        "return jnp.arange(self.num_envs) // self.reset_group_size",
+        "return jnp.arange(self.num_envs) % self.num_groups",
+    ),
+    "physics of the ended episode": (
+        "**{_physics_field(after): physics}",
+        "**{_physics_field(after): _physics(after)}",
+    ),
+    "clocks decide the resets": (
+        "jax.random.split(key_reset, self.num_groups)",
+        "jax.random.split(key_reset if self.random_elapsed_steps else key, self.num_groups)",
+    ),
+}
+
+LOSS = {
+    "the larger surrogate": ("jnp.minimum(ratio", "jnp.maximum(ratio"),
+    "clipped above only": (
+        "jnp.clip(ratio, 1.0 - clip, 1.0 + clip)",
+        "jnp.minimum(ratio, 1.0 + clip)",
+    ),
+    "ratio upside down": ("ratio = jnp.exp(log_ratio)", "ratio = jnp.exp(-log_ratio)"),
+    "advantages as they are": (
+        "lambda a: normalize_advantages(a, batch.group, num_groups, variant)",
+        "lambda a: a",
+    ),
+    "value clipped around itself": (
+        "old_values=batch.old_value.reshape(-1)",
+        "old_values=jax.lax.stop_gradient(value).reshape(-1)",
+    ),
+    "entropy punished": (
+        '-coefficient["entropy_coefficient"]',
+        'coefficient["entropy_coefficient"]',
+    ),
+    "value loss halved": (
+        'coefficient["value_coefficient"] *',
+        '0.5 * coefficient["value_coefficient"] *',
+    ),
+    "another KL": ("jnp.mean(ratio - 1.0 - log_ratio)", "jnp.mean(-log_ratio)"),
+}
+
+
+def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
+    """The module with one piece of its source replaced."""
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, f"{source.count(old)} places for {old!r}"
+    changed = types.ModuleType(f"{module.__name__}_mutant")
+    changed.__dict__["__file__"] = module.__file__
+    import sys
+
+    sys.modules[changed.__name__] = changed  # dataclasses look their module up
+    exec(compile(source.replace(old, new), changed.__name__, "exec"), changed.__dict__)
+    return changed
+
+
+def caught(module: Any, checks: tuple[Callable[[Any], None], ...]) -> bool:
+    for check in checks:
+        try:
+            check(module)
+        except AssertionError:
+            return True
+    return False
+
+
+LOSS_CHECKS = (
+    lambda module: loss_checks.check_brax(module, None),
+    lambda module: loss_checks.check_brax(module, 0.05),
+    loss_checks.check_metrics,
+)
+
+
+def test_the_source_itself_passes() -> None:
+    assert not caught(environment, environment_checks.CHECKS)
+    assert not caught(loss, LOSS_CHECKS)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_environment(name: str) -> None:
+    assert caught(mutant(environment, *ENVIRONMENT[name]), environment_checks.CHECKS)
+
+
+@pytest.mark.parametrize("name", LOSS)
+def test_loss(name: str) -> None:
+    assert caught(mutant(loss, *LOSS[name]), LOSS_CHECKS)
