@@ -2,7 +2,8 @@
 truncation?
 """
 
-from ablations.studies.study import Profile, Study, Variant, register
+from ablations.studies.profiles import CONTROL
+from ablations.studies.study import Study, Variant, register
 
 register(
     Study(
@@ -32,23 +33,6 @@ register(
             ),
         },
         margin=0.05,
-        profiles={
-            "smoke": Profile(
-                tasks=("fast",), seeds=3, steps=20_000, points=5, evaluations=1, evaluation_envs=4
-            ),
-            "quick": Profile(
-                tasks=("reacher", "hopper"),
-                seeds=8,
-                steps=400_000,
-                task_settings={"reacher": {"episode_length": 100}},
-            ),
-            "paper": Profile(
-                tasks=("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid"),
-                seeds=20,
-                points=100,
-                evaluations=20,
-                evaluation_envs=64,
-            ),
-        },
+        profiles=CONTROL,
     )
 )

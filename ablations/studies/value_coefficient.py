@@ -1,6 +1,7 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
-from ablations.studies.study import Profile, Study, Variant, register
+from ablations.studies.profiles import CONTROL
+from ablations.studies.study import Study, Variant, register
 
 COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
 
@@ -30,23 +31,6 @@ register(
             "coupled_1.0": Variant({"value_coefficient": 1.0, **COUPLED}, versus="coupled_0.25"),
         },
         margin=0.05,
-        profiles={
-            "smoke": Profile(
-                tasks=("fast",), seeds=3, steps=20_000, points=5, evaluations=1, evaluation_envs=4
-            ),
-            "quick": Profile(
-                tasks=("reacher", "hopper"),
-                seeds=8,
-                steps=400_000,
-                task_settings={"reacher": {"episode_length": 100}},
-            ),
-            "paper": Profile(
-                tasks=("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid"),
-                seeds=20,
-                points=100,
-                evaluations=20,
-                evaluation_envs=64,
-            ),
-        },
+        profiles=CONTROL,
     )
 )
