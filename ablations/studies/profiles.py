@@ -2,7 +2,7 @@
 
 from ablations.studies.study import Profile
 
-# `quick` needs both kinds of end: reacher never terminates and is truncated 62 times per environment;
+# `quick` needs both kinds of end: reacher never terminates and is truncated at every 50 steps;
 # hopper falls at first, then reaches the truncation that comes with every 200 steps.
 CONTROL = {
     "smoke": Profile(
