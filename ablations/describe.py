@@ -91,7 +91,9 @@ def catalogue_text(kind: str) -> str:
         if kind == "axes":
             lines += [f"    {c:<20} {o['summary']}" for c, o in one["choices"].items()]
         elif kind == "studies":
-            lines.append(f"    variants  {', '.join(one['variants'])}")
+            few = one["variants"][:6]
+            more = len(one["variants"]) - len(few)
+            lines.append(f"    variants  {', '.join(few)}{f' and {more} more' if more else ''}")
             lines += [
                 f"    {p:<9} {p_['seeds']} seeds on {', '.join(p_['tasks'])}"
                 for p, p_ in one["profiles"].items()

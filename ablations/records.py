@@ -185,7 +185,8 @@ class Plan:
     request: the selection flags: profile, tasks, variants, seeds, steps, set.
     study: name, title, claim, claim_source, baseline, margin, metric.
     variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes}.
-    tasks: name -> {"score_unit": range of returns, "steps": of a whole run, "settings": {...}}.
+    tasks: name -> {"score_unit": range of returns, "score_units": {variant: its own} for those that
+        set another episode length, "steps": of a whole run, "settings": {...}}.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
     """
 
@@ -198,6 +199,11 @@ class Plan:
     @property
     def name(self) -> str:
         return digest(self.request)
+
+    def score_unit(self, task: str, variant: str) -> float:
+        """The range of returns that a difference of this variant is measured by on a task."""
+        about = self.tasks[task]
+        return about.get("score_units", {}).get(variant, about["score_unit"])
 
     @property
     def seeds(self) -> tuple[int, ...]:

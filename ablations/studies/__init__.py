@@ -5,9 +5,9 @@ itself.
 import importlib
 import pkgutil
 
-from ablations.studies.study import Profile, Study, Variant, register, studies, study
+from ablations.studies.study import Profile, Study, Variant, crossed, register, studies, study
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["Profile", "Study", "Variant", "register", "studies", "study"]
+__all__ = ["Profile", "Study", "Variant", "crossed", "register", "studies", "study"]

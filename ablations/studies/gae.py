@@ -1,9 +1,26 @@
-"""Does it matter which generalised advantage estimator is used, and what it does at a
-truncation?
-"""
+"""Does it matter which advantage estimator is used, and what it does at a truncation?"""
 
-from ablations.studies.profiles import CONTROL
-from ablations.studies.study import Study, Variant, register
+from ablations.studies.profiles import control
+from ablations.studies.study import Study, Variant, crossed, register
+
+ESTIMATORS = {
+    "standard": Variant(
+        {"advantage": "standard"},
+        summary="cut at every end; truncated steps bootstrap from the true next value",
+    ),
+    "brax": Variant(
+        {"advantage": "brax"}, summary="Brax: one extra TD step, truncated steps masked"
+    ),
+    "done_cut": Variant(
+        {"advantage": "done_cut"},
+        summary="CleanRL, purejaxrl: a truncation counts as a termination",
+    ),
+    "masked_truncation": Variant(
+        {"advantage": "masked_truncation"},
+        summary="seed_rl: truncated steps masked, otherwise GAE",
+    ),
+}
+GRID = crossed(ESTIMATORS, "standard", lambda_=(0.8, 0.95, 1.0), episode_length=(100, 1000))
 
 register(
     Study(
@@ -15,24 +32,8 @@ register(
         ),
         claim_source="brax/training/agents/ppo/losses.py, compute_gae",
         baseline="standard",
-        variants={
-            "standard": Variant(
-                {"advantage": "standard"},
-                summary="cut at every end; truncated steps bootstrap from the true next value",
-            ),
-            "brax": Variant(
-                {"advantage": "brax"}, summary="Brax: one extra TD step, truncated steps masked"
-            ),
-            "done_cut": Variant(
-                {"advantage": "done_cut"},
-                summary="CleanRL, purejaxrl: a truncation counts as a termination",
-            ),
-            "masked_truncation": Variant(
-                {"advantage": "masked_truncation"},
-                summary="seed_rl: truncated steps masked, otherwise GAE",
-            ),
-        },
+        variants=ESTIMATORS | GRID,
         margin=0.05,
-        profiles=CONTROL,
+        profiles=control(quick=ESTIMATORS, paper=GRID),
     )
 )

@@ -4,7 +4,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +68,25 @@ class Study:
     metric: str = "training/return"
     trainer: str = "ppo"
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def crossed(
+    variants: Mapping[str, Variant], baseline: str, **factors: Sequence[Any]
+) -> dict[str, Variant]:
+    """Every variant at every combination of the factors' levels, compared with the baseline there.
+
+    crossed({"a": A, "b": B}, "a", discount=(0.9, 0.99)) has a@discount=0.9, b@discount=0.9 and so
+    on; b@discount=0.9 is compared with a@discount=0.9.
+    """
+    grid = {}
+    for levels in itertools.product(*factors.values()):
+        at = dict(zip(factors, levels, strict=True))
+        where = "@" + ",".join(f"{name}={level}" for name, level in at.items())
+        for name, variant in variants.items():
+            grid[name + where] = Variant(
+                {**variant.sets, **at}, versus=baseline + where, summary=variant.summary
+            )
+    return grid
 
 
 _STUDIES: dict[str, Study] = {}

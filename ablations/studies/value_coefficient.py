@@ -1,9 +1,31 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
-from ablations.studies.profiles import CONTROL
-from ablations.studies.study import Study, Variant, register
+from ablations.studies.profiles import control
+from ablations.studies.study import Study, Variant, crossed, register
 
 COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
+COEFFICIENTS = {
+    f"{coefficient:g}": Variant({"value_coefficient": coefficient}, summary=summary)
+    for coefficient, summary in {
+        0.25: "Brax, CleanRL, baselines",
+        0.5: "Stable-Baselines3",
+        1.0: "RSL-RL",
+    }.items()
+}
+EITHER = {
+    **{f"separate_{name}": variant for name, variant in COEFFICIENTS.items()},
+    **{
+        f"coupled_{name}": Variant(
+            {**variant.sets, **COUPLED},
+            versus="coupled_0.25",
+            summary="shared torso, global-norm clip",
+        )
+        for name, variant in COEFFICIENTS.items()
+    },
+}
+GRID = crossed(
+    COEFFICIENTS, "0.25", torso=("separate", "shared"), gradient_clip=("none", "global_norm")
+)
 
 register(
     Study(
@@ -16,21 +38,8 @@ register(
         ),
         claim_source="brax/training/agents/ppo/losses.py, compute_ppo_loss; Kingma & Ba 2015",
         baseline="separate_0.25",
-        variants={
-            "separate_0.25": Variant(
-                {"value_coefficient": 0.25}, summary="Brax, CleanRL, baselines"
-            ),
-            "separate_0.5": Variant({"value_coefficient": 0.5}, summary="SB3's coefficient"),
-            "separate_1.0": Variant({"value_coefficient": 1.0}, summary="RSL-RL's coefficient"),
-            "coupled_0.25": Variant(
-                {"value_coefficient": 0.25, **COUPLED},
-                versus="coupled_0.25",
-                summary="shared torso and global-norm clip",
-            ),
-            "coupled_0.5": Variant({"value_coefficient": 0.5, **COUPLED}, versus="coupled_0.25"),
-            "coupled_1.0": Variant({"value_coefficient": 1.0, **COUPLED}, versus="coupled_0.25"),
-        },
+        variants=EITHER | GRID,
         margin=0.05,
-        profiles=CONTROL,
+        profiles=control(quick=EITHER, paper=GRID),
     )
 )

@@ -56,11 +56,14 @@ def plan(request: Request) -> Plan:
                 configs[name] = config | {"run": _schedule(values, profile, one, iteration_steps)}
             except UserError as error:
                 raise UserError(f"{study.name}/{name} on {one.name}: {error}") from None
-        first = next(iter(configs.values()))
+        shared = configs.get(study.baseline) or next(iter(configs.values()))
+        unit = one.score_unit(shared["task"]["settings"])
+        units = {name: one.score_unit(c["task"]["settings"]) for name, c in configs.items()}
         described[one.name] = {
-            "score_unit": one.score_unit(first["task"]["settings"]),
-            "steps": steps_of(first),
-            "settings": first["task"]["settings"],
+            "score_unit": unit,
+            "score_units": {name: its for name, its in units.items() if its != unit},
+            "steps": steps_of(shared),
+            "settings": shared["task"]["settings"],
             "summary": one.summary,
         }
         for seed in range(seeds):
