@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-import variants
+from ablations.trainers.choices import apply, switch
 from ablations.trainers.networks import Networks, entropy, normal_log_prob
 from ablations.trainers.trainer import Variant
 
@@ -39,9 +39,9 @@ def normalize_advantages(
     advantage: jax.Array, group: jax.Array, num_groups: int, variant: Variant
 ) -> jax.Array:
     """The choice of `advantage_statistics` on any batch of samples; keeps its shape."""
-    axis = variants.axis("advantage_statistics")
-    return axis.apply(
-        variant.choices["advantage_statistics"],
+    return apply(
+        "advantage_statistics",
+        variant,
         advantages=advantage.reshape(-1),
         groups=group.reshape(-1),
         num_groups=num_groups,
@@ -66,15 +66,17 @@ def ppo_loss(
     key: for the entropy estimate. num_groups: how many reset groups there are (static).
     Returns the scalar loss and scalar metrics. The first three of these sum up to loss/total.
     """
-    choice, coefficient = variant.choices, variant.coefficients
+    coefficient = variant.coefficients
 
-    advantage = variants.axis("advantage_scope").switch(
-        choice["advantage_scope"],
+    advantage = switch(
+        "advantage_scope",
+        variant,
         {
-            "minibatch": lambda a: normalize_advantages(a, batch.group, num_groups, variant),
-            "batch": lambda a: a,
+            "minibatch": lambda: normalize_advantages(
+                batch.advantage, batch.group, num_groups, variant
+            ),
+            "batch": lambda: batch.advantage,
         },
-        batch.advantage,
     )
 
     raw, value = networks.both(parameters, batch.observation)
@@ -88,15 +90,17 @@ def ppo_loss(
 
     # Value
     def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
-        return variants.axis("value_error").apply(
-            choice["value_error"],
+        return apply(
+            "value_error",
+            variant,
             values=values,
             targets=targets,
             error_scale=coefficient["error_scale"],
         )
 
-    value_losses, value_clip_fraction = variants.axis("value_clip").apply(
-        choice["value_clip"],
+    value_losses, value_clip_fraction = apply(
+        "value_clip",
+        variant,
         error=error,
         values=value.reshape(-1),
         targets=batch.target.reshape(-1),

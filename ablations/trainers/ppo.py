@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-import variants
 from ablations.trainers import normalizer as statistics
+from ablations.trainers.choices import apply, fix, matches, switch
 from ablations.trainers.environment import Environments, Episodes, Outcome
 from ablations.trainers.loss import Metrics, Minibatch, normalize_advantages, ppo_loss
 from ablations.trainers.networks import Networks, mean_and_std, normal_log_prob
@@ -100,7 +100,7 @@ class PPO:
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """`updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
-        variant = variant._replace(choices={**variant.choices, **self.fixed})
+        variant = fix(variant, self.fixed)
 
         def body(state: State, _: None) -> tuple[State, Metrics]:
             return self.iteration(state, variant)
@@ -117,14 +117,11 @@ class PPO:
         key_rollout, key_epochs = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         episodes, rollout = self.rollout(state, key_rollout)
 
-        axis, choice = (
-            variants.axis("observation_normalization"),
-            variant.choices["observation_normalization"],
-        )
+        axis = "observation_normalization"
         updated = statistics.update(state.normalizer, rollout.observation)
         # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
         # than it acted on.
-        current = _where(axis.matches(choice, "before"), updated, state.normalizer)
+        current = _where(matches(axis, variant, "before"), updated, state.normalizer)
         experience, batch = self.prepare(state, rollout, current, variant)
 
         learner, metrics = jax.lax.scan(
@@ -135,7 +132,7 @@ class PPO:
         state = State(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
-            normalizer=_where(axis.matches(choice, "none"), state.normalizer, updated),
+            normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
             episodes=episodes,
             key=state.key,
             iteration=state.iteration + 1,
@@ -182,8 +179,9 @@ class PPO:
         def later() -> tuple[jax.Array, jax.Array]:
             return jnp.zeros_like(old_value), jnp.zeros_like(old_value)
 
-        advantage, target = variants.axis("advantage_timing").switch(
-            variant.choices["advantage_timing"],
+        advantage, target = switch(
+            "advantage_timing",
+            variant,
             {"iteration": at_rollout, "epoch": later, "minibatch": later},
         )
         return experience, Minibatch(
@@ -209,8 +207,9 @@ class PPO:
         order = jax.random.permutation(key_order, self.environments.num_envs)
         batch = self._reestimated("epoch", learner, batch, lambda: experience, variant)
         batch = batch._replace(
-            advantage=variants.axis("advantage_scope").switch(
-                variant.choices["advantage_scope"],
+            advantage=switch(
+                "advantage_scope",
+                variant,
                 {
                     "minibatch": lambda: batch.advantage,
                     "batch": lambda: normalize_advantages(
@@ -238,9 +237,10 @@ class PPO:
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters, self.networks, batch, key, variant, self.environments.num_groups
         )
-        metrics["gradient/norm"] = optax.global_norm(gradient)
-        gradient = variants.axis("gradient_clip").apply(
-            variant.choices["gradient_clip"],
+        metrics["gradient/norm"] = optax.tree.norm(gradient)
+        gradient = apply(
+            "gradient_clip",
+            variant,
             gradients=gradient,
             max_norm=variant.coefficients["max_gradient_norm"],
         )
@@ -267,10 +267,13 @@ class PPO:
         def keep() -> tuple[jax.Array, jax.Array]:
             return batch.advantage, batch.target
 
-        axis = variants.axis("advantage_timing")
-        advantage, target = axis.switch(
-            variant.choices["advantage_timing"],
-            {name: anew if name == moment else keep for name in axis},
+        advantage, target = switch(
+            "advantage_timing",
+            variant,
+            {
+                name: anew if name == moment else keep
+                for name in ("iteration", "epoch", "minibatch")
+            },
         )
         return batch._replace(advantage=advantage, target=target)
 
@@ -313,8 +316,9 @@ def estimate(
     next_value[t] is that of the true next observation, whatever was reset after it.
     """
     return jax.lax.stop_gradient(
-        variants.axis("advantage").apply(
-            variant.choices["advantage"],
+        apply(
+            "advantage",
+            variant,
             rewards=experience.reward,
             values=value,
             next_values=next_value,

@@ -106,6 +106,7 @@ def compose(
         fixed=dict(choices or {}),
     )
 
+
 def make(**program: Any) -> Trainer:
     """The composed program in the form that the engine runs."""
     ppo = compose(**program)

@@ -22,16 +22,21 @@ SMALL = {
     "policy_layers": (16, 16),
     "value_layers": (16, 16),
 }
-SETTINGS = {"episode_length": 12, "reset_group_size": 2, "random_elapsed_steps": True}
+SETTINGS = {"reset_group_size": 2, "random_elapsed_steps": True}
 
 
 @cache
-def program(updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any) -> PPO:
+def program(
+    updates: int = 1,
+    fixed: tuple[tuple[str, str], ...] = (),
+    episode_length: int = 12,
+    **structure: Any,
+) -> PPO:
     """One composed program on `fast`; fixed: choices that are compiled in."""
     defaults = {name: option.default for name, option in STRUCTURE.items()}
     return compose(
         task=task("fast"),
-        settings=SETTINGS,
+        settings=SETTINGS | {"episode_length": episode_length},
         structure=defaults | SMALL | structure,
         updates_per_chunk=updates,
         evaluation_envs=3,
@@ -40,9 +45,9 @@ def program(updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structu
 
 
 @cache
-def compiled(updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any) -> Any:
+def compiled(**composition: Any) -> Any:
     """(init, chunk) of a program, jitted."""
-    ppo = program(updates, fixed, **structure)
+    ppo = program(**composition)
     return jax.jit(ppo.init), jax.jit(ppo.chunk)
 
 

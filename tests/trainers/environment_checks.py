@@ -1,4 +1,6 @@
-"""What must hold of `ablations.trainers.environment`, as functions of the module, for its mutants too."""
+"""What must hold of `ablations.trainers.environment`, as functions of the module, for its
+mutants too.
+"""
 
 from __future__ import annotations
 

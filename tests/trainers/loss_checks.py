@@ -12,7 +12,7 @@ import numpy as np
 from composed import program, variant
 
 from ablations.trainers.networks import mean_and_std
-from ablations.trainers.ppo import Experience, Learner, PPO, estimate
+from ablations.trainers.ppo import PPO, Experience, Learner, estimate
 from ablations.trainers.trainer import Variant
 
 SETS = {
@@ -30,7 +30,9 @@ KEY = jax.random.key(11)
 
 @cache
 def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
-    """(program, learner, rollout, experience, batch): a learner that has moved on since the rollout."""
+    """(program, learner, rollout, experience, batch): a learner that has moved on since the
+    rollout.
+    """
     ppo = program(activation="swish", unroll_length=16)
     state = ppo.init(jax.random.key(0), variant())
     carts = state.episodes.state
@@ -60,7 +62,7 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
         from brax.training import types
         from brax.training.agents.ppo import losses, networks
 
-    ppo, learner, rollout, experience, batch = rolled_out()
+    _, learner, rollout, experience, batch = rolled_out()
     nets = networks.make_ppo_networks(
         experience.observation.shape[-1],
         rollout.action.shape[-1],

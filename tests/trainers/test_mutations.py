@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from ablations.trainers import environment, loss
 ENVIRONMENT = {
     "reset observation as the next one": (
         "next_observation=after.obs",
-        "next_observation=jnp.where((termination | truncation)[:, None], episodes.first[1], after.obs)",
+        "next_observation=jnp.where(done[:, None], episodes.first[1], after.obs)",
     ),
     "truncation at a termination": (
         "(elapsed >= self.episode_length) & ~termination",
@@ -50,8 +51,8 @@ LOSS = {
     ),
     "ratio upside down": ("ratio = jnp.exp(log_ratio)", "ratio = jnp.exp(-log_ratio)"),
     "advantages as they are": (
-        "lambda a: normalize_advantages(a, batch.group, num_groups, variant)",
-        "lambda a: a",
+        '"minibatch": lambda: normalize_advantages',
+        '"minibatch": lambda: (lambda advantage, *_: advantage)',
     ),
     "value clipped around itself": (
         "old_values=batch.old_value.reshape(-1)",
@@ -75,8 +76,6 @@ def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
     assert source.count(old) == 1, f"{source.count(old)} places for {old!r}"
     changed = types.ModuleType(f"{module.__name__}_mutant")
     changed.__dict__["__file__"] = module.__file__
-    import sys
-
     sys.modules[changed.__name__] = changed  # dataclasses look their module up
     exec(compile(source.replace(old, new), changed.__name__, "exec"), changed.__dict__)
     return changed

@@ -1,0 +1,64 @@
+"""How a trainer asks the registry, whether a choice is data or fixed in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations.trainers.trainer import Variant
+
+
+class Fixed(NamedTuple):
+    """A choice that is compiled in. index: the variant's own, of which only the sign is read."""
+
+    name: str
+    index: Any
+
+
+def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
+    """The variant with some choices compiled in, axis -> name, whatever its data say."""
+    fixed = {axis: Fixed(name, variant.choices[axis]) for axis, name in names.items()}
+    return variant._replace(choices={**variant.choices, **fixed})
+
+
+def apply(axis: str, variant: Variant, **inputs: Any) -> Any:
+    """What the variant's choice on an axis makes of the inputs; see `variants.Axis.apply`."""
+    choice = variant.choices[axis]
+    if isinstance(choice, Fixed):
+        return _apart(lambda: variants.axis(axis).apply(choice.name, **inputs), choice)
+    return variants.axis(axis).apply(choice, **inputs)
+
+
+def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Any]]) -> Any:
+    """The branch of the variant's choice on an axis; see `variants.Axis.switch`."""
+    choice = variant.choices[axis]
+    if isinstance(choice, Fixed):
+        return _apart(branches[choice.name], choice)
+    return variants.axis(axis).switch(choice, branches)
+
+
+def matches(axis: str, variant: Variant, name: str) -> Any:
+    """Whether the variant's choice on an axis is this one: bool, or a bool scalar."""
+    choice = variant.choices[axis]
+    return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, name)
+
+
+def _apart(branch: Callable[[], Any], choice: Fixed) -> Any:
+    """branch(), compiled apart from what is around it, as a branch of a switch is.
+
+    Otherwise the compiler fuses it with its neighbours, which rounds differently: a specialised
+    program would not give the bits of the switched one. The condition always holds, which the
+    compiler cannot know; under vmap it costs one select.
+    """
+    if isinstance(choice.index, str):
+        return branch()
+    nothing = jax.eval_shape(branch)
+    return jax.lax.cond(
+        choice.index >= 0,
+        branch,
+        lambda: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), nothing),
+    )
