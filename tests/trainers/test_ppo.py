@@ -245,7 +245,7 @@ def test_value_coefficient_matters_where_policy_and_critic_are_coupled(
 
 
 def test_learns() -> None:
-    """Every seed ends far above where every seed began, near the best possible return of 50."""
+    """Every seed ends near the best possible return of 50, far above a random policy's 18."""
     size = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 4}
     first, last = [], []
     for seed in (0, 1, 2):
@@ -255,5 +255,5 @@ def test_learns() -> None:
             )
             returns.append(metrics["training/return"])
         assert int(state.iteration) == 64
-    assert max(first) < 30
-    assert min(last) > 40
+    assert np.mean(first) < 30
+    assert min(last) > 42
