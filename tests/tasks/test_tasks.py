@@ -1,0 +1,179 @@
+"""Every task has the interface that trainers rest on, and refuses what it cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ablations.errors import UserError
+from ablations.tasks import Task, register, task, tasks
+from ablations.tasks.control import BACKENDS
+from ablations.trainers import trainer
+from ablations.trainers.environment import Environments
+from ablations.trainers.ppo_settings import AXES, COEFFICIENTS, STRUCTURE, compose
+from ablations.trainers.trainer import Variant
+
+NAMES = (
+    "ant",
+    "fast",
+    "halfcheetah",
+    "hopper",
+    "humanoid",
+    "inverted_double_pendulum",
+    "inverted_pendulum",
+    "reacher",
+    "walker2d",
+)
+
+
+def test_the_tasks_that_studies_may_name() -> None:
+    assert set(NAMES) <= set(tasks())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
+    one = task(name)
+    env = one.make(one.settings)
+    environments = Environments(env, 4, one.settings["episode_length"], 2, True)
+    episodes = jax.eval_shape(environments.reset, jax.random.key(0))
+    action = jax.ShapeDtypeStruct((4, env.action_size), jnp.float32)
+    after, outcome = jax.eval_shape(environments.step, episodes, action)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, episodes)
+    assert outcome.next_observation.shape == (4, env.observation_size)
+    assert (outcome.reward.dtype, outcome.termination.dtype) == (jnp.float32, jnp.bool_)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
+    one = task(name)
+    sets = one.hyperparameters["ppo"]
+    assert sets.keys() <= STRUCTURE.keys() | COEFFICIENTS.keys()
+    structure = {n: sets.get(n, option.default) for n, option in STRUCTURE.items()}
+    coefficients = {n: sets.get(n, one.default) for n, one in COEFFICIENTS.items()}
+    for n, number in coefficients.items():
+        assert COEFFICIENTS[n].low <= number <= COEFFICIENTS[n].high
+    assert one.check(one.settings) == []
+    check = trainer("ppo").check
+    assert check(structure=structure, coefficients=coefficients, settings=one.settings) == []
+    low, high = one.score_range
+    assert low < high
+
+
+def test_settings_that_make_no_sense_are_named() -> None:
+    hopper = task("hopper")
+    assert hopper.check({**hopper.settings, "backend": "sprng"}) == [
+        f"backend=sprng is not one of {', '.join(BACKENDS)}"
+    ]
+    for name in ("hopper", "fast"):
+        wrong = {**task(name).settings, "episode_length": 0, "reset_group_size": -1}
+        assert task(name).check(wrong) == [
+            "episode_length=0 is too small: at least 1",
+            "reset_group_size=-1 is too small: at least 1",
+        ]
+
+
+def test_the_score_unit_is_in_proportion_to_the_episode() -> None:
+    reacher = task("reacher")
+    low, high = reacher.score_range
+    assert reacher.score_unit({**reacher.settings, "episode_length": 100}) == pytest.approx(
+        (high - low) / 10
+    )
+
+
+def test_fast_moves_as_it_says() -> None:
+    env = task("fast").make(task("fast").settings)
+    state = env.reset(jax.random.key(0))
+    position, velocity, way = map(float, state.obs)
+    for action in (0.5, -3.0, 1.0):
+        state = env.step(state, jnp.array([action]))
+        velocity += 0.1 * (4.0 * np.clip(action, -1, 1) - 0.5 * velocity)
+        way -= 0.1 * velocity
+        position += 0.1 * velocity
+        np.testing.assert_allclose(state.obs, [position, velocity, way], rtol=1e-5, atol=1e-6)
+        assert float(state.reward) == pytest.approx(1 - abs(way), abs=1e-5)
+        assert bool(state.done) == (abs(position) > 1)
+    for _ in range(20):
+        state = env.step(state, jnp.ones(1))
+    assert bool(state.done)
+
+
+def test_a_task_of_ones_own_trains() -> None:
+    """Registered from outside, without any setting but the length of an episode."""
+    made: Task = register(
+        Task(
+            name="somebody_elses",
+            summary="a cart again",
+            make=lambda settings: task("fast").make(settings),
+            settings={"episode_length": 9},
+        )
+    )
+    ppo = compose(
+        task=task("somebody_elses"),
+        settings=made.settings,
+        structure={n: option.default for n, option in STRUCTURE.items()},
+        updates_per_chunk=1,
+        choices=AXES,
+    )
+    one = Variant(
+        {name: np.int32(0) for name in AXES},
+        {name: np.float32(c.default) for name, c in COEFFICIENTS.items()},
+    )
+    state = jax.eval_shape(ppo.init, jax.random.key(0), one)
+    after, metrics = jax.eval_shape(ppo.chunk, state, one)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
+    assert all(value.shape == () for value in metrics.values())
+
+
+def test_observations_of_several_parts_are_refused() -> None:
+    env = SimpleNamespace(observation_size={"state": (3,), "pixels": (8, 8, 3)}, action_size=1)
+    parts = Task("parts", "two observations", lambda settings: env, {"episode_length": 5})
+    structure = {n: option.default for n, option in STRUCTURE.items()}
+    with pytest.raises(UserError, match="several parts"):
+        compose(task=parts, settings=parts.settings, structure=structure, updates_per_chunk=1)
+
+
+def run(code: str, folder: Path) -> Any:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=120
+    )
+
+
+def test_brax_is_made_in_silence(tmp_path: Path) -> None:
+    """halfcheetah is the one whose model MuJoCo warns of, in the terminal and in a log file."""
+    code = "from ablations.tasks import task; t = task('halfcheetah'); t.make(t.settings)"
+    done = run(code, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_warnings_go_through(tmp_path: Path) -> None:
+    code = """
+import warnings
+from ablations.tasks.control import _quiet
+with _quiet():
+    print("heard")
+    print("Failed to import warp: no")
+    warnings.warn("seen")
+"""
+    done = run(code, tmp_path)
+    assert done.stdout == ""
+    assert "heard" in done.stderr
+    assert "seen" in done.stderr
+    assert "warp" not in done.stderr
+
+
+def test_knowing_the_tasks_starts_neither_jax_nor_brax(tmp_path: Path) -> None:
+    code = """
+import sys
+import ablations.tasks
+print([name for name in ("jax", "brax", "flax") if name in sys.modules])
+"""
+    assert run(code, tmp_path).stdout == "[]\n"
