@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STUDIES=(gae value_coefficient)
+STUDIES=(gae value_coefficient value_clipping advantage_normalization)
 UV=0.13.8 # only installs the lock file, faster than pip
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
@@ -56,14 +56,12 @@ case "${1:-}" in
   "")
     say "Running ${STUDIES[*]} at the quick profile"
     ablations run "${STUDIES[@]}" --profile quick || [ $? = 1 ] # 1: a cell failed; the tables say so
-    for study in "${STUDIES[@]}"; do
-      say "$study"
-      ablations table "$study" --profile quick
-      for format in markdown:md latex:tex csv:csv; do
-        ablations table "$study" --profile quick --format "${format%:*}" --output "results/tables/$study.${format#*:}"
-      done
-      ablations figure "$study" --profile quick >/dev/null
+    say "Tables and figures"
+    for format in markdown latex csv; do
+      ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
     done
+    ablations figure "${STUDIES[@]}" --profile quick >/dev/null
+    ablations table "${STUDIES[@]}" --profile quick
     say "Done"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
-FORMATS = ("markdown", "latex", "csv", "html", "json")
+FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -151,7 +151,7 @@ def _table(options: argparse.Namespace) -> None:
         table = tables.table(plan, options.results, metric=options.metric, score=options.score)
         text = tables.render(table, options.format)
         if options.output:
-            _write(options.output, text)
+            _write(options.output / f"{plan.study['name']}.{FORMATS[options.format]}", text)
         else:
             print(text)
 
@@ -304,7 +304,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
     one.add_argument("--score", choices=("final", "auc"), default="final")
-    one.add_argument("--output", type=Path, metavar="FILE")
+    one.add_argument(
+        "--output", type=Path, metavar="DIR", help="write <study>.md, .tex, ... there instead"
+    )
 
     one = command("figure", _figure, "learning curves and differences as SVG and PNG")
     _selection(one, "+")

@@ -242,11 +242,14 @@ def _provenance() -> dict[str, Any]:
 
 
 def use_cache(order: Order) -> None:
-    """Keeps compiled programs beside the results, for the other workers and for the next run."""
+    """Keeps compiled programs for the other workers and for the next run: beside the results, or
+    where JAX_COMPILATION_CACHE_DIR says.
+    """
     import jax
 
-    cache = Path(order.results) / "cache"
-    jax.config.update("jax_compilation_cache_dir", str(cache.resolve()))
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        cache = Path(order.results) / "cache"
+        jax.config.update("jax_compilation_cache_dir", str(cache.resolve()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -20,6 +20,7 @@ class Shell:
         self.folder = folder
         self.results = folder / "results"
         self.environment = dict(os.environ) | {"TOY_DEATHS": str(folder / "deaths")}
+        self.environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # each has its own, and is counted
 
     def command(self, *arguments: str, plugin: bool = True) -> list[str]:
         with_plugin = ["--plugin", "toy"] if plugin else []
