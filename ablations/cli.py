@@ -30,6 +30,14 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see `{self.prog} --help`)")
 
 
+class _Version(argparse.Action):
+    def __call__(self, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"rl-ablations {version('rl-ablations')}")
+        sys.exit(0)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 where cells failed, 2 for bad input, 130 after Ctrl-C."""
     try:
@@ -153,13 +161,17 @@ def _table(options: argparse.Namespace) -> None:
         if options.output:
             _write(options.output / f"{plan.study['name']}.{FORMATS[options.format]}", text)
         else:
-            print(text)
+            print(f"{text}\n")
 
 
 def _figure(options: argparse.Namespace) -> None:
     from ablations.report import figures
 
     folder = options.output or options.results / "figures"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in _plans(options):
         for path in figures.figure(plan, options.results, folder, metric=options.metric):
             print(path)
@@ -255,6 +267,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="ablations",
         description="Does this RL implementation detail matter? Paired ablations, honest tables.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def command(name: str, function: Any, summary: str) -> argparse.ArgumentParser:

@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 
 
+SHOWN = 24  # names that an error lists
+
+
 class UserError(Exception):
     """Bad input: the message says what is wrong and what would be right. Exit code 2, no
     traceback.
@@ -17,4 +20,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names)}")
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names[:SHOWN])}{more}")

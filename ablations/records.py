@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -224,13 +224,12 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     """A stored plan of a study: the one of that name, else the last that ran."""
     folder = results / "plans" / study
     if not folder.is_dir():
-        planned = [p.name for p in (results / "plans").glob("*") if p.is_dir()]
-        if not planned or study in planned:
-            raise UserError(
-                f"nothing has run in '{results}': start with `ablations run {study}`, "
-                f"or name another folder with --results"
-            )
-        raise unknown(f"study in '{results}'", study, planned)
+        planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
+        raise UserError(
+            f"'{study}' has not run in '{results}': start with `ablations run {study}`, "
+            f"or name another folder with --results"
+            + (f"; what has run there: {', '.join(planned)}" if planned else "")
+        )
     try:
         name = name or (folder / "last").read_text().strip()
         fields = json.loads((folder / f"{name}.json").read_text())

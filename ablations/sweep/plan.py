@@ -17,7 +17,7 @@ from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
 
 RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
-MAX_SEED = 2**31
+MAX_SEEDS = 100_000
 
 
 def plan(request: Request) -> Plan:
@@ -32,8 +32,8 @@ def plan(request: Request) -> Plan:
         request.variants, profile.variants, study.variants, f"variant of '{study.name}'"
     )
     seeds = profile.seeds if request.seeds is None else request.seeds
-    if not 0 < seeds <= MAX_SEED:
-        raise UserError(f"--seeds must be at least 1, not {seeds}")
+    if not 0 < seeds <= MAX_SEEDS:
+        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
     tasks = [task(name) for name in _unique(request.tasks or profile.tasks)]
     definition = trainer(study.trainer)
     for name in request.set:
