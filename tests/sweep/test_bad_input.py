@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -17,50 +18,84 @@ def refused(shell, *arguments: str, plugin: bool = True) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("run gea", "unknown study 'gea': did you mean 'gae'?"),
-        ("run gae --tasks reecher", "unknown task 'reecher': did you mean 'reacher'?"),
-        ("run gae --variants bracks", "unknown variant of 'gae' 'bracks': did you mean 'brax'?"),
-        ("run gae --profile quik", "unknown profile of 'gae' 'quik': did you mean 'quick'?"),
-        (
-            "run gae --set value_cliip=none",
-            "unknown setting 'value_cliip': did you mean 'value_clip'?",
-        ),
-        ("run gae --set value_clip=pesimistic", "did you mean 'pessimistic'?"),
-        ("run gae --set value_coeficient=1", "did you mean 'value_coefficient'?"),
-        ("run gae --set discount=1.5", "discount=1.5 is out of range: it goes from 0 to 1"),
-        ("run gae --set discount=NaN", "discount must be a finite number, not NaN"),
-        ("run gae --set discount=fast", "discount must be a number, not 'fast'"),
-        ("run gae --set discount", "--set takes name=value, not 'discount'"),
-        ("run gae --set num_envs=100 num_minibatches=8", "num_envs=100"),
-        ("run gae --set num_envs=many", "num_envs must be a whole number, not 'many'"),
-        ("run gae --set policy_layers=64", "policy_layers must be a list"),
-        ("run gae --set torso=sharde", "did you mean 'shared'?"),
-        ("run gae --set backend=sprong", "spring"),
-        ("run gae --set episode_length=0", "episode_length"),
-        ("run gae --set advantage_timing=minibatch advantage_scope=batch", "minibatch"),
-        ("run gae --set advantage=brax", "variants of 'gae' set it themselves"),
-        ("run gae --seeds 0", "--seeds must be at least 1 and at most 100000, not 0"),
-        ("run gae --seeds 1.5", "'1.5' is not a whole number"),
-        ("run gae --steps 0", "steps must be at least 1, not 0"),
-        ("run gae --workers 0", "must be at least 1, not 0"),
-        ("run", "STUDY"),
-        ("fly", "invalid choice: 'fly'"),
-        ("list axis", "unknown kind 'axis': did you mean 'axes'?"),
-        ("show brx", "did you mean"),
-        ("show up", "several studies have a variant 'up'"),
-        ("table gae", "'gae' has not run in 'results': start with `ablations run gae`"),
-        ("figure toy --output /dev/null/x", "cannot make the folder '/dev/null/x'"),
-        ("table gae --format word", "invalid choice: 'word'"),
-        ("status", "nothing has run in 'results'"),
-        ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
-    ],
-)
-def test_refused_in_one_line(shell, arguments: str, says: str) -> None:
-    assert says in refused(shell, *arguments.split())
+CASES = [
+    ("run gea", "unknown study 'gea': did you mean 'gae'?"),
+    ("run gae --tasks reecher", "unknown task 'reecher': did you mean 'reacher'?"),
+    ("run gae --variants bracks", "unknown variant of 'gae' 'bracks': did you mean 'brax'?"),
+    ("run gae --profile quik", "unknown profile of 'gae' 'quik': did you mean 'quick'?"),
+    (
+        "run gae --set value_cliip=none",
+        "unknown setting 'value_cliip': did you mean 'value_clip'?",
+    ),
+    ("run gae --set value_clip=pesimistic", "did you mean 'pessimistic'?"),
+    ("run gae --set value_coeficient=1", "did you mean 'value_coefficient'?"),
+    ("run gae --set discount=1.5", "discount=1.5 is out of range: it goes from 0 to 1"),
+    ("run gae --set discount=NaN", "discount must be a finite number, not NaN"),
+    ("run gae --set discount=fast", "discount must be a number, not 'fast'"),
+    ("run gae --set discount", "--set takes name=value, not 'discount'"),
+    ("run gae --set num_envs=100 num_minibatches=8", "num_envs=100"),
+    ("run gae --set num_envs=many", "num_envs must be a whole number, not 'many'"),
+    ("run gae --set policy_layers=64", "policy_layers must be a list"),
+    ("run gae --set torso=sharde", "did you mean 'shared'?"),
+    ("run gae --set backend=sprong", "spring"),
+    ("run gae --set episode_length=0", "episode_length"),
+    ("run gae --set advantage_timing=minibatch advantage_scope=batch", "minibatch"),
+    ("run gae --set advantage=brax", "variants of 'gae' set it themselves"),
+    ("run gae --seeds 0", "--seeds must be at least 1 and at most 100000, not 0"),
+    ("run gae --seeds 1.5", "'1.5' is not a whole number"),
+    ("run gae --steps 0", "steps must be at least 1, not 0"),
+    ("run gae --workers 0", "must be at least 1, not 0"),
+    ("run", "STUDY"),
+    ("fly", "invalid choice: 'fly'"),
+    ("list axis", "unknown kind 'axis': did you mean 'axes'?"),
+    ("show brx", "did you mean"),
+    ("show up", "several studies have a variant 'up'"),
+    ("table gae", "'gae' has not run in 'results': start with `ablations run gae`"),
+    ("figure toy --output /dev/null/x", "cannot make the folder '/dev/null/x'"),
+    ("table gae --format word", "invalid choice: 'word'"),
+    ("status", "nothing has run in 'results'"),
+    ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
+]
+
+# All in one process: what takes time is to start Python and JAX.
+MANY = """
+import contextlib, io, json, sys
+from ablations.cli import main
+
+said = []
+for arguments in json.load(sys.stdin):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main([*arguments.split(), "--plugin", "toy"])
+    said.append((code, errors.getvalue()))
+json.dump(said, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(shells) -> dict[str, tuple[int, str]]:
+    shell = shells()
+    done = subprocess.run(
+        [sys.executable, "-c", MANY],
+        input=json.dumps([arguments for arguments, _ in CASES]),
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert not (shell.results / "cells").exists(), "refused only after it began"
+    said = json.loads(done.stdout)
+    return {arguments: tuple(one) for (arguments, _), one in zip(CASES, said, strict=True)}
+
+
+@pytest.mark.parametrize(("arguments", "says"), CASES)
+def test_refused_in_one_line(answers, arguments: str, says: str) -> None:
+    code, errors = answers[arguments]
+    assert code == 2
+    assert says in errors
+    assert errors.startswith("ablations: ")
+    assert errors.count("\n") == 1, f"more than a line: {errors}"
 
 
 def test_a_plugin_whose_choice_disagrees_is_refused(shell) -> None:
