@@ -91,7 +91,7 @@ def linear(
         "from α on:  max(rate/1.5, 1e-5)  where KL > 2·desired_kl\n"
         "min(1.5·rate, 1e-2)  where KL < ½·desired_kl,  rate elsewhere"
     ),
-    source="RSL-RL (schedule='adaptive'); Brax (learning_rate_schedule=ADAPTIVE_KL); desired_kl = 0.01",
+    source="RSL-RL (schedule='adaptive'); Brax when set (ADAPTIVE_KL); both with desired_kl = 0.01",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
 )
 def adaptive_kl(

@@ -96,7 +96,7 @@ class Axis(Mapping[str, Choice]):
         self.name = name
         self.summary = summary
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
-        self.init = init
+        self.init: Any = init
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.specialise = specialise
         self._state: tuple[Any, ...] = ()

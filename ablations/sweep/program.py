@@ -66,6 +66,7 @@ def compose(
     )
 
     def as_data(config: Mapping[str, Any]) -> Variant:
+        run = config["run"]
         return Variant(
             choices={
                 name: np.int32(registry.axis(name).index(choice["name"]))
@@ -74,6 +75,7 @@ def compose(
             coefficients={
                 name: np.float32(value) for name, value in config["coefficients"].items()
             },
+            iterations=np.float32(run.get("points", np.inf) * run["updates_per_chunk"]),
         )
 
     return composed, as_data

@@ -25,12 +25,12 @@ def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
     return variant._replace(choices={**variant.choices, **fixed})
 
 
-def apply(axis: str, variant: Variant, **inputs: Any) -> Any:
+def apply(axis: str, variant: Variant, *state: Any, **inputs: Any) -> Any:
     """What the variant's choice on an axis makes of the inputs; see `variants.Axis.apply`."""
     choice = variant.choices[axis]
     if isinstance(choice, Fixed):
-        return _apart(lambda: variants.axis(axis).apply(choice.name, **inputs), choice)
-    return variants.axis(axis).apply(choice, **inputs)
+        return _apart(lambda: variants.axis(axis).apply(choice.name, *state, **inputs), choice)
+    return variants.axis(axis).apply(choice, *state, **inputs)
 
 
 def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Any]]) -> Any:

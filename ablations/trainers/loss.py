@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import apply, switch
-from ablations.trainers.networks import Networks, entropy, normal_log_prob
+from ablations.trainers.networks import Networks, mean_and_std, normal_log_prob
 from ablations.trainers.trainer import Variant
 
 Metrics = dict[str, jax.Array]
@@ -45,7 +45,7 @@ def normalize_advantages(
         advantages=advantage.reshape(-1),
         groups=group.reshape(-1),
         num_groups=num_groups,
-        ddof=0,
+        ddof=variant.coefficients["advantage_ddof"],
         epsilon=1e-8,
     ).reshape(advantage.shape)
 
@@ -58,13 +58,11 @@ def ppo_loss(
     variant: Variant,
     num_groups: int,
 ) -> tuple[jax.Array, Metrics]:
-    """loss = -E[min(ρA, clip(ρ, 1-ε, 1+ε)A)] + c_v E[value loss] - c_e E[entropy]
-
-    with ρ = π(a|s) / π_old(a|s).
-
+    """loss = E[policy loss] + c_v E[value loss] - c_e E[entropy]
 
     key: for the entropy estimate. num_groups: how many reset groups there are (static).
-    Returns the scalar loss and scalar metrics. The first three of these sum up to loss/total.
+    Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
+    loss/total.
     """
     coefficient = variant.coefficients
 
@@ -81,12 +79,18 @@ def ppo_loss(
 
     raw, value = networks.both(parameters, batch.observation)
 
-    # Policy: clipped surrogate (Schulman et al. 2017, equation 7)
+    # Policy
     log_ratio = normal_log_prob(raw, batch.action) - batch.log_prob
-    ratio = jnp.exp(log_ratio)
-    clip = coefficient["clip_epsilon"]
-    clipped_ratio = jnp.clip(ratio, 1.0 - clip, 1.0 + clip)
-    policy_loss = -jnp.mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
+    policy_losses, clip_fraction = apply(
+        "policy_loss",
+        variant,
+        log_ratio=log_ratio.reshape(-1),
+        advantages=advantage.reshape(-1),
+        clip_epsilon=coefficient["clip_epsilon"],
+        dual_clip=coefficient["dual_clip"],
+        kl_coefficient=coefficient["kl_coefficient"],
+    )
+    policy_loss = jnp.mean(policy_losses)
 
     # Value
     def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
@@ -110,8 +114,10 @@ def ppo_loss(
     value_loss = coefficient["value_coefficient"] * jnp.mean(value_losses)
 
     # Entropy
-    mean_entropy = jnp.mean(entropy(raw, key))
-    entropy_loss = -coefficient["entropy_coefficient"] * mean_entropy
+    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw))
+    noise = jax.random.normal(key, mean.shape)
+    entropy = jnp.mean(apply("entropy_estimate", variant, mean=mean, std=std, noise=noise))
+    entropy_loss = -coefficient["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_loss + entropy_loss
     return loss, {
@@ -119,13 +125,29 @@ def ppo_loss(
         "loss/value": value_loss,
         "loss/entropy": entropy_loss,
         "loss/total": loss,
-        "policy/clip_fraction": jnp.mean(jnp.abs(ratio - 1.0) > clip),
-        # (ρ - 1) - log ρ is never negative and has less variance than -log ρ
-        "policy/approximate_kl": jnp.mean(ratio - 1.0 - log_ratio),
-        "policy/entropy": mean_entropy,
+        "policy/clip_fraction": clip_fraction,
+        "policy/entropy": entropy,
+        **ratio_metrics(log_ratio),
         "value/clip_fraction": value_clip_fraction,
         "value/explained_variance": 1.0
-        - jnp.var(batch.target - batch.old_value) / (jnp.var(batch.target) + 1e-8),
+        - jnp.var(batch.target - value) / (jnp.var(batch.target) + 1e-8),
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
+    }
+
+
+def ratio_metrics(log_ratio: jax.Array) -> Metrics:
+    """How far the policy is from the one that acted, by log ρ of any shape, as scalars.
+
+    approximate_kl is the mean of (ρ - 1) - log ρ, known as k3: never negative, and with less
+    variance than kl_k1, the mean of -log ρ. effective_sample_size is (Σρ)² / Σρ² as a share of the
+    samples: 1 where all weigh the same.
+    """
+    ratio = jnp.exp(log_ratio)
+    return {
+        "policy/approximate_kl": jnp.mean(jnp.expm1(log_ratio) - log_ratio),
+        "policy/kl_k1": -jnp.mean(log_ratio),
+        "policy/effective_sample_size": jnp.square(jnp.mean(ratio)) / jnp.mean(jnp.square(ratio)),
+        "policy/ratio_mean": jnp.mean(ratio),
+        "policy/ratio_max": jnp.max(ratio),
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import linen
+
+from variants.network_init import lecun_uniform
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -17,10 +20,17 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 MIN_STD = 0.001
+HIDDEN_GAIN = math.sqrt(2.0)
+
+
+class KernelInit(Protocol):
+    """How the weights [I, O] of one layer start; gain is that of its activation, 1 without."""
+
+    def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Any) -> jax.Array: ...
 
 
 class MLP(linen.Module):
-    """Dense layers with an activation between them; kernels lecun-uniform as in Brax, biases 0.
+    """Dense layers with an activation between them; biases start at 0.
 
     layers: output size of each layer. activate_final: whether the last one is activated too.
     """
@@ -28,28 +38,35 @@ class MLP(linen.Module):
     layers: Sequence[int]
     activation: Callable[[jax.Array], jax.Array]
     activate_final: bool = False
+    kernel_init: KernelInit = lecun_uniform
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for i, size in enumerate(self.layers):
-            x = linen.Dense(
-                size, kernel_init=jax.nn.initializers.lecun_uniform(), name=f"hidden_{i}"
-            )(x)
-            if i < len(self.layers) - 1 or self.activate_final:
+            activated = i < len(self.layers) - 1 or self.activate_final
+            x = linen.Dense(size, kernel_init=self._initializer(activated), name=f"hidden_{i}")(x)
+            if activated:
                 x = self.activation(x)
         return x
+
+    def _initializer(self, activated: bool) -> Callable[..., jax.Array]:
+        def initialize(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
+            return self.kernel_init(key=key, shape=shape, gain=HIDDEN_GAIN if activated else 1.0)
+
+        return initialize
 
 
 class Networks(NamedTuple):
     """Pure functions of the parameters; observations are normalised [..., O].
 
-    init(key) -> parameters {"policy", "value"} and, if shared, "torso".
+    init(key, kernel_init=lecun_uniform, policy_scale=1.0) -> parameters {"policy", "value"} and, if
+        shared, "torso"; policy_scale is a factor on the weights of the policy's last layer.
     policy(parameters, observation) -> distribution parameters [..., 2A], see `mean_and_std`.
     value(parameters, observation) -> [...].
     both(parameters, observation) -> (distribution parameters, value), the torso run once.
     """
 
-    init: Callable[[jax.Array], Any]
+    init: Callable[..., Any]
     policy: Callable[[Any, jax.Array], jax.Array]
     value: Callable[[Any, jax.Array], jax.Array]
     both: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
@@ -75,14 +92,20 @@ def make_networks(
         policy_net = MLP((*policy_layers, 2 * action_size), activate)
         value_net = MLP((*value_layers, 1), activate)
 
-    def init(key: jax.Array) -> Any:
+    def init(
+        key: jax.Array, kernel_init: KernelInit = lecun_uniform, policy_scale: Any = 1.0
+    ) -> Any:
         key_policy, key_value, key_torso = jax.random.split(key, 3)
+        policy = policy_net.clone(kernel_init=kernel_init).init(key_policy, example)
+        last = policy["params"][f"hidden_{len(policy_net.layers) - 1}"]
+        last["kernel"] = last["kernel"] * policy_scale
         parameters = {
-            "policy": policy_net.init(key_policy, example),
-            "value": value_net.init(key_value, example),
+            "policy": policy,
+            "value": value_net.clone(kernel_init=kernel_init).init(key_value, example),
         }
         if shared:
-            parameters["torso"] = trunk.init(key_torso, jnp.zeros(observation_size))
+            torso = trunk.clone(kernel_init=kernel_init)
+            parameters["torso"] = torso.init(key_torso, jnp.zeros(observation_size))
         return parameters
 
     def features(parameters: Any, observation: jax.Array) -> Any:
@@ -117,20 +140,8 @@ def mean_and_std(raw: jax.Array) -> tuple[jax.Array, jax.Array]:
     return mean, jax.nn.softplus(std) + MIN_STD
 
 
-def _log_tanh_slope(x: jax.Array) -> jax.Array:
-    """log(1 - tanh²x), without cancellation."""
-    return 2.0 * (jnp.log(2.0) - x - jax.nn.softplus(-2.0 * x))
-
-
 def normal_log_prob(raw: jax.Array, x: jax.Array) -> jax.Array:
     """Log-density [...] of x [..., A], before tanh."""
     mean, std = mean_and_std(raw)
     normal = -0.5 * jnp.square((x - mean) / std) - 0.5 * jnp.log(2.0 * jnp.pi) - jnp.log(std)
     return jnp.sum(normal, axis=-1)
-
-
-def entropy(raw: jax.Array, key: jax.Array) -> jax.Array:
-    """Entropy estimate [...]: exact for the normal, one sample for the expectation of log tanh′."""
-    mean, std = mean_and_std(raw)
-    x = mean + std * jax.random.normal(key, mean.shape)
-    return jnp.sum(0.5 + 0.5 * jnp.log(2.0 * jnp.pi) + jnp.log(std) + _log_tanh_slope(x), axis=-1)

@@ -1,8 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017), composed from the registry.
 
 Read `PPO` from top to bottom: a chunk is a scan over iterations; an iteration is one rollout of all
-environments, then `epochs` passes over it in minibatches of whole segments; `loss.py` is the page
-to check against the paper.
+environments, then `epochs` passes over it in minibatches; `loss.py` is the page to check against
+the paper.
 
 Everything random comes from the seed's key and the number of the iteration, never from the variant,
 so one seed gives every variant the same initial networks, resets, sampling noise and minibatches.
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
+import variants
 from ablations.trainers import normalizer as statistics
 from ablations.trainers.choices import apply, fix, matches, switch
 from ablations.trainers.environment import Environments, Episodes, Outcome
@@ -28,10 +30,16 @@ from ablations.trainers.trainer import Variant
 
 
 class State(NamedTuple):
-    """All that training needs to go on. key: the seed's; iteration: uint32, how many are done."""
+    """All that training needs to go on.
+
+    schedule, reward_scaling: what the axes learning_rate_schedule and reward_scaling carry.
+    key: the seed's. iteration: uint32, how many are done.
+    """
 
     parameters: Any
     optimizer: optax.OptState
+    schedule: Any
+    reward_scaling: Any
     normalizer: Normalizer
     episodes: Episodes
     key: jax.Array
@@ -43,6 +51,7 @@ class Learner(NamedTuple):
 
     parameters: Any
     optimizer: optax.OptState
+    schedule: Any
 
 
 class Rollout(NamedTuple):
@@ -59,7 +68,10 @@ class Rollout(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """What advantages are estimated from: observations [T, N, O], normalised; the rest [T, N]."""
+    """What advantages are estimated from, as the learner sees it.
+
+    observation, next_observation: [T, N, O], normalised. reward: [T, N], scaled. The rest [T, N].
+    """
 
     observation: jax.Array
     next_observation: jax.Array
@@ -85,13 +97,26 @@ class PPO:
     fixed: Mapping[str, str] = field(default_factory=dict)
 
     def init(self, key: jax.Array, variant: Variant) -> State:
-        """Networks, environments and optimiser at their start; the same for every variant."""
+        """Networks, environments and optimiser at their start: of all that a variant says, only
+        `network_init` and its scale change the networks, and nothing the environments.
+        """
+        variant = fix(variant, self.fixed)
         key_networks, key_reset, key_training = jax.random.split(key, 3)
-        parameters = self.networks.init(key_networks)
+        parameters = self.networks.init(
+            key_networks,
+            partial(apply, "network_init", variant),
+            variant.coefficients["policy_init_scale"],
+        )
         episodes = self.environments.reset(key_reset)
         return State(
             parameters=parameters,
             optimizer=optax.scale_by_adam().init(parameters),
+            schedule=variants.axis("learning_rate_schedule").init(
+                learning_rate=variant.coefficients["learning_rate"]
+            ),
+            reward_scaling=variants.axis("reward_scaling").init(
+                num_envs=self.environments.num_envs
+            ),
             normalizer=statistics.empty(episodes.observation.shape[-1]),
             episodes=episodes,
             key=key_training,
@@ -122,16 +147,20 @@ class PPO:
         # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
         # than it acted on.
         current = _where(matches(axis, variant, "before"), updated, state.normalizer)
-        experience, batch = self.prepare(state, rollout, current, variant)
+        reward_scaling, reward = scale_rewards(state.reward_scaling, rollout.outcome, variant)
+        experience, batch = self.prepare(state, rollout, reward, current, variant)
 
+        progress = state.iteration.astype(jnp.float32) / variant.iterations
         learner, metrics = jax.lax.scan(
-            lambda learner, key: self.epoch(learner, experience, batch, key, variant),
-            Learner(state.parameters, state.optimizer),
+            lambda learner, key: self.epoch(learner, experience, batch, key, progress, variant),
+            Learner(state.parameters, state.optimizer, state.schedule),
             jax.random.split(key_epochs, self.epochs),
         )
         state = State(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
+            schedule=learner.schedule,
+            reward_scaling=reward_scaling,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
             episodes=episodes,
             key=state.key,
@@ -155,18 +184,24 @@ class PPO:
         return jax.lax.scan(step, state.episodes, jax.random.normal(key, shape))
 
     def prepare(
-        self, state: State, rollout: Rollout, normalizer: Normalizer, variant: Variant
+        self,
+        state: State,
+        rollout: Rollout,
+        reward: jax.Array,
+        normalizer: Normalizer,
+        variant: Variant,
     ) -> tuple[Experience, Minibatch]:
         """The whole batch as the epochs take it, its observations normalised by `normalizer`.
 
-        The values at rollout, and advantages that rest on them, are of the statistics at rollout.
+        reward: [T, N], scaled. The values at rollout, and the advantages that rest on them, are of
+        the statistics at rollout.
         """
         outcome = rollout.outcome
         old_value = self.networks.value(state.parameters, state.normalizer(rollout.observation))
         experience = Experience(
             observation=normalizer(rollout.observation),
             next_observation=normalizer(outcome.next_observation),
-            reward=outcome.reward * variant.coefficients["reward_scale"],
+            reward=reward,
             termination=outcome.termination.astype(jnp.float32),
             truncation=outcome.truncation.astype(jnp.float32),
         )
@@ -200,11 +235,12 @@ class PPO:
         experience: Experience,
         batch: Minibatch,
         key: jax.Array,
+        progress: jax.Array,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One pass over the batch, in minibatches of the whole segments of random environments."""
+        """One pass over the batch in random minibatches. progress: share of the run behind it."""
         key_order, key_steps = jax.random.split(key)
-        order = jax.random.permutation(key_order, self.environments.num_envs)
+        order = self.minibatches(key_order, variant)
         batch = self._reestimated("epoch", learner, batch, lambda: experience, variant)
         batch = batch._replace(
             advantage=switch(
@@ -221,17 +257,38 @@ class PPO:
 
         def step(learner: Learner, inputs: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
             index, key = inputs
-            part = _segments(batch, index)
+            part = _take(batch, index)
             part = self._reestimated(
-                "minibatch", learner, part, lambda: _segments(experience, index), variant
+                "minibatch", learner, part, lambda: _take(experience, index), variant
             )
-            return self.gradient_step(learner, part, key, variant)
+            return self.gradient_step(learner, part, key, progress, variant)
 
         keys = jax.random.split(key_steps, self.num_minibatches)
-        return jax.lax.scan(step, learner, (order.reshape(self.num_minibatches, -1), keys))
+        return jax.lax.scan(step, learner, (order, keys))
+
+    def minibatches(self, key: jax.Array, variant: Variant) -> jax.Array:
+        """Who goes where: int32 [minibatches, T, N/minibatches], places in the batch, row by row.
+
+        Segments stay whole: each column of a minibatch is one environment's.
+        """
+        T, N = self.unroll_length, self.environments.num_envs
+
+        def segments() -> jax.Array:
+            columns = jax.random.permutation(key, N).reshape(self.num_minibatches, 1, -1)
+            return columns + N * jnp.arange(T)[:, None]
+
+        def transitions() -> jax.Array:
+            return jax.random.permutation(key, T * N).reshape(self.num_minibatches, T, -1)
+
+        return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
 
     def gradient_step(
-        self, learner: Learner, batch: Minibatch, key: jax.Array, variant: Variant
+        self,
+        learner: Learner,
+        batch: Minibatch,
+        key: jax.Array,
+        progress: jax.Array,
+        variant: Variant,
     ) -> tuple[Learner, Metrics]:
         """One step of Adam down the gradient of the loss."""
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
@@ -246,9 +303,18 @@ class PPO:
         )
         adam = optax.scale_by_adam(eps=variant.coefficients["adam_epsilon"])
         direction, optimizer = adam.update(gradient, learner.optimizer)
-        rate = variant.coefficients["learning_rate"]
+        schedule, rate = apply(
+            "learning_rate_schedule",
+            variant,
+            learner.schedule,
+            learning_rate=variant.coefficients["learning_rate"],
+            progress=progress,
+            approximate_kl=metrics["policy/approximate_kl"],
+            desired_kl=variant.coefficients["desired_kl"],
+        )
+        metrics["training/learning_rate"] = rate
         parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
-        return Learner(parameters, optimizer), metrics
+        return Learner(parameters, optimizer, schedule), metrics
 
     def _reestimated(
         self, moment: str, learner: Learner, batch: Minibatch, experience: Any, variant: Variant
@@ -308,6 +374,21 @@ class PPO:
         return {"parameters": state.parameters, "normalizer": state.normalizer}
 
 
+def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:
+    """The next state of `reward_scaling`, and the rewards [T, N] as the learner sees them."""
+    return apply(
+        "reward_scaling",
+        variant,
+        state,
+        rewards=outcome.reward,
+        termination=outcome.termination.astype(jnp.float32),
+        truncation=outcome.truncation.astype(jnp.float32),
+        discount=variant.coefficients["discount"],
+        reward_scale=variant.coefficients["reward_scale"],
+        reward_clip=variant.coefficients["reward_clip"],
+    )
+
+
 def estimate(
     experience: Experience, value: jax.Array, next_value: jax.Array, variant: Variant
 ) -> tuple[jax.Array, jax.Array]:
@@ -341,9 +422,11 @@ def _episode_metrics(outcome: Outcome) -> Metrics:
     }
 
 
-def _segments(batch: Any, index: jax.Array) -> Any:
-    """The columns `index` of every leaf [T, N, ...]."""
-    return jax.tree.map(lambda x: jnp.take(x, index, axis=1), batch)
+def _take(batch: Any, index: jax.Array) -> Any:
+    """The places `index` of every leaf [T, N, ...], counted row by row."""
+    return jax.tree.map(
+        lambda x: x.reshape(-1, *x.shape[2:]).at[index].get(mode="promise_in_bounds"), batch
+    )
 
 
 def _where(condition: Any, this: Any, other: Any) -> Any:

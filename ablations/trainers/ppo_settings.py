@@ -19,31 +19,53 @@ AXES = {
     "advantage_scope": "minibatch",
     "value_error": "squared",
     "value_clip": "none",
+    "policy_loss": "clip",
+    "entropy_estimate": "one_sample",
     "gradient_clip": "none",
+    "learning_rate_schedule": "constant",
     "observation_normalization": "after",
+    "reward_scaling": "constant",
+    "minibatch_unit": "segments",
+    "network_init": "lecun_uniform",
 }
 
 COEFFICIENTS = {
     "learning_rate": Coefficient(3e-4, 0.0, 1.0, "step size of Adam"),
+    "desired_kl": Coefficient(
+        0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
+    ),
     "adam_epsilon": Coefficient(
         1e-8,
         0.0,
         1.0,
         "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
     ),
-    "max_gradient_norm": Coefficient(0.5, 0.0, 1e6, "limit of gradient_clip=global_norm"),
+    "max_gradient_norm": Coefficient(
+        0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
+    ),
     "discount": Coefficient(0.97, 0.0, 1.0, "per environment step"),
     "lambda_": Coefficient(0.95, 0.0, 1.0, "of the advantage estimate"),
     "reward_scale": Coefficient(
         1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
     ),
+    "reward_clip": Coefficient(
+        10.0, 1e-6, 1e6, "bound of a reward that reward_scaling=running_return_std has divided"
+    ),
+    "advantage_ddof": Coefficient(
+        0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
+    ),
     "clip_epsilon": Coefficient(0.2, 0.0, 10.0, "ε of the clipped policy ratio"),
+    "dual_clip": Coefficient(3.0, 1.0, 1e6, "c of policy_loss=dual_clip"),
+    "kl_coefficient": Coefficient(1.0, 0.0, 1e6, "β of policy_loss=kl_penalty"),
     "entropy_coefficient": Coefficient(1e-3, 0.0, 10.0, "factor on the mean entropy"),
     "value_coefficient": Coefficient(0.25, 0.0, 1e6, "factor on the mean value loss"),
     "value_clip_range": Coefficient(
         0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
     ),
     "error_scale": Coefficient(1.0, 1e-6, 1e6, "δ of value_error=huber, β of smooth_l1"),
+    "policy_init_scale": Coefficient(
+        1.0, 0.0, 1e3, "factor on the policy's last layer at the start; 0.01 with orthogonal"
+    ),
 }
 
 STRUCTURE = {

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ablations.errors import UserError, unknown
 
 
@@ -18,10 +20,13 @@ class Variant(NamedTuple):
     choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
         the program.
     coefficients: name -> float32 scalar.
+    iterations: float32 scalar, how many the whole run has, for what changes over training; infinite
+        where no end is planned.
     """
 
     choices: Mapping[str, Any]
     coefficients: Mapping[str, Any]
+    iterations: Any = np.float32(np.inf)
 
 
 class Trainer(NamedTuple):

@@ -45,13 +45,15 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
         )
     )
     _, rollout = jax.jit(ppo.rollout)(state, jax.random.key(1))
-    experience, batch = ppo.prepare(state, rollout, state.normalizer, variant(**SETS))
+    experience, batch = ppo.prepare(
+        state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, variant(**SETS)
+    )
     moved = jax.tree.map(
         lambda x: x + 0.05 * jax.random.normal(jax.random.key(x.size), x.shape), state.parameters
     )
     assert bool(rollout.outcome.truncation.any())
     assert bool(rollout.outcome.termination.any())
-    return ppo, Learner(moved, state.optimizer), rollout, experience, batch
+    return ppo, Learner(moved, state.optimizer, state.schedule), rollout, experience, batch
 
 
 @cache
@@ -107,12 +109,18 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
     return total, parts, {"policy": gradient.policy, "value": gradient.value}
 
 
-def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
-    """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
-    ppo, learner, _, experience, batch = rolled_out()
+def estimated(one: Variant) -> tuple[Any, Any]:
+    """Advantages and value targets by the critic as it is now."""
+    ppo, learner, _, experience, _ = rolled_out()
     value = ppo.networks.value(learner.parameters, experience.observation)
     next_value = ppo.networks.value(learner.parameters, experience.next_observation)
-    advantage, target = estimate(experience, value, next_value, one)
+    return estimate(experience, value, next_value, one)
+
+
+def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
+    """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
+    ppo, learner, _, _, batch = rolled_out()
+    advantage, target = estimated(one)
     batch = batch._replace(advantage=advantage, target=target)
     (total, parts), gradient = jax.value_and_grad(module.ppo_loss, has_aux=True)(
         learner.parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
@@ -152,11 +160,17 @@ def check_metrics(module: Any) -> None:
     new = (-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
     log_ratio = new - np.asarray(rollout.log_prob)
     ratio = np.exp(log_ratio)
+    target = np.asarray(estimated(one)[1])
     moved = np.abs(np.asarray(value) - np.asarray(batch.old_value))
     expected = {
         "policy/clip_fraction": np.mean(np.abs(ratio - 1) > 0.1),
         "policy/approximate_kl": np.mean(ratio - 1 - log_ratio),
+        "policy/kl_k1": -np.mean(log_ratio),
+        "policy/ratio_mean": np.mean(ratio),
+        "policy/ratio_max": np.max(ratio),
+        "policy/effective_sample_size": ratio.sum() ** 2 / np.sum(ratio**2) / ratio.size,
         "value/clip_fraction": np.mean(moved > 0.05),
+        "value/explained_variance": 1 - np.var(target - np.asarray(value)) / np.var(target),
         "loss/total": sum(parts[name] for name in ("loss/policy", "loss/value", "loss/entropy")),
         "policy/entropy": -parts["loss/entropy"] / 0.02,
     }

@@ -44,12 +44,21 @@ ENVIRONMENT = {
 }
 
 LOSS = {
-    "the larger surrogate": ("jnp.minimum(ratio", "jnp.maximum(ratio"),
-    "clipped above only": (
-        "jnp.clip(ratio, 1.0 - clip, 1.0 + clip)",
-        "jnp.minimum(ratio, 1.0 + clip)",
+    "ratio upside down": (
+        "normal_log_prob(raw, batch.action) - batch.log_prob",
+        "batch.log_prob - normal_log_prob(raw, batch.action)",
     ),
-    "ratio upside down": ("ratio = jnp.exp(log_ratio)", "ratio = jnp.exp(-log_ratio)"),
+    "raw advantages in the policy loss": (
+        "advantages=advantage.reshape(-1),\n        clip",
+        "advantages=batch.advantage.reshape(-1),\n        clip",
+    ),
+    "a constant range": ('clip_epsilon=coefficient["clip_epsilon"]', "clip_epsilon=0.3"),
+    "mean and std exchanged": ("mean=mean, std=std", "mean=std, std=mean"),
+    "the mean ratio for the largest": ("jnp.max(ratio)", "jnp.mean(ratio)"),
+    "a sample size of logs": (
+        "jnp.square(jnp.mean(ratio)) /",
+        "jnp.square(jnp.mean(log_ratio)) /",
+    ),
     "advantages as they are": (
         '"minibatch": lambda: normalize_advantages',
         '"minibatch": lambda: (lambda advantage, *_: advantage)',
@@ -66,7 +75,11 @@ LOSS = {
         'coefficient["value_coefficient"] *',
         '0.5 * coefficient["value_coefficient"] *',
     ),
-    "another KL": ("jnp.mean(ratio - 1.0 - log_ratio)", "jnp.mean(-log_ratio)"),
+    "another KL": ("jnp.expm1(log_ratio) - log_ratio", "-log_ratio"),
+    "explained by the values at rollout": (
+        "jnp.var(batch.target - value)",
+        "jnp.var(batch.target - batch.old_value)",
+    ),
 }
 
 

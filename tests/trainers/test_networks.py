@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from composed import same_bits
 
+import variants
 from ablations.trainers import normalizer
-from ablations.trainers.networks import (
-    entropy,
-    make_networks,
-    mean_and_std,
-    normal_log_prob,
-)
+from ablations.trainers.networks import make_networks, mean_and_std, normal_log_prob
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -25,7 +23,7 @@ with warnings.catch_warnings():
 
 
 def test_tanh_normal_is_that_of_brax() -> None:
-    keys = jax.random.split(jax.random.key(0), 3)
+    keys = jax.random.split(jax.random.key(0))
     raw = 3.0 * jax.random.normal(keys[0], (7, 5, 8))
     x = 2.0 * jax.random.normal(keys[1], (7, 5, 4))
     brax = distribution.NormalTanhDistribution(4)
@@ -35,9 +33,6 @@ def test_tanh_normal_is_that_of_brax() -> None:
     np.testing.assert_allclose(std, brax.create_dist(raw).scale, rtol=1e-6)
     np.testing.assert_allclose(
         normal_log_prob(raw, x) - slope, brax.log_prob(raw, x), rtol=1e-5, atol=1e-4
-    )
-    np.testing.assert_allclose(
-        entropy(raw, keys[2]), brax.entropy(raw, keys[2]), rtol=1e-5, atol=1e-5
     )
 
 
@@ -113,3 +108,33 @@ def test_a_constant_feature_stays_finite() -> None:
         ours = normalizer.update(ours, jnp.full((10, 1), 0.9))
     assert ours.std == 1e-6
     assert abs(float(ours(jnp.array([0.9]))[0])) < 1.0
+
+
+def test_initial_weights_are_those_of_the_choice() -> None:
+    """CleanRL's: orthogonal, gain √2 in hidden layers, 0.01 and 1 in the last ones."""
+    for torso, hidden in (("separate", ("policy", "value")), ("shared", ("torso",))):
+        parameters = make_networks(5, 2, (8, 7), (8, 7), torso).init(
+            jax.random.key(0), partial(variants.axis("network_init").apply, "orthogonal"), 0.01
+        )
+        for name, network in parameters.items():
+            layers = network["params"]
+            for place in range(len(layers)):
+                kernel = np.asarray(layers[f"hidden_{place}"]["kernel"])
+                last = name not in hidden or (name != "torso" and place == len(layers) - 1)
+                gain = (0.01 if name == "policy" else 1.0) if last else np.sqrt(2)
+                lengths = np.linalg.svd(kernel, compute_uv=False)
+                np.testing.assert_allclose(lengths, gain, rtol=1e-5)
+                assert not np.asarray(layers[f"hidden_{place}"]["bias"]).any()
+
+
+def test_a_scale_of_one_keeps_the_bits() -> None:
+    nets = make_networks(5, 2)
+    plain = nets.init(jax.random.key(0))
+    assert same_bits(plain, nets.init(jax.random.key(0), policy_scale=1.0))
+    scaled = nets.init(jax.random.key(0), policy_scale=0.01)
+    assert same_bits(plain["value"], scaled["value"])
+    for name, layer in plain["policy"]["params"].items():
+        factor = 0.01 if name == "hidden_2" else 1.0
+        np.testing.assert_allclose(
+            scaled["policy"]["params"][name]["kernel"], factor * layer["kernel"], rtol=1e-6
+        )

@@ -96,7 +96,7 @@ def test_one_gradient_step_is_adam_on_the_gradient_of_brax() -> None:
     ppo, learner, _, experience, batch = rolled_out()
     one = variant(**SETS, learning_rate=1e-2, adam_epsilon=1e-5)
     value = ppo._reestimated("minibatch", learner, batch, lambda: experience, one)
-    after, _ = ppo.gradient_step(learner, value, KEY, one)
+    after, _ = ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)
     adam = optax.adam(1e-2, eps=1e-5)
     updates, _ = adam.update(brax_loss(None)[2], adam.init(learner.parameters))
     assert close(after.parameters, optax.apply_updates(learner.parameters, updates), 1e-5)
@@ -115,7 +115,8 @@ def test_variants_of_a_seed_start_alike_and_see_the_same_first_rollout() -> None
     starts = [init(jax.random.key(3), one) for one in variants_of_a_seed]
     trained = [train(one, seed=3) for one in variants_of_a_seed]
     for start, (state, metrics) in zip(starts[1:], trained[1:], strict=True):
-        assert same_bits(start, starts[0])
+        # The schedule starts from the variant's own learning rate.
+        assert same_bits(start._replace(schedule=None), starts[0]._replace(schedule=None))
         assert same_bits(state.episodes, trained[0][0].episodes)
         assert same_bits(state.normalizer, trained[0][0].normalizer)
         assert metrics["training/reward_per_step"] == trained[0][1]["training/reward_per_step"]
