@@ -99,28 +99,29 @@ def _register(
 _register(
     "inverted_pendulum",
     "balance a pole on a cart",
-    score_range=(0.0, 1000.0),
+    score_range=(21.0, 900.0),
     steps=1_000_000,
-    source=_BRAX,
+    source=_OWN,
     learning_rate=1e-3,
-    discount=0.97,
+    discount=0.99,
     entropy_coefficient=1e-2,
+    reward_scale=0.1,
 )
 _register(
     "inverted_double_pendulum",
     "balance two jointed poles on a cart",
-    score_range=(0.0, 9000.0),
+    score_range=(230.0, 6900.0),
     steps=2_000_000,
-    source=_BRAX,
+    source=_OWN,
     learning_rate=1e-3,
-    discount=0.97,
+    discount=0.99,
     entropy_coefficient=1e-2,
     reward_scale=0.1,
 )
 _register(
     "reacher",
     "bring the tip of a two-jointed arm to a target; never terminates (Gymnasium truncates at 50)",
-    score_range=(-500.0, -10.0),
+    score_range=(-840.0, -150.0),
     steps=2_000_000,
     source=_BRAX,
     learning_rate=3e-4,
@@ -130,7 +131,7 @@ _register(
 _register(
     "hopper",
     "hop forward on one leg without falling",
-    score_range=(0.0, 1000.0),
+    score_range=(120.0, 820.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -141,7 +142,7 @@ _register(
 _register(
     "walker2d",
     "walk forward on two legs without falling",
-    score_range=(0.0, 1000.0),
+    score_range=(200.0, 470.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -152,7 +153,7 @@ _register(
 _register(
     "halfcheetah",
     "run forward on two legs; never terminates",
-    score_range=(0.0, 5000.0),
+    score_range=(-76.0, 2600.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -163,7 +164,7 @@ _register(
 _register(
     "ant",
     "walk forward on four legs",
-    score_range=(0.0, 5000.0),
+    score_range=(-250.0, 3700.0),
     steps=10_000_000,
     source=_BRAX,
     learning_rate=3e-4,
@@ -173,7 +174,7 @@ _register(
 _register(
     "humanoid",
     "walk forward as a humanoid without falling",
-    score_range=(0.0, 5000.0),
+    score_range=(450.0, 730.0),
     steps=20_000_000,
     source=_BRAX,
     learning_rate=3e-4,

@@ -88,7 +88,7 @@ register(
         },
         steps=50_000,
         source="own choice",
-        score_range=(8.0, 45.0),
+        score_range=(18.0, 48.0),
         check=check_episodes,
     )
 )
