@@ -67,7 +67,23 @@ def test_a_difference_as_large_as_the_margin_is_called_equivalent_in_at_most_5_p
     random = np.random.default_rng([5, n])
     a, b = SHAPES[shape](random, (2, 1_500, n))
     margin = 2.0 * float(np.std(a))
-    wrong = [compare(x + margin, y, margin).p_equivalent < 0.05 for x, y in zip(a, b, strict=True)]
-    assert np.mean(wrong) <= 0.05 + 2 * 0.0056
-    right = [compare(x, y, margin).p_equivalent < 0.05 for x, y in zip(a[:100], b, strict=False)]
+    wrong = [equivalent(x + margin, y, margin) for x, y in zip(a, b, strict=True)]
+    assert np.mean(wrong) <= 0.05
+    right = [equivalent(x, y, margin) for x, y in zip(a[:100], b, strict=False)]
     assert np.mean(right) > 0.5
+
+
+def equivalent(scores: np.ndarray, baseline: np.ndarray, margin: float) -> bool:
+    return verdict(compare(scores, baseline, margin), None) == "equivalent"
+
+
+def test_equivalence_keeps_to_a_known_limit_where_only_one_variant_is_skewed() -> None:
+    """The worst that was found: skewed against normal, at 8 seeds, exactly the margin apart."""
+    random = np.random.default_rng(6)
+    skewed = SHAPES["skewed down"](random, (2_000, 8)) + 1
+    plain = 0.5 * random.normal(size=(2_000, 8))
+    wrong = [
+        max(equivalent(x + side * 2, y, 2.0) for side in (-1, 1))
+        for x, y in zip(skewed, plain, strict=True)
+    ]
+    assert 0.05 < np.mean(wrong) < 0.085

@@ -10,6 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from shapes_of_returns import SHAPES
 
 from ablations.report.statistics import (
     Comparison,
@@ -17,8 +18,10 @@ from ablations.report.statistics import (
     holm,
     interval,
     iqm,
+    judge,
     power_of_difference,
     power_of_equivalence,
+    seeds_for_effect,
     seeds_to_decide,
     summary,
     verdict,
@@ -216,8 +219,9 @@ def test_eight_seeds_can_reach_significance_under_holm() -> None:
         (1.0, 0.01, 0.9, "better"),
         (-1.0, 0.01, 0.9, "worse"),
         (1.0, 0.06, 0.9, "undecided"),
-        (0.1, 0.9, 0.04, "equivalent"),
-        (0.1, 0.01, 0.04, "equivalent"),
+        (0.1, 0.9, 0.02, "equivalent"),
+        (0.1, 0.9, 0.03, "undecided"),
+        (0.1, 0.01, 0.02, "equivalent"),
         (1.0, 0.01, None, "better"),
         (0.0, None, None, "undecided"),
     ],
@@ -238,23 +242,25 @@ def test_power_of_difference_is_that_of_the_noncentral_t() -> None:
     assert power_of_difference(10, 0.0, 1.0) == pytest.approx(0.025)
 
 
-@pytest.mark.parametrize(
-    ("n", "difference", "margin"), [(8, 0.0, 1.0), (12, 0.3, 1.0), (20, 0.5, 1)]
-)
-def test_power_predictions_hold_within_five_points(
-    n: int, difference: float, margin: float
-) -> None:
-    random = np.random.default_rng(7)
-    draws = random.normal(difference, 1.0, (4000, n))
-    error = draws.std(-1, ddof=1) / np.sqrt(n)
-    center = draws.mean(-1)
-    excluded = np.abs(center / error) > scipy.stats.t.ppf(0.975, n - 1)
-    inside = np.abs(center) + scipy.stats.t.ppf(0.95, n - 1) * error < margin
-    assert power_of_equivalence(n, difference, 1.0, margin) == pytest.approx(
-        inside.mean(), abs=0.05
-    )
-    if difference:
-        assert power_of_difference(n, difference, 1.0) == pytest.approx(excluded.mean(), abs=0.05)
+@pytest.mark.parametrize("shape", ["normal", "near ceiling", "half collapse", "ceiling with atom"])
+@pytest.mark.parametrize(("n", "effect"), [(8, 0.0), (10, 1.2), (20, 0.6), (50, 0.4)])
+def test_power_predictions_hold_within_five_points(shape: str, n: int, effect: float) -> None:
+    """Against simulated studies: effect and margin in standard deviations of the differences."""
+    random = np.random.default_rng([7, n])
+    a, b = SHAPES[shape](random, (2, 4_000, n))
+    pairs = a - b
+    deviation = float(pairs.std())
+    pairs += effect * deviation
+    margin = 1.2 * deviation
+    found = [judge(row, margin) for row in pairs]
+    decided = np.mean([verdict(one, None) == "equivalent" for one in found])
+    predicted = power_of_equivalence(n, effect * deviation, deviation, margin)
+    assert predicted == pytest.approx(decided, abs=0.05)
+    if effect:
+        excluded = np.mean([one.p < 0.05 for one in found])
+        assert power_of_difference(n, effect * deviation, deviation) == pytest.approx(
+            excluded, abs=0.05
+        )
 
 
 def test_seeds_to_decide_is_the_smallest_number_that_does() -> None:
@@ -271,3 +277,22 @@ def test_seeds_to_decide_knows_when_to_give_up() -> None:
     assert seeds_to_decide(Comparison(8, 1e-6, deviation=1.0), None) is None
     assert seeds_to_decide(Comparison(1, 0.5), 1.0) is None
     assert seeds_to_decide(Comparison(8, 5.0, deviation=1.0), None) == 9
+
+
+def test_equivalent_means_that_the_interval_lies_within_the_margin() -> None:
+    random = np.random.default_rng(8)
+    for pairs in random.normal(0.2, 1.0, (300, 9)):
+        found = judge(pairs, 1.0)
+        inside = found.low > -1.0 and found.high < 1.0
+        assert (verdict(found, None) == "equivalent") == inside
+
+
+def test_seeds_for_an_effect_do_not_depend_on_those_there_are() -> None:
+    needed = seeds_for_effect(0.5, 1.0)
+    assert power_of_difference(needed, 0.5, 1.0) >= 0.8 > power_of_difference(needed - 1, 0.5, 1.0)
+    assert seeds_to_decide(Comparison(5, 0.5, deviation=1.0), None) == needed
+    assert seeds_to_decide(Comparison(99, 0.5, deviation=1.0), None) == 100
+    assert seeds_for_effect(1e-6, 1.0) is None
+    assert seeds_for_effect(0.0, 1.0, margin=0.5) == seeds_for_effect(0.0, 2.0, margin=1.0)
+    with pytest.raises(ValueError, match="positive"):
+        seeds_for_effect(1.0, 0.0)

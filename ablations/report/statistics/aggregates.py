@@ -1,0 +1,229 @@
+"""Over several tasks: aggregates of normalised scores, profiles, chances of improvement.
+
+The definitions are rliable's (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
+statistical precipice"), and one of ours. A variant's scores are a sequence with one array `[n]` of
+runs per task; the bootstrap is stratified: it draws runs within each task.
+
+The levels of the percentile bootstrap are widened to the Student quantile with n - 1 degrees of
+freedom, n the runs of the task that has the fewest: rliable's own intervals cover 90 to 95% at 8
+runs per task, these 93 to 98%. Of runs that collapse on every task in just the quarter that an IQM
+drops, they cover 85 to 92%: the bias of a sample's IQM then adds up over tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
+
+from ablations.report.statistics.summaries import (
+    LEVEL,
+    REPLICATES,
+    SEED,
+    Floats,
+    summary,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+Aggregate = Literal["task_iqm", "iqm", "mean", "median", "optimality_gap"]
+Tasks = Sequence[ArrayLike]
+
+_NUMBERS_AT_ONCE = 2_000_000
+
+
+def normalise(scores: ArrayLike, low: float, high: float) -> Floats:
+    """0 at the reference `low` (a random policy), 1 at `high` (a good one); any shape."""
+    if not high > low:
+        raise ValueError(f"the references must be in order: {low} and {high}")
+    return (np.asarray(scores, dtype=np.float64) - low) / (high - low)
+
+
+def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
+    """One number for runs `[n]` on each of several tasks; NaN where a task has none.
+
+    task_iqm: mean over tasks of each task's IQM. Ours, and the default: with few tasks, a pooled
+        IQM drops the runs of the hardest and of the easiest task rather than odd runs.
+    iqm: interquartile mean of all runs pooled. mean: of the tasks' means. median: of the tasks'
+        means. optimality_gap: mean of how far runs stay below 1. These four are rliable's.
+    """
+    rows = _rows(tasks)
+    if any(len(row) == 0 for row in rows):
+        return float("nan")
+    return float(_AGGREGATES[statistic]([row[None] for row in rows])[0])
+
+
+def aggregate_interval(
+    tasks: Tasks,
+    statistic: Aggregate = "task_iqm",
+    *,
+    level: float = LEVEL,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+    widened: bool = True,
+) -> tuple[float, float]:
+    """The (1 - level) interval of `aggregate`; NaN where a task has fewer than 2 runs.
+
+    widened=False: rliable's plain percentile bootstrap. Otherwise, with fewer than 5 runs, it is
+    aggregate +- q sqrt(sum over tasks of s^2 / n) / tasks, q the Student quantile.
+    """
+    rows = _rows(tasks)
+    fewest = min(len(row) for row in rows)
+    if fewest < 2:
+        return float("nan"), float("nan")
+    if widened and fewest < 5:
+        error = np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows)) / len(rows)
+        reach = -float(stdtrit(fewest - 1, level / 2)) * float(error)
+        center = aggregate(tasks, statistic)
+        return center - reach, center + reach
+    found = np.concatenate(
+        [_AGGREGATES[statistic](block) for block in _resampled(rows, replicates, seed)]
+    )
+    low, high = _quantiles(found, fewest if widened else None, level)
+    return float(low), float(high)
+
+
+def performance_profile(
+    tasks: Tasks, thresholds: ArrayLike, *, replicates: int = 2_000, seed: int = SEED
+) -> tuple[Floats, Floats, Floats]:
+    """Share of runs that score above each threshold `[k]`: share, low, high, `[k]` each.
+
+    Mean over tasks of the task's share. The 95% intervals are pointwise; NaN below 2 runs.
+    """
+    cuts = np.asarray(thresholds, dtype=np.float64)
+    rows = _rows(tasks)
+    above = [(row[:, None] > cuts).astype(np.float64) for row in rows]
+    share = np.mean([one.mean(axis=0) for one in above], axis=0)
+    fewest = min(len(row) for row in rows)
+    if fewest < 2:
+        return share, np.full(cuts.shape, np.nan), np.full(cuts.shape, np.nan)
+    again = np.mean(
+        [
+            _counts(len(row), replicates, seed, place) @ one / len(row)
+            for place, (row, one) in enumerate(zip(rows, above, strict=True))
+        ],
+        axis=0,
+    )
+    low, high = _quantiles(again, fewest, LEVEL)
+    return share, low, high
+
+
+def probability_of_improvement(
+    tasks: Tasks, baseline: Tasks, *, replicates: int = 2_000, seed: int = SEED
+) -> tuple[float, float, float]:
+    """Chance that a run scores above one of the baseline's, with its 95% interval.
+
+    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. The i-th runs of both share a
+    seed, so the bootstrap draws pairs. Interval NaN below 2 pairs.
+    """
+    chances, again = [], []
+    rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
+    for place, (ours, theirs) in enumerate(rows):
+        if ours.shape != theirs.shape:
+            raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
+        wins = np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5
+        chances.append(wins.mean())
+        counts = _counts(len(ours), replicates, seed, place)
+        again.append(np.sum((counts @ wins) * counts, axis=1) / len(ours) ** 2)
+    fewest = min(len(ours) for ours, _ in rows)
+    chance = float(np.mean(chances))
+    if fewest < 2:
+        return chance, float("nan"), float("nan")
+    low, high = _quantiles(np.mean(again, axis=0), fewest, LEVEL)
+    return chance, float(low), float(high)
+
+
+def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
+    """variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
+
+    Raises ValueError where a variant lacks a task, or a variant, task and seed occur twice.
+    """
+    if frame.duplicated(["task", "variant", "seed"]).any():
+        raise ValueError("one row per task, variant and seed")
+    tasks = list(dict.fromkeys(frame["task"]))
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for variant, rows in frame.sort_values("seed").groupby("variant", sort=False):
+        parts = {task: part[score].to_numpy(np.float64) for task, part in rows.groupby("task")}
+        lacking = [task for task in tasks if task not in parts]
+        if lacking:
+            raise ValueError(f"variant '{variant}' has no scores on {', '.join(lacking)}")
+        found[str(variant)] = [parts[task] for task in tasks]
+    return found
+
+
+# The statistics, on blocks of bootstrap samples: a list with one `[replicates, n]` per task
+
+
+def _task_iqm(block: Sequence[Floats]) -> Floats:
+    return np.mean([summary(rows, "iqm") for rows in block], axis=0)
+
+
+def _pooled_iqm(block: Sequence[Floats]) -> Floats:
+    return summary(np.concatenate(block, axis=1), "iqm")
+
+
+def _mean(block: Sequence[Floats]) -> Floats:
+    return np.mean([rows.mean(axis=1) for rows in block], axis=0)
+
+
+def _median(block: Sequence[Floats]) -> Floats:
+    return np.asarray(np.median([rows.mean(axis=1) for rows in block], axis=0))
+
+
+def _optimality_gap(block: Sequence[Floats]) -> Floats:
+    return 1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0)
+
+
+_AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
+    "task_iqm": _task_iqm,
+    "iqm": _pooled_iqm,
+    "mean": _mean,
+    "median": _median,
+    "optimality_gap": _optimality_gap,
+}
+
+
+def _rows(tasks: Tasks) -> list[Floats]:
+    """Sorting would break pairs, so it is left to those for whom the order is irrelevant."""
+    rows = [np.asarray(one, dtype=np.float64) for one in tasks]
+    if not rows or any(row.ndim != 1 for row in rows):
+        raise ValueError("scores are a sequence with one array [n] of runs per task")
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _indices(n: int, replicates: int, seed: int, place: int) -> NDArray[np.intp]:
+    """Which runs of the task at `place` each replicate draws, `[replicates, n]`, sorted."""
+    random = np.random.default_rng([seed, n, place] if place else [seed, n])
+    return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
+
+
+@lru_cache(maxsize=32)
+def _counts(n: int, replicates: int, seed: int, place: int) -> Floats:
+    """How often each replicate draws each run, `[replicates, n]`."""
+    index = _indices(n, replicates, seed, place)
+    flat = (index + n * np.arange(replicates)[:, None]).ravel()
+    return np.bincount(flat, minlength=replicates * n).reshape(replicates, n).astype(np.float64)
+
+
+def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[list[Floats]]:
+    """Blocks of stratified bootstrap samples; in sorted order, so that none depends on it."""
+    ordered = [np.sort(row) for row in rows]
+    size = max(1, _NUMBERS_AT_ONCE // sum(map(len, rows)))
+    for start in range(0, replicates, size):
+        yield [
+            row[_indices(len(row), replicates, seed, place)[start : start + size]]
+            for place, row in enumerate(ordered)
+        ]
+
+
+def _quantiles(found: Floats, n: int | None, level: float) -> tuple[Floats, Floats]:
+    """Of bootstrap replicates, along the first axis; at Student levels for n runs."""
+    tail = level / 2 if n is None else float(ndtr(stdtrit(n - 1, level / 2)))
+    low, high = np.quantile(found, (tail, 1 - tail), axis=0)
+    return low, high

@@ -1,0 +1,111 @@
+"""Factorial studies: main effects and interactions of what the variants set, paired by seed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ablations.report.statistics.paired import Comparison, judge
+
+
+@dataclass(frozen=True)
+class Design:
+    """A full factorial: every combination of the factors' levels is one variant.
+
+    factors: name -> levels in words; the first is the reference. variants: variant -> the index of
+    its level of each factor.
+    """
+
+    factors: Mapping[str, tuple[str, ...]]
+    variants: Mapping[str, tuple[int, ...]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(levels) for levels in self.factors.values())
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a factor's level does, or what two levels do together beyond their sum.
+
+    factors, levels: one name each for a main effect, two for an interaction. comparison: of the
+    contrast, one number per seed, in the scores' units.
+    """
+
+    factors: tuple[str, ...]
+    levels: tuple[str, ...]
+    comparison: Comparison
+
+
+def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
+    """The factorial that variants form, or None: fewer than two factors, or combinations missing.
+
+    sets: variant -> what it sets. Settings that change together are one factor. The baseline's
+    levels come first. A setting that a variant leaves out is at its default.
+    """
+    names = list(dict.fromkeys(name for one in sets.values() for name in one))
+    columns: dict[tuple[int, ...], list[str]] = {}
+    texts: dict[str, list[str]] = {}
+    order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
+    for name in names:
+        said = [_said(sets[v][name]) if name in sets[v] else "default" for v in order]
+        levels = list(dict.fromkeys(said))
+        if len(levels) > 1:
+            columns.setdefault(tuple(levels.index(one) for one in said), []).append(name)
+            texts[name] = levels
+    shape = [1 + max(column) for column in columns]
+    combinations = set(zip(*columns, strict=True))
+    if len(columns) < 2 or len(combinations) != len(order) or np.prod(shape) != len(order):
+        return None
+    factors = {
+        ", ".join(grouped): tuple(
+            ", ".join(level) for level in zip(*(texts[name] for name in grouped), strict=True)
+        )
+        for grouped in columns.values()
+    }
+    places = zip(*columns, strict=True)
+    return Design(factors, dict(zip(order, places, strict=True)))
+
+
+def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -> list[Effect]:
+    """Main effects and two-way interactions of scores `[n, *levels]`, one row per seed.
+
+    Main effect of level k of a factor: mean over all combinations of the other factors of
+    Y[k] - Y[0]. Interaction of k and m: mean over the rest of (Y[k, m] - Y[0, m]) - (Y[k, 0] -
+    Y[0, 0]). Each contrast is one number per seed, judged by `paired.judge`.
+    """
+    y = np.asarray(scores, dtype=np.float64)
+    if y.shape[1:] != factorial.shape:
+        raise ValueError(f"scores need the shape [n, {factorial.shape}]: {y.shape}")
+    rounding = 1e-12 * float(np.max(np.abs(y), initial=0.0))
+    names, levels = list(factorial.factors), list(factorial.factors.values())
+    found = []
+    for i in range(len(names)):
+        moved = np.moveaxis(y, i + 1, 1).reshape(len(y), len(levels[i]), -1).mean(axis=-1)
+        for level in range(1, len(levels[i])):
+            contrast = moved[:, level] - moved[:, 0]
+            found.append(
+                Effect((names[i],), (levels[i][level],), judge(contrast, margin, rounding))
+            )
+    for i, j in itertools.combinations(range(len(names)), 2):
+        both = np.moveaxis(y, (i + 1, j + 1), (1, 2))
+        both = both.reshape(len(y), len(levels[i]), len(levels[j]), -1).mean(axis=-1)
+        for k, m in itertools.product(range(1, len(levels[i])), range(1, len(levels[j]))):
+            contrast = (both[:, k, m] - both[:, 0, m]) - (both[:, k, 0] - both[:, 0, 0])
+            found.append(
+                Effect(
+                    (names[i], names[j]),
+                    (levels[i][k], levels[j][m]),
+                    judge(contrast, margin, rounding),
+                )
+            )
+    return found
+
+
+def _said(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,140 @@
+"""Factorial effects against regression and closed forms; sample efficiency."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ablations.report.statistics import (
+    Design,
+    design,
+    effects,
+    median_steps,
+    steps_to_threshold,
+)
+
+COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
+SETS = {
+    f"{name}_{c}": {"value_coefficient": c, **extra}
+    for name, extra in (("separate", {}), ("coupled", COUPLED))
+    for c in (0.25, 0.5, 1.0)
+}
+
+
+def test_a_factorial_is_recognised_and_what_changes_together_is_one_factor() -> None:
+    found = design(SETS, "separate_0.25")
+    assert found.factors == {
+        "value_coefficient": ("0.25", "0.5", "1"),
+        "torso, gradient_clip": ("default, default", "shared, global_norm"),
+    }
+    assert found.shape == (3, 2)
+    assert found.variants["coupled_1.0"] == (2, 1)
+
+
+def test_the_baseline_is_the_reference_wherever_it_stands() -> None:
+    found = design(SETS, "coupled_1.0")
+    assert found.variants["coupled_1.0"] == (0, 0)
+    assert found.factors["value_coefficient"][0] == "1"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        {v: s for v, s in SETS.items() if v != "coupled_0.5"},
+        {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}},
+        {**SETS, "again": {"value_coefficient": 0.25}},
+        {"a": {}},
+    ],
+)
+def test_what_is_no_full_factorial_is_none(sets: dict) -> None:
+    assert design(sets, next(iter(sets))) is None
+
+
+def simulated(levels: tuple[int, ...], n: int = 6, seed: int = 0) -> tuple[np.ndarray, Design]:
+    factors = {f"f{i}": tuple(map(str, range(k))) for i, k in enumerate(levels)}
+    places = list(itertools.product(*map(range, levels)))
+    variants = {f"v{i}": place for i, place in enumerate(places)}
+    return np.random.default_rng(seed).normal(size=(n, *levels)), Design(factors, variants)
+
+
+def test_two_by_two_by_hand() -> None:
+    y, factorial = simulated((2, 2))
+    a, b, both = effects(y, factorial)
+    np.testing.assert_allclose(
+        a.comparison.difference, np.mean((y[:, 1, 0] - y[:, 0, 0] + y[:, 1, 1] - y[:, 0, 1]) / 2)
+    )
+    contrast = y[:, 1, 1] - y[:, 0, 1] - y[:, 1, 0] + y[:, 0, 0]
+    assert both.factors == ("f0", "f1")
+    assert both.comparison.p == pytest.approx(scipy.stats.ttest_1samp(contrast, 0).pvalue)
+    assert b.comparison.n == 6
+
+
+def test_effects_are_the_coefficients_of_a_regression() -> None:
+    """Sum-to-zero coding of the other factors makes a coefficient the mean over their levels."""
+    y, factorial = simulated((3, 2, 2), seed=1)
+    found = {(e.factors, e.levels): e.comparison.difference for e in effects(y, factorial)}
+    levels = np.array(list(itertools.product(range(3), range(2), range(2))))
+    first = [levels[:, 0] == k for k in (1, 2)]
+    second, third = (levels[:, j] - 0.5 for j in (1, 2))
+    columns = [np.ones(12), *first, second, third, *(f * second for f in first)]
+    columns += [*(f * third for f in first), second * third]
+    matrix = np.array(columns, dtype=float).T
+    fitted, *_ = np.linalg.lstsq(matrix, y.mean(axis=0).ravel(), rcond=None)
+    expected = {
+        (("f0",), ("1",)): fitted[1],
+        (("f0",), ("2",)): fitted[2],
+        (("f0", "f1"), ("1", "1")): fitted[5],
+        (("f0", "f1"), ("2", "1")): fitted[6],
+        (("f0", "f2"), ("2", "1")): fitted[8],
+        (("f1", "f2"), ("1", "1")): fitted[9],
+    }
+    for place, value in expected.items():
+        assert found[place] == pytest.approx(value), place
+    assert len(found) == 4 + 2 + 2 + 1
+
+
+def test_an_additive_truth_has_no_interaction() -> None:
+    y, factorial = simulated((3, 2))
+    shared = y[:, :1, :1] + np.array([0, 1, 3])[:, None] + np.array([0, 10])
+    found = effects(shared, factorial, margin=0.1)
+    assert [e.comparison.difference for e in found] == pytest.approx([1, 3, 10, 0, 0])
+    assert found[-1].comparison.p_equivalent < 0.025
+
+
+def test_scores_of_another_shape_are_refused() -> None:
+    y, factorial = simulated((2, 2))
+    with pytest.raises(ValueError, match="shape"):
+        effects(y[:, :1], factorial)
+
+
+# Sample efficiency
+
+
+def test_steps_to_a_threshold() -> None:
+    steps = [10, 20, 30, 40]
+    assert steps_to_threshold(steps, [0, 5, 3, 9], 5) == 20
+    assert steps_to_threshold(steps, [math.nan, 4, math.nan, 5], 5) == 40
+    assert steps_to_threshold(steps, [0, 1, 2, 3], 5) == math.inf
+
+
+def test_runs_that_never_get_there_count() -> None:
+    found = median_steps([10, 20, 30, 40, math.inf, math.inf, math.inf, math.inf])
+    assert (found.n, found.reached, found.median, found.low) == (8, 4, math.inf, 10)
+    assert median_steps([10, 20, 30, math.inf]).median == 25
+    assert median_steps([10, 20]).low is None
+    assert median_steps([]).median is None
+
+
+@pytest.mark.parametrize("n", [6, 8, 20, 50])
+def test_the_interval_of_a_median_is_the_binomial_one(n: int) -> None:
+    found = median_steps(range(n))
+    low, high = found.low, found.high
+    inside = scipy.stats.binom.cdf(high, n, 0.5) - scipy.stats.binom.cdf(low, n, 0.5)
+    assert inside >= 0.95
+    narrower = scipy.stats.binom.cdf(high - 1, n, 0.5) - scipy.stats.binom.cdf(low + 1, n, 0.5)
+    assert narrower < 0.95
+    assert low + high == n - 1
