@@ -153,11 +153,15 @@ def _states(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _table(options: argparse.Namespace) -> None:
-    from ablations.report import tables
+    from ablations.report import sheets, supplements, tables
 
     for plan in _plans(options):
-        table = tables.table(plan, options.results, metric=options.metric, score=options.score)
-        text = tables.render(table, options.format)
+        if options.kind == "comparison":
+            table = tables.table(plan, options.results, metric=options.metric, score=options.score)
+            text = tables.render(table, options.format)
+        else:
+            sheet = supplements.sheet(options.kind, plan, options.results, metric=options.metric)
+            text = sheets.render(sheet, options.format)
         if options.output:
             _write(options.output / f"{plan.study['name']}.{FORMATS[options.format]}", text)
         else:
@@ -314,6 +318,13 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command("table", _table, "the results in numbers")
     _selection(one, "+")
+    one.add_argument(
+        "--kind",
+        choices=("comparison", "effects", "efficiency", "power"),
+        default="comparison",
+        help="what of a study: its comparisons (default), the effects of a factorial, sample "
+        "efficiency, or the seeds it needs",
+    )
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
     one.add_argument("--score", choices=("final", "auc"), default="final")

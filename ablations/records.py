@@ -184,9 +184,11 @@ class Plan:
 
     request: the selection flags: profile, tasks, variants, seeds, steps, set.
     study: name, title, claim, claim_source, baseline, margin, metric.
-    variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes}.
-    tasks: name -> {"score_unit": range of returns, "score_units": {variant: its own} for those that
-        set another episode length, "steps": of a whole run, "settings": {...}}.
+    variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
+        axis -> choice, summary, formula, source}.
+    tasks: name -> {"score_unit": range of returns, "references": its two ends, "score_units":
+        {variant: its own} for those that set another episode length, "steps": of a whole run,
+        "settings": {...}}.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
     """
 

@@ -29,13 +29,15 @@ def caption(plan: Plan, found: Scores, judged: bool) -> str:
         )
         parts += [
             f"Margin: {100 * study['margin']:g}% of the task's score unit ({shares}).",
-            "better, worse: adjusted p < .05 and not equivalent; equivalent: within the margin "
-            "(TOST, 5% each); undecided: neither, with the seeds that would decide at 80% power.",
+            "better, worse: adjusted p < .05 and not equivalent; equivalent: the 95% interval of "
+            "the difference lies within the margin (TOST at 2.5%); undecided: neither, with the "
+            "seeds that would decide at 80% power.",
             "Bold: highest IQM; †: not significantly below it.",
         ]
         if len(plan.tasks) > 1:
             parts.append(
-                "All tasks: mean of difference / score unit over tasks, a Holm family of its own."
+                "All tasks: mean over tasks of the IQMs of normalised scores, and of difference / "
+                "score unit; a Holm family of its own."
             )
     else:
         parts.append(f"{found.metric} is no score: no margin, no better or worse.")
@@ -49,6 +51,11 @@ def notes(plan: Plan, found: Scores, baselines: Mapping[str, str | None]) -> Ite
         yield f"baseline {name} is not part of this run: nothing is compared with it"
     if len(plan.seeds) == 1:
         yield "one seed: no interval and no test; a difference may be chance"
+    elif len(plan.seeds) < 5:
+        yield (
+            f"{len(plan.seeds)} seeds: the intervals rest on scores being normal; where they are "
+            "skewed or bimodal they cover 80 to 95%"
+        )
     total = len(found.cells)
     missing = [cell for cell in found.cells if cell.status == "missing"]
     if missing:
@@ -61,7 +68,8 @@ def notes(plan: Plan, found: Scores, baselines: Mapping[str, str | None]) -> Ite
     if failed:
         yield (
             f"{len(failed)} of {total} cells failed; they count in no mean, and their seed in no "
-            "pair, so a variant that fails looks better than it is"
+            "pair, so a variant that fails looks better than it is: one that fails more often than "
+            "its baseline is called unstable, never better or equivalent"
         )
         yield from _shortened([_failure(cell) for cell in failed])
     empty = [cell for cell in found.cells if cell.status == "empty"]

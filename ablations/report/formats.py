@@ -52,8 +52,8 @@ def markdown(table: Table) -> str:
             difference, around = numbers.difference(row)
             chance = row.probability_of_improvement
             cells = [
-                _markdown_text(task) if place == 0 else "",
-                _markdown_text(row.variant),
+                markdown_text(task) if place == 0 else "",
+                markdown_text(row.variant),
                 f"**{score}**" if row.best else f"{score}†" if row.tied else score,
                 inside,
                 difference,
@@ -64,25 +64,26 @@ def markdown(table: Table) -> str:
                 seeds_text(row),
             ]
             if against:
-                cells.insert(4, _markdown_text(row.baseline or ""))
+                cells.insert(4, markdown_text(row.baseline or ""))
             lines.append(cells)
-    caption = f"{_markdown_text(table.study)}: {_markdown_text(table.caption)}"
-    text = [*_wrapped(caption), "", *_pipes(head, lines, right)]
+    caption = f"{markdown_text(table.study)}: {markdown_text(table.caption)}"
+    text = [*wrapped(caption), "", *pipes(head, lines, right)]
     if table.notes:
         text.append("")
     for note in table.notes:
-        text += _wrapped(f"- {_markdown_text(note)}")
+        text += wrapped(f"- {markdown_text(note)}")
     return "\n".join(text)
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of at most 100 characters; a list item hangs."""
     hanging = "  " * text.startswith("- ")
     return textwrap.wrap(
         text, 100, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
     )
 
 
-def _pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str]) -> list[str]:
+def pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str]) -> list[str]:
     """A pipe table, padded so that it lines up in a terminal."""
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
 
@@ -100,7 +101,8 @@ def _pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str])
     return [joined(head), "|" + "|".join(rule) + "|", *map(joined, lines)]
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """One line, with what markdown would act on escaped."""
     text = " ".join(text.split())
     for special in "\\`*|":
         text = text.replace(special, "\\" + special)
@@ -139,7 +141,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
     if row is None:
         return ""
     parts = []
-    if row.task != ALL_TASKS:
+    if row.task != ALL_TASKS or row.iqm is not None:
         score, inside = numbers.score(row)
         shown = (
             f"<strong>{score}</strong>" if row.best else f"{score}†" if row.tied else score or "n/a"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from ablations.report.digits import Column, rows_of, tasks_of
 from ablations.report.tables import ALL_TASKS, Entry, Table
@@ -36,7 +37,7 @@ def latex(table: Table) -> str:
         r"\begin{table}[t]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
         rf"\caption{{{_latex_text(table.caption)}{symbols}}}\vspace{{6pt}}",
-        rf"\label{{tab:{''.join(c if c.isascii() and c.isalnum() else '-' for c in table.study)}}}",
+        rf"\label{{tab:{_label(table.study)}}}",
         rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
         r"\toprule",
         " & ".join(["", *map(_latex_text, tasks)]) + r" \\",
@@ -50,8 +51,38 @@ def latex(table: Table) -> str:
     return "\n".join(lines)
 
 
+def latex_sheet(
+    study: str,
+    kind: str,
+    caption: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> str:
+    """A table environment of plain cells; needs booktabs and nothing else."""
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}[t]",
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{_latex_text(caption)}}}\vspace{{6pt}}",
+        rf"\label{{tab:{_label(study)}-{kind}}}",
+        rf"\begin{{tabular}}{{@{{}}{'l' * len(heads)}@{{}}}}",
+        r"\toprule",
+        " & ".join(map(_latex_text, heads)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_latex_text, row)) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def _label(study: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in study)
+
+
 def _latex_score(row: Entry | None, numbers: Column) -> str:
-    if row is None or row.task == ALL_TASKS:
+    if row is None or (row.task == ALL_TASKS and row.iqm is None):
         return ""
     score, inside = numbers.score(row)
     if not score:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,14 @@ from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
     LEVEL,
     Comparison,
+    aggregate,
+    aggregate_interval,
     compare,
     holm,
     interval,
     iqm,
+    normalise,
+    probability_of_improvement,
     seeds_to_decide,
     verdict,
 )
@@ -31,17 +35,22 @@ ALL_TASKS = "all tasks"
 
 @dataclass(frozen=True)
 class Entry:
-    """One variant on one task, in the metric's units; on "all tasks", in score units.
+    """One variant on one task, in the metric's units; on "all tasks", in normalised scores.
 
     baseline: what the variant is compared with; None for one that heads its group.
     n, n_failed, n_empty, n_missing, n_planned: cells with a score, diverged or broken ones, those
         without a value where the score looks, those that have not run, and all.
-    iqm, low, high: interquartile mean and its 95% interval. None on "all tasks".
+    iqm, low, high: interquartile mean and its 95% interval; on "all tasks" the mean of the tasks'
+        IQMs of normalised scores (0 and 1 are the task's references), over the seeds that are
+        complete on every task; None there for a plan whose tasks state no references.
     best, tied: highest IQM of its task; not significantly different from the best (Holm, paired t).
-    n_pairs: seeds that variant and baseline both have. The rest as in `statistics.Comparison`.
+    n_pairs: seeds that variant and baseline both have. The rest as in `statistics.Comparison`;
+        improvement_low, improvement_high: 95% interval of the probability of improvement.
     p_holm: adjusted over all comparisons of the study's tasks; "all tasks" is another family.
     verdict: "better", "worse", "equivalent" or "undecided" (`statistics.verdict`); "higher" and
-        "lower" for a metric that is not a score; "one seed" or "no pairs" where neither holds.
+        "lower" for a metric that is not a score; "one seed" or "no pairs" where neither holds;
+        "unstable" instead of "better" or "equivalent" where more of its cells failed than of the
+        baseline's, since the seeds that survive are not those that it was given.
     seeds_to_decide: for "undecided"; None if that is more than 10,000.
     """
 
@@ -62,12 +71,15 @@ class Entry:
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
+    deviation: float | None = None
     p: float | None = None
     p_holm: float | None = None
     wilcoxon_p: float | None = None
     p_equivalent: float | None = None
     margin: float | None = None
     probability_of_improvement: float | None = None
+    improvement_low: float | None = None
+    improvement_high: float | None = None
     verdict: str | None = None
     seeds_to_decide: int | None = None
 
@@ -77,7 +89,7 @@ class Table:
     """What a study found, from its plan and records alone: same records, same table.
 
     variants: each after the one it is compared with. rows: one entry per task and variant, then one
-    per comparison on "all tasks" where there is more than one task.
+    per variant on "all tasks" where there is more than one task.
     """
 
     study: str
@@ -126,21 +138,19 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
     described: list[dict[str, Any]] = []
-    family: list[tuple[Comparison | None, float | None]] = []
+    family: list[_Pairing | None] = []
     for task in plan.tasks:
         margin = plan.study["margin"] * plan.tasks[task]["score_unit"] if judged else None
         marks = _best(found, task, order) if judged else {}
         for variant in order:
-            versus = baselines[variant]
-            comparison = None
-            if versus is not None:
-                comparison = compare(*_paired(found, [task], variant, versus), margin)
-            family.append((comparison, margin))
-            described.append(_described(found, task, variant, marks))
-    judgements = _judged(family, judged)
+            described.append(
+                _described(found, task, variant, marks)
+                | {"baseline": baselines[variant], "margin": margin}
+            )
+            family.append(_pairing(found, [task], variant, baselines[variant], (1.0,), margin))
     rows = [
-        Entry(**row, baseline=baselines[row["variant"]], **judgement)
-        for row, judgement in zip(described, judgements, strict=True)
+        Entry(**(row | judgement))
+        for row, judgement in zip(described, _judged(family, judged), strict=True)
     ]
     if judged and len(plan.tasks) > 1:
         rows += _over_tasks(plan, found, order, baselines)
@@ -195,19 +205,47 @@ def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
         yield from under(name, 1)
 
 
-def _paired(
-    found: Scores, tasks: list[str], variant: str, baseline: str, units: tuple[float, ...] = (1.0,)
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over tasks of score / unit, `[n]` each, over the seeds that both have on every task."""
+@dataclass(frozen=True)
+class _Pairing:
+    """A comparison, the scores per task that it rests on, and whether more cells of the variant
+    failed than of its baseline."""
+
+    comparison: Comparison
+    margin: float | None
+    ours: list[np.ndarray]
+    theirs: list[np.ndarray]
+    fails_more: bool
+
+
+def _pairing(
+    found: Scores,
+    tasks: Sequence[str],
+    variant: str,
+    baseline: str | None,
+    units: tuple[float, ...],
+    margin: float | None,
+) -> _Pairing | None:
+    """The mean over tasks of score / unit, per seed that both have on every task."""
+    if baseline is None:
+        return None
     ours = [found.by_seed(task, variant) for task in tasks]
     theirs = [found.by_seed(task, baseline) for task in tasks]
     seeds = sorted(set.intersection(*(set(one) for one in ours + theirs)))
 
-    def mean(scores: list[dict[int, float]]) -> np.ndarray:
-        scaled = [[one[s] / unit for s in seeds] for one, unit in zip(scores, units, strict=True)]
-        return np.mean(scaled, axis=0)
+    def scaled(scores: list[dict[int, float]]) -> list[np.ndarray]:
+        return [
+            np.array([one[s] for s in seeds]) / unit
+            for one, unit in zip(scores, units, strict=True)
+        ]
 
-    return mean(ours), mean(theirs)
+    a, b = scaled(ours), scaled(theirs)
+    fails = [
+        sum(cell.status == "failed" for task in tasks for cell in found.of(task, which))
+        for which in (variant, baseline)
+    ]
+    return _Pairing(
+        compare(np.mean(a, axis=0), np.mean(b, axis=0), margin), margin, a, b, fails[0] > fails[1]
+    )
 
 
 def _described(found: Scores, task: str, variant: str, marks: Mapping[str, str]) -> dict[str, Any]:
@@ -239,13 +277,25 @@ def _best(found: Scores, task: str, variants: tuple[str, ...]) -> dict[str, str]
     """variant -> "best" or "tied". Ties: Holm over the paired comparisons with the best."""
     values = {v: list(found.by_seed(task, v).values()) for v in variants}
     present = {v: float(iqm(scores)) for v, scores in values.items() if scores}
+    return _marks(found, [task], present, (1.0,))
+
+
+def _marks(
+    found: Scores, tasks: Sequence[str], present: Mapping[str, float], units: tuple[float, ...]
+) -> dict[str, str]:
     if len(present) < 2:
         return {}
     best = max(present, key=lambda v: present[v])
     others = [v for v in present if v != best]
-    compared = [compare(*_paired(found, [task], v, best)) for v in others]
-    adjusted = holm([np.nan if c.p is None else c.p for c in compared])
-    ties = {v: "tied" for v, p in zip(others, adjusted, strict=True) if p >= LEVEL}
+    pairings = [_pairing(found, tasks, v, best, units, None) for v in others]
+    adjusted = holm(
+        [
+            np.nan if one is None or one.comparison.p is None else one.comparison.p
+            for one in pairings
+        ]
+    )
+    # What could not be compared is not shown to be worse.
+    ties = {v: "tied" for v, p in zip(others, adjusted, strict=True) if not p < LEVEL}
     return {best: "best"} | ties
 
 
@@ -255,60 +305,90 @@ def _over_tasks(
     order: tuple[str, ...],
     baselines: Mapping[str, str | None],
 ) -> list[Entry]:
-    """One entry per comparison: mean over tasks of difference / score unit, per seed."""
+    """One entry per variant: its normalised aggregate, and the mean over tasks of difference /
+    score unit, per seed."""
     tasks = list(plan.tasks)
     units = tuple(plan.tasks[task]["score_unit"] for task in tasks)
     margin = plan.study["margin"]
-    compared = [(v, versus) for v in order if (versus := baselines[v]) is not None]
-    family: list[tuple[Comparison | None, float | None]] = [
-        (compare(*_paired(found, tasks, v, versus, units), margin), margin)
-        for v, versus in compared
+    normalised = {variant: complete(plan, found, variant) for variant in order}
+    present = {v: aggregate(scores) for v, scores in normalised.items() if scores is not None}
+    present = {v: value for v, value in present.items() if not np.isnan(value)}
+    marks = _marks(found, tasks, present, units)
+    family = [
+        _pairing(found, tasks, variant, baselines[variant], units, margin) for variant in order
     ]
     entries = []
-    for (variant, versus), judgement in zip(compared, _judged(family, True), strict=True):
+    for variant, judgement in zip(order, _judged(family, True), strict=True):
         cells = [cell for task in tasks for cell in found.of(task, variant)]
-        complete = set.intersection(*(set(found.by_seed(task, variant)) for task in tasks))
-        planned = {cell.seed for cell in cells}
-        entry = Entry(
-            task=ALL_TASKS,
-            variant=variant,
-            baseline=versus,
-            n=len(complete),
-            **_counts(cells),
-            n_planned=len(planned),
-            **judgement,
+        both = set.intersection(*(set(found.by_seed(task, variant)) for task in tasks))
+        low, high = np.nan, np.nan
+        if variant in present:
+            low, high = aggregate_interval(normalised[variant] or [])
+        entries.append(
+            Entry(
+                task=ALL_TASKS,
+                variant=variant,
+                baseline=baselines[variant],
+                n=len(both),
+                **_counts(cells),
+                n_planned=len({cell.seed for cell in cells}),
+                iqm=present.get(variant),
+                low=_number(low),
+                high=_number(high),
+                best=marks.get(variant) == "best",
+                tied=marks.get(variant) == "tied",
+                **({"margin": margin} | judgement),
+            )
         )
-        entries.append(entry)
     return entries
 
 
-def _judged(
-    family: list[tuple[Comparison | None, float | None]], judged: bool
-) -> list[dict[str, Any]]:
-    """The statistical fields of each entry of one Holm family."""
-    p_values = [np.nan if c is None or c.p is None else c.p for c, _ in family]
+def complete(plan: Plan, found: Scores, variant: str) -> list[np.ndarray] | None:
+    """Normalised scores `[n]` per task, over the seeds that a variant has on every task; None for
+    a plan whose tasks state no references."""
+    if not all(about.get("references") for about in plan.tasks.values()):
+        return None
+    by_seed = [found.by_seed(task, variant) for task in plan.tasks]
+    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
+    return [
+        normalise([one[seed] for seed in seeds], *about["references"])
+        for one, about in zip(by_seed, plan.tasks.values(), strict=True)
+    ]
+
+
+def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, Any]]:
+    """The statistical fields of each entry of one Holm family; {} for what is not compared."""
+    p_values = [
+        np.nan if one is None or one.comparison.p is None else one.comparison.p for one in family
+    ]
     made = int(np.sum(~np.isnan(p_values)))
     judgements: list[dict[str, Any]] = []
-    for (comparison, margin), adjusted in zip(family, holm(p_values), strict=True):
-        if comparison is None:
-            judgements.append({"margin": margin})
+    for pairing, adjusted in zip(family, holm(p_values), strict=True):
+        if pairing is None:
+            judgements.append({})
             continue
+        comparison = pairing.comparison
         p_holm = _number(adjusted)
-        said = _said(comparison, p_holm, judged)
+        said = _said(pairing, p_holm, judged)
+        low, high = np.nan, np.nan
+        if comparison.n > 1:
+            _, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
         judgements.append(
             {
                 "n_pairs": comparison.n,
                 "difference": comparison.difference,
                 "difference_low": comparison.low,
                 "difference_high": comparison.high,
+                "deviation": comparison.deviation,
                 "p": comparison.p,
                 "p_holm": p_holm,
                 "wilcoxon_p": comparison.wilcoxon_p,
                 "p_equivalent": comparison.p_equivalent,
-                "margin": margin,
-                "probability_of_improvement": comparison.probability_of_improvement,
+                "probability_of_improvement": _improvement(pairing),
+                "improvement_low": _number(low),
+                "improvement_high": _number(high),
                 "verdict": said,
-                "seeds_to_decide": seeds_to_decide(comparison, margin, made)
+                "seeds_to_decide": seeds_to_decide(comparison, pairing.margin, made)
                 if said == "undecided"
                 else None,
             }
@@ -316,11 +396,24 @@ def _judged(
     return judgements
 
 
-def _said(comparison: Comparison, p_holm: float | None, judged: bool) -> str:
-    if comparison.n < 2:
-        return ("no pairs", "one seed")[comparison.n]
-    said = verdict(comparison, p_holm)
-    return said if judged else {"better": "higher", "worse": "lower"}.get(said, said)
+def _improvement(pairing: _Pairing) -> float | None:
+    """Mean over tasks, which of one task is the comparison's own."""
+    if not pairing.comparison.n:
+        return None
+    wins = [
+        compare(a, b).probability_of_improvement or 0.0
+        for a, b in zip(pairing.ours, pairing.theirs, strict=True)
+    ]
+    return float(np.mean(wins))
+
+
+def _said(pairing: _Pairing, p_holm: float | None, judged: bool) -> str:
+    if pairing.comparison.n < 2:
+        return ("no pairs", "one seed")[pairing.comparison.n]
+    said = verdict(pairing.comparison, p_holm)
+    if not judged:
+        return {"better": "higher", "worse": "lower"}.get(said, said)
+    return "unstable" if pairing.fails_more and said in ("better", "equivalent") else said
 
 
 def _number(value: Any) -> float | None:

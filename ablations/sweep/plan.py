@@ -61,6 +61,7 @@ def plan(request: Request) -> Plan:
         units = {name: one.score_unit(c["task"]["settings"]) for name, c in configs.items()}
         described[one.name] = {
             "score_unit": unit,
+            "references": list(one.references(shared["task"]["settings"])),
             "score_units": {name: its for name, its in units.items() if its != unit},
             "steps": steps_of(shared),
             "settings": shared["task"]["settings"],
@@ -94,12 +95,43 @@ def plan(request: Request) -> Plan:
                 "versus": study.variants[name].versus,
                 "summary": study.variants[name].summary,
                 "sets": dict(study.variants[name].sets),
+                "formulas": formulas,
             }
-            for name in names
+            for name, formulas in _formulas(cells, study, names).items()
         },
         tasks=described,
         cells=tuple(cells),
     )
+
+
+def _formulas(
+    cells: Sequence[Mapping[str, Any]], study: Study, names: Sequence[str]
+) -> dict[str, dict[str, dict[str, str]]]:
+    """variant -> axis -> choice, summary, formula and source, for the axes that the variants set
+    or in which they differ: `report` prints them and never imports the registry."""
+    chosen: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        choices = {axis: one["name"] for axis, one in cell["config"]["choices"].items()}
+        chosen.setdefault(cell["variant"], choices)
+    axes = [
+        axis
+        for axis in registry.axes()
+        if any(axis in study.variants[name].sets for name in names)
+        or len({chosen[name].get(axis) for name in names}) > 1
+    ]
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for name in names:
+        found[name] = {}
+        for axis in axes:
+            if axis in chosen[name]:
+                choice = registry.axis(axis)[chosen[name][axis]]
+                found[name][axis] = {
+                    "choice": choice.name,
+                    "summary": choice.summary,
+                    "formula": choice.formula,
+                    "source": choice.source,
+                }
+    return found
 
 
 def resolve(task: Task, definition: Definition, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,9 +41,15 @@ class Task:
 
     def score_unit(self, settings: Mapping[str, Any]) -> float:
         """The task's range of returns, in proportion to the length of an episode."""
-        low, high = self.score_range
+        low, high = self.references(settings)
+        return high - low
+
+    def references(self, settings: Mapping[str, Any]) -> tuple[float, float]:
+        """`score_range` in proportion to the length of an episode: a normalised score is 0 at the
+        first and 1 at the second."""
         length = settings.get("episode_length", 1) / self.settings.get("episode_length", 1)
-        return (high - low) * length
+        low, high = self.score_range
+        return low * length, high * length
 
 
 def check_episodes(settings: Mapping[str, Any]) -> list[str]:

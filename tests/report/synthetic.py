@@ -31,6 +31,9 @@ def synthetic_study(
     title: str = "Generalised advantage estimation",
     claim: str = "how an episode's end enters the advantage matters",
     summary: str = "",
+    references: Mapping[str, tuple[float, float]] | None = None,
+    sets: Mapping[str, Mapping[str, Any]] | None = None,
+    formulas: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None,
 ) -> Plan:
     """Writes a study of which every cell's final score is known, and returns its plan.
 
@@ -109,12 +112,18 @@ def synthetic_study(
             "metric": "training/return",
         },
         variants={
-            variant: {"versus": versus.get(variant), "summary": summary, "sets": {}}
+            variant: {
+                "versus": versus.get(variant),
+                "summary": summary,
+                "sets": dict((sets or {}).get(variant, {})),
+                "formulas": dict((formulas or {}).get(variant, {})),
+            }
             for variant in variants
         },
         tasks={
             task: {
                 "score_unit": (units or {}).get(task, 1.0),
+                **({"references": list(references[task])} if references else {}),
                 "steps": steps,
                 "settings": {},
                 "summary": "",

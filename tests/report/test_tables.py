@@ -213,7 +213,7 @@ def test_caption_says_what_the_numbers_are(study) -> None:
 def test_dataframe_is_tidy_and_numeric(study) -> None:
     plan, results = study(realistic(), units=UNITS)
     frame = report.table("gae", results)
-    assert len(frame) == 8 + 3
+    assert len(frame) == 8 + 4
     assert not frame.duplicated(["task", "variant"]).any()
     texts = {"task", "variant", "baseline", "verdict"}
     for name in set(frame.columns) - texts:
@@ -240,3 +240,52 @@ print(sorted(slow & set(sys.modules)))
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}
+
+
+def test_all_tasks_shows_the_mean_of_normalised_iqms_of_complete_seeds(study) -> None:
+    finals = realistic()
+    plan, results = study(
+        finals, units=UNITS, references=REFERENCES, missing=[("reacher", "brax", 1)]
+    )
+    made = table(plan, results)
+    for variant, kept in (("standard", range(8)), ("brax", [0, *range(2, 8)])):
+        normalised = [
+            (np.array(finals[task, variant])[list(kept)] - low) / (high - low)
+            for task, (low, high) in REFERENCES.items()
+        ]
+        row = made.entry(ALL_TASKS, variant)
+        expected = np.mean([scipy.stats.trim_mean(one, 0.25) for one in normalised])
+        assert row.iqm == pytest.approx(expected)
+        assert row.low < row.iqm < row.high
+        assert (row.n, row.n_planned) == (len(kept), 8)
+    assert sum(row.best for row in made.rows if row.task == ALL_TASKS) == 1
+    assert made.entry(ALL_TASKS, "done_cut").tied is False
+
+
+def test_a_variant_that_fails_more_is_neither_better_nor_equivalent(study) -> None:
+    base = np.random.default_rng(0).normal(0, 1, 8)
+    finals = {
+        ("hopper", "base"): base,
+        ("hopper", "same"): base + 0.01 * np.arange(8),
+        ("hopper", "up"): base + 3 + 0.1 * np.arange(8),
+        ("hopper", "down"): base - 3 + 0.1 * np.arange(8),
+    }
+    failed = {("hopper", v, 0): "NaN" for v in ("same", "up", "down")}
+    plan, results = study(finals, units={"hopper": 10.0}, failed=failed)
+    verdicts = {row.variant: row.verdict for row in table(plan, results).rows}
+    assert verdicts == {"base": None, "same": "unstable", "up": "unstable", "down": "worse"}
+    failed |= {("hopper", "base", 1): "NaN"}
+    plan, results = study(finals, name="even", units={"hopper": 10.0}, failed=failed)
+    verdicts = {row.variant: row.verdict for row in table(plan, results).rows}
+    assert verdicts["same"] == "equivalent"
+
+
+def test_the_probability_of_improvement_has_an_interval(study) -> None:
+    plan, results = study(realistic(), units=UNITS, references=REFERENCES)
+    for row in table(plan, results).rows:
+        if row.baseline:
+            low, high = row.improvement_low, row.improvement_high
+            assert 0 <= low <= row.probability_of_improvement <= high <= 1

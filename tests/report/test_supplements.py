@@ -1,0 +1,129 @@
+"""Effects, sample efficiency and seeds needed: from records to a table, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+from synthetic import realistic
+
+from ablations.errors import UserError
+from ablations.report.sheets import FORMATS, render
+from ablations.report.statistics import power_of_difference
+from ablations.report.supplements import factorial, sheet
+from ablations.report.tables import ALL_TASKS
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+SETS = {
+    "plain_low": {"coefficient": 0.25},
+    "plain_high": {"coefficient": 0.5},
+    "shared_low": {"coefficient": 0.25, "torso": "shared"},
+    "shared_high": {"coefficient": 0.5, "torso": "shared"},
+}
+
+
+def finals(tasks: tuple[str, ...] = ("reacher", "hopper")) -> dict[tuple[str, str], list[float]]:
+    found = realistic(variants=4, tasks=tasks)
+    names = dict(zip(("standard", "brax", "done_cut", "masked_truncation"), SETS, strict=True))
+    return {(task, names[v]): values for (task, v), values in found.items()}
+
+
+def rows(made) -> list[dict]:
+    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+
+
+def test_effects_are_contrasts_of_seeds(study) -> None:
+    scores = finals()
+    plan, results = study(scores, units=UNITS, sets=SETS)
+    found = {(r["task"], r["factor"], r["level"]): r for r in rows(sheet("effects", plan, results))}
+    y = {v: np.array(scores["hopper", v]) for v in SETS}
+    main = (y["plain_high"] - y["plain_low"] + y["shared_high"] - y["shared_low"]) / 2
+    row = found["hopper", "coefficient", "0.5"]
+    assert (row["n"], row["effect"]) == (8, pytest.approx(main.mean()))
+    assert row["p"] == pytest.approx(scipy.stats.ttest_1samp(main, 0).pvalue)
+    both = y["shared_high"] - y["shared_low"] - y["plain_high"] + y["plain_low"]
+    row = found["hopper", "coefficient \u00d7 torso", "0.5 \u00d7 shared"]
+    assert row["effect"] == pytest.approx(both.mean())
+    assert row["verdict"] not in ("better", "worse")
+    assert {task for task, *_ in found} == {"reacher", "hopper", ALL_TASKS}
+    assert row["p_holm"] >= row["p"]
+
+
+def test_an_effect_uses_only_seeds_that_every_variant_has(study) -> None:
+    missing = [("hopper", "plain_low", 1), ("hopper", "shared_high", 4)]
+    plan, results = study(finals(("hopper",)), sets=SETS, missing=missing)
+    assert {row["n"] for row in rows(sheet("effects", plan, results))} == {6}
+
+
+def test_a_setting_left_out_takes_its_default_from_the_configuration(study) -> None:
+    plan, _ = study(finals(), sets=SETS)
+    assert factorial(plan).factors["torso"] == ("default", "shared")
+    for cell in plan.cells:
+        cell["config"]["structure"] = {"torso": "separate"}
+    assert factorial(plan).factors["torso"] == ("separate", "shared")
+
+
+def test_a_study_that_is_no_factorial_says_so(study) -> None:
+    plan, results = study(realistic())
+    with pytest.raises(UserError, match="no factorial"):
+        sheet("effects", plan, results)
+    with pytest.raises(UserError, match="did you mean 'power'"):
+        sheet("powr", plan, results)
+
+
+def test_failed_runs_never_reach_the_threshold(study) -> None:
+    failed = {("hopper", "brax", seed): "NaN" for seed in (1, 2, 3, 4, 5)}
+    plan, results = study(realistic(tasks=["hopper"]), units=UNITS, failed=failed)
+    found = {row["variant"]: row for row in rows(sheet("efficiency", plan, results))}
+    assert (found["brax"]["n"], found["brax"]["reached"], found["brax"]["steps"]) == (3, 3, None)
+    assert found["standard"]["reached"] == 8
+    assert 0 < found["standard"]["steps"] < 400_000
+    assert found["standard"]["auc"] < found["standard"]["auc_high"]
+
+
+def test_power_rests_on_the_deviations_seen(study) -> None:
+    scores = realistic()
+    plan, results = study(scores, units=UNITS)
+    found = {(row["task"], row["variant"]): row for row in rows(sheet("power", plan, results))}
+    assert len(found) == 9
+    row = found["hopper", "brax"]
+    pairs = np.array(scores["hopper", "brax"]) - scores["hopper", "standard"]
+    assert row["deviation"] == pytest.approx(pairs.std(ddof=1))
+    needed, level = row["seeds_1_margins"], 0.05 / 6
+    assert power_of_difference(needed, 100, row["deviation"], level) >= 0.8
+    assert power_of_difference(needed - 1, 100, row["deviation"], level) < 0.8
+    assert row["seeds_1_margins"] > row["seeds_2_margins"] > row["seeds_4_margins"]
+
+
+def test_nothing_to_say_is_said(study) -> None:
+    plan, results = study({("hopper", "a"): [1.0]})
+    with pytest.raises(UserError, match="compares nothing"):
+        sheet("power", plan, results)
+    plan, results = study({("walker", "a"): [1.0]}, name="other", missing=[("walker", "a", 0)])
+    with pytest.raises(UserError, match="no finished run"):
+        sheet("efficiency", plan, results)
+
+
+@pytest.mark.parametrize("kind", ["effects", "efficiency", "power"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_kind_in_every_format(study, kind: str, format: str) -> None:
+    nasty = {v.replace("plain", "pl<b>a&i|n"): s for v, s in SETS.items()}
+    scores = {(t, v.replace("plain", "pl<b>a&i|n")): x for (t, v), x in finals().items()}
+    plan, results = study(scores, units=UNITS, sets=nasty)
+    made = sheet(kind, plan, results)
+    text = render(made, format)
+    assert text == render(sheet(kind, plan, results), format)
+    if format == "csv":
+        assert len(list(csv.DictReader(io.StringIO(text)))) == len(made.rows)
+    elif format == "json":
+        assert len(json.loads(text)["rows"]) == len(made.rows)
+    elif format == "html":
+        assert text.count("<tr>") == len(made.rows) + 1
+        assert "<b>" not in text
+    else:
+        assert text.count("hopper") == 1
+    assert list(made.dataframe().columns) == list(made.columns)
