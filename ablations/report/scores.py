@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -96,37 +96,72 @@ def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str =
 
     Raises UserError for an unknown metric or score, DamagedRecord for a record that is broken.
     """
+    column = metric or plan.study["metric"]
+    return _read(plan, results, [column], score)[column]
+
+
+# What one looks at to see why a variant learns as it does, where a trainer records it.
+DIAGNOSTICS = (
+    "policy/clip_fraction",
+    "value/clip_fraction",
+    "policy/approximate_kl",
+    "policy/entropy",
+    "value/explained_variance",
+    "gradient/norm",
+    "advantage/std",
+    "loss/value",
+)
+
+
+def diagnostic_scores(plan: Plan, results: Path, most: int = 8) -> dict[str, Scores]:
+    """metric -> its scores, for those of `DIAGNOSTICS` that the records have; for a trainer that
+    has none of them its first `most` metrics other than the study's own and evaluations."""
+    columns: list[str] = []
+    for _, record in read_results(results, plan):
+        if record is not None and record.status == "done":
+            columns = [n for n in read_curve(results, record).column_names if n != "step"]
+            break
+    chosen = [name for name in DIAGNOSTICS if name in columns] or [
+        name
+        for name in columns
+        if name != plan.study["metric"] and not name.startswith("evaluation/")
+    ][:most]
+    return _read(plan, results, chosen, "final") if chosen else {}
+
+
+def _read(plan: Plan, results: Path, columns: Sequence[str], score: str) -> dict[str, Scores]:
+    """Several metrics of a plan's records, each record read once."""
     if score not in SCORES:
         raise unknown("score", score, SCORES)
-    column = metric or plan.study["metric"]
-    cells = []
+    cells: dict[str, list[Cell]] = {column: [] for column in columns}
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
     for cell, record in read_results(results, plan):
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
-            cells.append(Cell(*place, "missing"))
+            for column in columns:
+                cells[column].append(Cell(*place, "missing"))
             continue
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
-        cells.append(_cell(place, record, results, column, SCORES[score]))
-    return Scores(
-        metric=column,
-        score=score,
-        cells=tuple(cells),
-        versions=tuple((dict(which), count) for which, count in versions.most_common()),
-    )
+        curve = None if record.status == "failed" else read_curve(results, record)
+        for column in columns:
+            cells[column].append(_cell(place, record, curve, column, SCORES[score]))
+    made = tuple((dict(which), count) for which, count in versions.most_common())
+    return {
+        column: Scores(metric=column, score=score, cells=tuple(of), versions=made)
+        for column, of in cells.items()
+    }
 
 
 def _cell(
     place: tuple[str, str, int],
     record: Record,
-    results: Path,
+    curve: Any,
     column: str,
     score: Score,
 ) -> Cell:
-    if record.status == "failed":
+    if curve is None:
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
-    curve = read_curve(results, record)
     if column not in curve.column_names:
         raise unknown("metric", column, (name for name in curve.column_names if name != "step"))
     steps = np.array(curve.column("step").to_pylist(), dtype=np.int64)

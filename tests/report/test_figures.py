@@ -11,13 +11,30 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import scipy.stats
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import realistic
 
 from ablations import report
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
-from ablations.report.figures import COLORS, DASHES, curves, differences, figure, points
-from ablations.report.scores import Cell, Scores, scores
+from ablations.report.figures import (
+    COLORS,
+    DASHES,
+    curves,
+    differences,
+    draw,
+    effect_matrix,
+    figure,
+    improvement,
+    intervals,
+    points,
+    profiles,
+)
+from ablations.report.figures.style import style
+from ablations.report.scores import Cell, Scores, diagnostic_scores, scores
+from ablations.report.statistics import aggregate, aggregate_interval
+from ablations.report.supplements import sheet
+from ablations.report.tables import complete, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 
@@ -41,7 +58,7 @@ def svg_text(path) -> str:
 def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
     plan, results = drawn
     written = figure(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
-    stems = ("gae_curves", "gae_differences")
+    stems = [f"gae_{name}" for name in ("curves", "differences", "improvement", "diagnostics")]
     assert [path.name for path in written] == [
         f"{stem}.{format}" for stem in stems for format in ("svg", "png", "pdf")
     ]
@@ -128,7 +145,7 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
     frame = report.table("gae", results)
-    forest = differences(plan, results)
+    forest = differences(plan, table(plan, results))
     assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
     for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
         band = panel.patches[0].get_extents().transformed(panel.transData.inverted())
@@ -141,7 +158,7 @@ def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) ->
 def test_one_variant_has_nothing_to_compare(study, tmp_path) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
     written = figure(plan, results, tmp_path / "out", formats=["svg"])
-    assert [path.name for path in written] == ["gae_curves.svg"]
+    assert [path.name for path in written] == ["gae_curves.svg", "gae_diagnostics.svg"]
     assert "one seed" in svg_text(written[0])
 
 
@@ -156,6 +173,112 @@ def test_another_metric_has_its_own_file(drawn, tmp_path) -> None:
     written = figure(plan, results, tmp_path / "out", metric="loss/value", formats=["svg"])
     assert written[0].name == "gae_loss_value_curves.svg"
     assert "value (loss)" in svg_text(written[0])
+
+
+REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}
+FACTORIAL = {
+    "standard": {"lambda": 0.9},
+    "brax": {"lambda": 0.5},
+    "done_cut": {"lambda": 0.9, "clip": True},
+    "masked_truncation": {"lambda": 0.5, "clip": True},
+}
+
+
+@pytest.fixture
+def whole(study):
+    """A study that has every figure there is."""
+    return study(realistic(), units=UNITS, references=REFERENCES, sets=FACTORIAL, points=10)
+
+
+def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
+    plan, results = whole
+    with style():
+        names = [name for name, _ in draw(plan, results)]
+    assert names == [
+        *("curves", "differences", "improvement", "intervals", "profiles", "effects"),
+        "diagnostics",
+    ]
+
+
+@pytest.mark.parametrize("tasks", [["hopper"], ["reacher", "hopper"]])
+def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
+    plan, results = study(
+        realistic(tasks=tasks),
+        units=UNITS,
+        references=REFERENCES,
+        sets=FACTORIAL,
+        points=6,
+        title="A rather long title of a study that asks something in many words",
+    )
+    with style():
+        for name, drawn in draw(plan, results):
+            canvas = FigureCanvasAgg(drawn)
+            canvas.draw()
+            box = drawn.get_tightbbox(canvas.get_renderer())
+            width, height = drawn.get_size_inches()
+            assert -0.02 < box.x0 < box.x1 < width + 0.02, (name, box)
+            assert -0.02 < box.y0 < box.y1 < height + 0.02, (name, box)
+
+
+def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
+    plan, results = whole
+    found = scores(plan, results)
+    drawn = intervals(plan, found)
+    assert [panel.get_title() for panel in drawn.axes][:2] == [
+        "IQM, mean over tasks",
+        "IQM, pooled",
+    ]
+    for panel, statistic in zip(
+        drawn.axes, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True
+    ):
+        for bar, line, variant in zip(panel.patches, panel.lines, plan.variants, strict=True):
+            normalised = complete(plan, found, variant)
+            low, high = aggregate_interval(normalised, statistic)
+            assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((low, high))
+            assert line.get_xdata()[0] == pytest.approx(aggregate(normalised, statistic))
+
+
+def test_profiles_are_shares_of_runs(whole) -> None:
+    plan, results = whole
+    found = scores(plan, results)
+    line = profiles(plan, found).axes[0].lines[0]
+    runs = np.concatenate(complete(plan, found, "standard"))
+    for cut, share in zip(line.get_xdata(), line.get_ydata(), strict=True):
+        assert share == pytest.approx(np.mean(runs > cut))
+
+
+def test_improvement_is_that_of_the_table(whole) -> None:
+    plan, results = whole
+    made = table(plan, results)
+    panel = improvement(plan, made).axes[1]
+    drawn = [list(line.get_xdata()) for line in panel.lines if len(line.get_xdata()) == 2][1:]
+    rows = [row for row in made.rows if row.task == "hopper" and row.baseline]
+    assert drawn == [[row.improvement_low, row.improvement_high] for row in rows]
+
+
+def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
+    plan, results = whole
+    effects = sheet("effects", plan, results)
+    drawn = effect_matrix(plan, effects)
+    panel = drawn.axes[1]
+    values = panel.images[0].get_array()
+    expected = [row for row in effects.dataframe().itertuples() if row.task == "hopper"]
+    by_kind = {(row.kind, row.factor): row.effect for row in expected}
+    diagonal = {values[0, 0], values[1, 1]}
+    assert diagonal == {by_kind["main", "lambda"], by_kind["main", "clip"]}
+    assert values[1, 0] == by_kind["interaction", "lambda \u00d7 clip"]
+    assert values.mask[0, 1]
+
+
+def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
+    plan, results = whole
+    assert list(diagnostic_scores(plan, results)) == ["loss/value"]
+
+
+def test_without_references_there_is_nothing_normalised_to_draw(drawn) -> None:
+    plan, results = drawn
+    assert intervals(plan, scores(plan, results)) is None
+    assert profiles(plan, scores(plan, results)) is None
 
 
 def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:

@@ -1,0 +1,85 @@
+"""Figures of a study, from plan and records alone, readable in print and by the colour-blind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from ablations.errors import unknown
+from ablations.records import Plan
+from ablations.report.figures.aggregates import intervals, profiles
+from ablations.report.figures.curves import curves, diagnostics, points
+from ablations.report.figures.differences import differences, improvement
+from ablations.report.figures.effects import effect_matrix
+from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
+from ablations.report.scores import diagnostic_scores, scores
+from ablations.report.supplements import effects_sheet
+from ablations.report.tables import is_score, table
+
+__all__ = [
+    "COLORS",
+    "DASHES",
+    "FORMATS",
+    "curves",
+    "diagnostics",
+    "differences",
+    "draw",
+    "effect_matrix",
+    "figure",
+    "improvement",
+    "intervals",
+    "points",
+    "profiles",
+]
+
+
+def figure(
+    plan: Plan,
+    results: Path,
+    folder: Path,
+    *,
+    metric: str | None = None,
+    formats: Sequence[str] = ("svg", "png"),
+) -> list[Path]:
+    """Draws a study's figures; returns the files written, `<study>_<figure>.<format>` each.
+
+    curves; and where there is something to compare differences and improvement; for a score whose
+    tasks state references intervals and profiles; for a factorial effects; for the study's own
+    metric diagnostics. A metric other than the study's own is part of the name. Raises UserError
+    for an unknown metric or format, DamagedRecord for a broken record.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            raise unknown("figure format", name, FORMATS)
+    stem = re.sub(r"[^\w.-]+", "_", plan.study["name"])
+    if metric is not None and metric != plan.study["metric"]:
+        stem += "_" + re.sub(r"\W+", "_", metric)
+    written = []
+    with style():
+        for name, drawn in draw(plan, results, metric):
+            written += save(drawn, folder, f"{stem}_{name}", formats)
+    return written
+
+
+def draw(plan: Plan, results: Path, metric: str | None = None) -> Iterator[tuple[str, Figure]]:
+    """name, figure: every one that a study has, within `style()`."""
+    found = scores(plan, results, metric=metric)
+    yield "curves", curves(plan, found)
+    made = table(plan, results, metric=found.metric)
+    judged = is_score(plan, found.metric)
+    matrix = effects_sheet(plan, results, found)
+    maybe = {
+        "differences": differences(plan, made),
+        "improvement": improvement(plan, made) if judged else None,
+        "intervals": intervals(plan, found) if judged else None,
+        "profiles": profiles(plan, found) if judged else None,
+        "effects": None if matrix is None else effect_matrix(plan, matrix),
+    }
+    if found.metric == plan.study["metric"]:
+        maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))
+    for name, drawn in maybe.items():
+        if drawn is not None:
+            yield name, drawn

@@ -1,0 +1,157 @@
+"""Paired differences against the margin, and probabilities of improvement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ablations.records import Plan
+from ablations.report.figures.style import (
+    UNDECIDED,
+    VERDICT_COLORS,
+    dress,
+    footnote,
+    label,
+    title,
+)
+from ablations.report.tables import ALL_TASKS, Entry, Table, baseline_of
+
+
+def differences(plan: Plan, made: Table) -> Figure | None:
+    """Forest plot: every comparison's difference and 95% interval, the margin shaded, per task.
+
+    None where a plan compares nothing.
+    """
+    tasks, compared = _compared(plan, made)
+    if not compared:
+        return None
+    several = len({baseline_of(plan, v) for v in compared}) > 1
+    height = 0.42 * len(compared) + 1.45
+    drawn = Figure(figsize=(2.75 * len(tasks) + 1.7, height), layout="constrained")
+    panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
+    for panel, task in zip(panels, tasks, strict=True):
+        _forest(panel, [made.entry(task, variant) for variant in compared])
+        panel.set_title(task)
+        panel.set_xlabel("in score units" if task == ALL_TASKS else f"final {label(made.metric)}")
+    _rows(panels[0], plan, compared)
+    to = "" if several else f": difference to {baseline_of(plan, compared[0])}"
+    title(drawn, plan.study["title"] + to)
+    said = "mean of the differences paired by seed, 95% interval"
+    if any(row.margin for row in made.rows):
+        said += "; shaded: the margin within which a difference does not matter"
+    footnote(drawn, said)
+    return drawn
+
+
+def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
+    margin = next((row.margin for row in rows if row is not None and row.margin), None)
+    if margin:
+        panel.axvspan(-margin, margin, color="#0072B2", alpha=0.09, linewidth=0)
+    panel.axvline(0, color="#444444", linewidth=0.9)
+    dress(panel)
+    panel.grid(axis="y", visible=False)
+    panel.tick_params(axis="y", length=0)
+    for place, row in enumerate(rows):
+        if row is None or row.difference is None:
+            continue
+        color = VERDICT_COLORS.get(row.verdict or "", UNDECIDED)
+        if row.difference_low is not None:
+            panel.plot(
+                [row.difference_low, row.difference_high],
+                [place, place],
+                color=color,
+                linewidth=2.2,
+                solid_capstyle="butt",
+            )
+        filled = row.verdict in VERDICT_COLORS
+        panel.plot(
+            row.difference,
+            place,
+            marker="o",
+            markersize=6,
+            markerfacecolor=color if filled else "white",
+            markeredgecolor=color,
+            markeredgewidth=1.5,
+        )
+        panel.annotate(
+            row.verdict,
+            (row.difference, place),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=7.5,
+            color=color,
+            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
+        )
+    panel.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def improvement(plan: Plan, made: Table) -> Figure | None:
+    """Probability that a run of the variant scores above one of the baseline, per task.
+
+    None where a plan compares nothing, or nothing that has an interval.
+    """
+    tasks, compared = _compared(plan, made)
+    rows = [made.entry(task, variant) for task in tasks for variant in compared]
+    if not any(row is not None and row.improvement_low is not None for row in rows):
+        return None
+    height = 0.36 * len(compared) + 1.45
+    drawn = Figure(figsize=(2.5 * len(tasks) + 1.7, height), layout="constrained")
+    panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
+    for panel, task in zip(panels, tasks, strict=True):
+        panel.axvline(0.5, color="#444444", linewidth=0.9)
+        dress(panel)
+        panel.grid(axis="y", visible=False)
+        panel.tick_params(axis="y", length=0)
+        for place, variant in enumerate(compared):
+            row = made.entry(task, variant)
+            if row is None or row.probability_of_improvement is None:
+                continue
+            color = VERDICT_COLORS.get(row.verdict or "", UNDECIDED)
+            if row.improvement_low is not None and row.improvement_high is not None:
+                panel.plot(
+                    [row.improvement_low, row.improvement_high],
+                    [place, place],
+                    color=color,
+                    linewidth=7,
+                    alpha=0.35,
+                    solid_capstyle="butt",
+                )
+            panel.plot(
+                row.probability_of_improvement,
+                place,
+                marker="|",
+                color=color,
+                markersize=11,
+                markeredgewidth=2.2,
+            )
+        panel.set_xlim(-0.02, 1.02)
+        panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
+        panel.set_title(task)
+        panel.set_xlabel("P(variant > baseline)")
+    _rows(panels[0], plan, compared)
+    title(drawn, f"{plan.study['title']}: probability of improvement")
+    footnote(
+        drawn,
+        "share of all pairs of runs in which the variant scores higher, 95% bootstrap interval "
+        "(pairs of seeds, within tasks); colour: the verdict",
+    )
+    return drawn
+
+
+def _compared(plan: Plan, made: Table) -> tuple[list[str], list[str]]:
+    """Tasks, "all tasks" where there are such rows, and the variants that have a baseline."""
+    tasks = [task for task in (*made.tasks, ALL_TASKS) if any(r.task == task for r in made.rows)]
+    return tasks, [v for v in made.variants if baseline_of(plan, v) is not None]
+
+
+def _rows(panel: Any, plan: Plan, compared: Sequence[str]) -> None:
+    """The variants as labels of the rows, with their baselines where there are several."""
+    several = len({baseline_of(plan, v) for v in compared}) > 1
+    names = [f"{v}\nvs {baseline_of(plan, v)}" if several else v for v in compared]
+    panel.set_yticks(range(len(compared)), names)
+    panel.set_ylim(len(compared) - 0.45, -0.65)
