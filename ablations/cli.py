@@ -177,8 +177,16 @@ def _figure(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in _plans(options):
-        for path in figures.figure(plan, options.results, folder, metric=options.metric):
+        for path in figures.figure(
+            plan, options.results, folder, metric=options.metric, formats=options.format
+        ):
             print(path)
+
+
+def _report(options: argparse.Namespace) -> None:
+    from ablations.report import page
+
+    print(page.write(_plans(options), options.results))
 
 
 def _clean(options: argparse.Namespace) -> None:
@@ -332,12 +340,22 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="DIR", help="write <study>.md, .tex, ... there instead"
     )
 
-    one = command("figure", _figure, "learning curves and differences as SVG and PNG")
+    one = command("figure", _figure, "learning curves, differences and more, ready for a paper")
     _selection(one, "+")
+    one.add_argument(
+        "--format",
+        nargs="+",
+        choices=("svg", "png", "pdf"),
+        default=["svg", "png"],
+        help="default: svg png",
+    )
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
     one.add_argument(
         "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
     )
+
+    one = command("report", _report, "every study on one self-contained page, report/index.html")
+    _selection(one, "*")
 
     one = command("clean", _clean, "what may be deleted, and its size")
     one.add_argument("--yes", action="store_true", help="delete it")

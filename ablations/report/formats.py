@@ -117,7 +117,9 @@ def html_(table: Table) -> str:
     tasks = tasks_of(table)
     numbers = {task: Column(rows_of(table, task)) for task in tasks}
     escape = html.escape
-    lines = ['<table class="study-table">', f"<caption>{escape(table.caption)}</caption>"]
+    lines = ['<table class="study-table">']
+    if table.caption:
+        lines.append(f"<caption>{escape(table.caption)}</caption>")
     heads = "".join(f'<th scope="col">{escape(task)}</th>' for task in tasks)
     lines.append(f'<thead><tr><th scope="col">variant</th>{heads}</tr></thead>')
     lines.append("<tbody>")

@@ -64,7 +64,9 @@ def html_sheet(made: Sheet) -> str:
     """A <table> element of class sheet."""
     escape = html.escape
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in made.heads)
-    lines = ['<table class="sheet">', f"<caption>{escape(made.caption)}</caption>"]
+    lines = ['<table class="sheet">']
+    if made.caption:
+        lines.append(f"<caption>{escape(made.caption)}</caption>")
     lines.append(f"<thead><tr>{heads}</tr></thead><tbody>")
     for row in made.shown:
         cells = "".join(

@@ -50,7 +50,7 @@ _STYLE: dict[str, Any] = {
     "grid.linewidth": 0.7,
     "savefig.dpi": 200,
 }
-_METADATA: dict[str, dict[str, Any]] = {
+METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -121,7 +121,7 @@ def save(drawn: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
         os.close(handle)
         try:
-            drawn.savefig(temporary, format=format, metadata=_METADATA[format])
+            drawn.savefig(temporary, format=format, metadata=METADATA[format])
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:

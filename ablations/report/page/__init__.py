@@ -1,0 +1,104 @@
+"""The report: every study on one self-contained page that needs no network.
+
+The interactive library is in the page, compressed; where no script runs, and in print, static
+figures stand in its place. Same records, same bytes: no date, no wall-clock, no path.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from ablations.errors import UserError
+from ablations.records import Plan, write_atomically
+from ablations.report.page.content import Section, section, slugs
+
+HERE = Path(__file__).parent
+
+
+def write(plans: Sequence[Plan], results: Path) -> Path:
+    """Writes results/report/index.html; returns its path."""
+    path = results / "report" / "index.html"
+    write_atomically(path, render(plans, results))
+    return path
+
+
+def render(
+    plans: Sequence[Plan],
+    results: Path,
+    *,
+    live: bool = False,
+    running: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The page as text. A study whose records are damaged says so in its place.
+
+    live: for the server of `--watch`: the page asks it for changes, and has no static figures.
+    running: rows of `ablations status` of cells under way, for a live page.
+    """
+    if not plans:
+        raise UserError("a report needs at least one study")
+    names = slugs([plan.study["name"] for plan in plans])
+    folder = results / "report"
+    sections = [
+        section(plan, results, slug, static=not live, folder=folder)
+        for plan, slug in zip(plans, names, strict=True)
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        sections=sections,
+        totals=_totals(sections),
+        data=_data(sections),
+        style=Markup((HERE / "page.css").read_text()),
+        script=Markup((HERE / "page.js").read_text()),
+        library=Markup(_library()),
+        live=live,
+        running=running,
+    )
+
+
+def _totals(sections: Sequence[Section]) -> dict[str, int]:
+    totals = dict.fromkeys(("done", "failed", "missing"), 0)
+    for one in sections:
+        for status, count in one.counts.items():
+            totals[status] += count
+    return totals
+
+
+def _data(sections: Sequence[Section]) -> Markup:
+    """What page.js draws, as JSON that cannot end the element it stands in."""
+    data = {
+        "charts": {key: chart for one in sections for key, chart in one.charts.items()},
+        "legends": {one.slug: list(one.legend) for one in sections},
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for special in "<>&\u2028\u2029":
+        text = text.replace(special, f"\\u{ord(special):04x}")
+    return Markup(text)
+
+
+@lru_cache(maxsize=1)
+def _library() -> str:
+    """plotly.js as its Python package ships it: gzip, base64."""
+    # Importing plotly takes a while, and only its folder is wanted.
+    found = importlib.util.find_spec("plotly")
+    places = list((found.submodule_search_locations if found else None) or [])
+    for place in places:
+        path = Path(place) / "package_data" / "plotly.min.js"
+        if path.exists():
+            return base64.b64encode(gzip.compress(path.read_bytes(), 9, mtime=0)).decode()
+    raise UserError("the report needs plotly.js: pip install 'plotly>=6'")
