@@ -189,6 +189,35 @@ def _report(options: argparse.Namespace) -> None:
     print(page.write(_plans(options), options.results))
 
 
+def _export(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
+    path = options.output or options.results / "export" / f"runs{suffix}"
+    exchange.export(_plans(options), options.results, path, options.format, options.metric)
+    print(path)
+
+
+def _import(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    wanted = exchange.Options(
+        metric=options.metric,
+        baseline=options.baseline,
+        references=dict(options.references or []),
+        margin=options.margin,
+        pattern=options.pattern,
+        title=options.title,
+        claim=options.claim,
+        claim_source=options.source,
+    )
+    plan = exchange.import_runs(options.paths, options.study, options.results, wanted)
+    print(
+        f"{len(plan.variants)} runs with {len(plan.seeds)} seeds on {', '.join(plan.tasks)}: "
+        f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
+    )
+
+
 def _clean(options: argparse.Namespace) -> None:
     from ablations.sweep.clean import delete, waste
 
@@ -357,6 +386,45 @@ def _parser() -> argparse.ArgumentParser:
     one = command("report", _report, "every study on one self-contained page, report/index.html")
     _selection(one, "*")
 
+    one = command("export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON")
+    _selection(one, "*")
+    one.add_argument("--format", choices=("csv", "parquet", "marl-eval"), default="csv")
+    one.add_argument("--metric", nargs="+", help="columns of the curves; default: all")
+    one.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: export/runs in the results folder"
+    )
+
+    one = command("import", _import, "other people's runs, for our statistics and page")
+    one.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="CSV with columns run, seed, step, return (and task); or TensorBoard event folders",
+    )
+    one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
+    one.add_argument("--metric", help="the column or tag that is judged; default: the return")
+    one.add_argument("--baseline", metavar="RUN", help="default: the first run")
+    one.add_argument(
+        "--references",
+        nargs="+",
+        type=_references,
+        metavar="[TASK=]LOW,HIGH",
+        help="returns of a random and of a good policy: what a margin is a share of",
+    )
+    one.add_argument(
+        "--margin",
+        type=float,
+        default=0.05,
+        help="share of that range that does not matter; default: 0.05",
+    )
+    one.add_argument(
+        "--pattern", help="parts of an event folder's name, such as {task}/{run}/seed{seed}"
+    )
+    one.add_argument("--title", default="")
+    one.add_argument("--claim", default="")
+    one.add_argument("--source", default="", help="where the claim was stated")
+
     one = command("clean", _clean, "what may be deleted, and its size")
     one.add_argument("--yes", action="store_true", help="delete it")
     return parser
@@ -373,6 +441,19 @@ def _selection(parser: argparse.ArgumentParser, studies: str) -> None:
     group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
     )
+
+
+def _references(text: str) -> tuple[str, tuple[float, float]]:
+    task, _, numbers = text.rpartition("=")
+    low, comma, high = numbers.partition(",")
+    try:
+        if not comma:
+            raise ValueError
+        return task, (float(low), float(high))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not two numbers such as -50,-5 or reacher=-50,-5"
+        ) from None
 
 
 def _whole(text: str) -> int:

@@ -195,6 +195,9 @@ def _variant_lines(resolved: Any, variant: str) -> list[str]:
 
 def _config_lines(config: Mapping[str, Any]) -> list[str]:
     task = config["task"]
+    if "imported" in config:
+        told = {"task": task["name"], "run": config["variant"], **(config["imported"] or {})}
+        return ["imported", *(f"    {name:<26} {value}" for name, value in told.items())]
     sections: dict[str, Mapping[str, Any]] = {
         f"task {task['name']} (revision {task['revision']})": task["settings"],
         "choices": {

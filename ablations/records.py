@@ -188,7 +188,7 @@ class Plan:
         axis -> choice, summary, formula, source}.
     tasks: name -> {"score_unit": range of returns, "references": its two ends, "score_units":
         {variant: its own} for those that set another episode length, "steps": of a whole run,
-        "settings": {...}}.
+        "settings": {...}}. Runs imported without references have the score unit None.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
     """
 

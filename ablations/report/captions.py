@@ -26,15 +26,18 @@ def caption(plan: Plan, found: Scores, judged: bool) -> str:
         shares = "; ".join(
             f"{task} {study['margin'] * about['score_unit']:.3g}"
             for task, about in plan.tasks.items()
+            if about["score_unit"] is not None
         )
         parts += [
-            f"Margin: {100 * study['margin']:g}% of the task's score unit ({shares}).",
+            f"Margin: {100 * study['margin']:g}% of the task's score unit ({shares})."
+            if shares
+            else "No score unit is stated, so there is no margin and nothing is called equivalent.",
             "better, worse: adjusted p < .05 and not equivalent; equivalent: the 95% interval of "
             "the difference lies within the margin (TOST at 2.5%); undecided: neither, with the "
             "seeds that would decide at 80% power.",
             "Bold: highest IQM; †: not significantly below it.",
         ]
-        if len(plan.tasks) > 1:
+        if len(plan.tasks) > 1 and shares:
             parts.append(
                 "All tasks: mean over tasks of the IQMs of normalised scores, and of difference / "
                 "score unit; a Holm family of its own."

@@ -26,7 +26,7 @@ from ablations.report.statistics import (
     steps_to_threshold,
     verdict,
 )
-from ablations.report.tables import ALL_TASKS, Table, is_score, table
+from ablations.report.tables import ALL_TASKS, Table, is_score, margin_of, over_tasks, table
 
 SHARE_OF_THE_WAY = 0.75
 EFFECTS_IN_MARGINS = (1, 2, 4)
@@ -76,15 +76,15 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         return None
     judged = is_score(plan, found.metric)
     places = list(plan.tasks)
-    if judged and len(places) > 1:
+    if judged and over_tasks(plan):
         places.append(ALL_TASKS)
     contrasts = []
     for place in places:
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
         units = [plan.tasks[t]["score_unit"] if place == ALL_TASKS else 1.0 for t in tasks]
-        margin = plan.study["margin"] if judged else None
-        if margin is not None and place != ALL_TASKS:
-            margin *= plan.tasks[place]["score_unit"]
+        margin = None
+        if judged:
+            margin = plan.study["margin"] if place == ALL_TASKS else margin_of(plan, place)
         y = _factorial_scores(found, found_design, tasks, units)
         contrasts += [(place, one) for one in effects(y, found_design, margin)]
     p = np.array([np.nan if c.comparison.p is None else c.comparison.p for _, c in contrasts])

@@ -140,7 +140,7 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     described: list[dict[str, Any]] = []
     family: list[_Pairing | None] = []
     for task in plan.tasks:
-        margin = plan.study["margin"] * plan.tasks[task]["score_unit"] if judged else None
+        margin = margin_of(plan, task) if judged else None
         marks = _best(found, task, order) if judged else {}
         for variant in order:
             described.append(
@@ -152,7 +152,7 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
         Entry(**(row | judgement))
         for row, judgement in zip(described, _judged(family, judged), strict=True)
     ]
-    if judged and len(plan.tasks) > 1:
+    if judged and over_tasks(plan):
         rows += _over_tasks(plan, found, order, baselines)
     return Table(
         study=plan.study["name"],
@@ -177,6 +177,19 @@ def render(table: Table, format: str) -> str:
 def is_score(plan: Plan, metric: str) -> bool:
     """Whether a metric is in the units of the task's score, where higher is better."""
     return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
+
+
+def margin_of(plan: Plan, task: str) -> float | None:
+    """The margin in a task's own units; None where the task states no score unit."""
+    unit = plan.tasks[task]["score_unit"]
+    return None if unit is None else plan.study["margin"] * unit
+
+
+def over_tasks(plan: Plan) -> bool:
+    """Whether there are several tasks, with score units that make them comparable."""
+    return len(plan.tasks) > 1 and all(
+        about["score_unit"] is not None for about in plan.tasks.values()
+    )
 
 
 def baseline_of(plan: Plan, variant: str) -> str | None:

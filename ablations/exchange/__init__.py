@@ -1,0 +1,12 @@
+"""Runs out, for other tools, and other people's runs in, for our statistics and page.
+
+from ablations import exchange
+
+exchange.frame(plan, results)                          # long format, one row per point and metric
+exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table mine, report mine
+"""
+
+from ablations.exchange.export import FORMATS, export, frame, marl_eval
+from ablations.exchange.imports import Options, import_runs
+
+__all__ = ["FORMATS", "Options", "export", "frame", "import_runs", "marl_eval"]

@@ -1,0 +1,138 @@
+"""A study's runs for other tools: long-format CSV and Parquet, and the JSON of marl-eval."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.errors import UserError, unknown
+from ablations.records import Plan, read_curve, read_results, write_atomically
+from ablations.report.scores import final
+
+if TYPE_CHECKING:
+    import pandas
+
+FORMATS = ("csv", "parquet", "marl-eval")
+COLUMNS = ("study", "task", "variant", "seed", "status", "step", "metric", "value")
+
+
+def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pandas.DataFrame:
+    """One row per cell, step and metric, without the points that have no value.
+
+    A failed cell has one row, at the step where it failed, without metric and value; one that has
+    not run has one row of status "missing". metrics: the columns wanted, all by default. Raises
+    UserError for one that no record has.
+    """
+    import pandas
+
+    parts: list[pandas.DataFrame] = []
+    known: set[str] = set()
+    for cell, record in read_results(results, plan):
+        place = {"study": plan.study["name"]}
+        place |= {name: cell[name] for name in ("task", "variant", "seed")}
+        if record is None or record.status != "done":
+            step = None if record is None else record.failed_step
+            status = "missing" if record is None else record.status
+            empty = {"status": status, "step": step, "metric": None, "value": None}
+            parts.append(pandas.DataFrame([place | empty]))
+            continue
+        curve = read_curve(results, record).to_pandas()
+        known |= set(curve.columns) - {"step"}
+        wanted = [name for name in curve.columns if name != "step"]
+        if metrics is not None:
+            wanted = [name for name in metrics if name in wanted]
+        long = curve.melt("step", wanted, "metric", "value").dropna(subset="value")
+        parts.append(long.assign(**place, status="done"))
+    for name in metrics or ():
+        if known and name not in known:
+            raise unknown("metric", name, known)
+    whole = pandas.concat([part[list(COLUMNS)].astype(object) for part in parts])
+    types = {"seed": "int64", "step": "Int64", "value": "float64"}
+    return whole.astype(types).reset_index(drop=True)
+
+
+def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> dict[str, Any]:
+    """environment (study) -> task -> algorithm (variant) -> seed -> steps, as marl-eval reads it.
+
+    metric: a column of the curves, each study's own by default; it is called "return" where that is
+    its last part. absolute_metrics hold the mean over the last 10% of training. Failed and missing
+    cells have no place in that format and are left out; raises UserError where none is left.
+    """
+    whole: dict[str, Any] = {}
+    for plan in plans:
+        column = metric or plan.study["metric"]
+        name = column.replace("/", "_")
+        if column.rpartition("/")[2] == "return":
+            name = "return"
+        for cell, record in read_results(results, plan):
+            if record is None or record.status != "done":
+                continue
+            curve = read_curve(results, record)
+            if column not in curve.column_names:
+                raise unknown("metric", column, (c for c in curve.column_names if c != "step"))
+            steps = curve.column("step").to_pylist()
+            values = curve.column(column).to_pylist()
+            shown = [
+                (step, float(value))
+                for step, value in zip(steps, values, strict=True)
+                if value is not None and math.isfinite(value)
+            ]
+            if not shown:
+                continue
+            run: dict[str, Any] = {
+                f"step_{place}": {"step_count": step, name: [value]}
+                for place, (step, value) in enumerate(shown)
+            }
+            ends = final(*zip(*shown, strict=True))
+            run["absolute_metrics"] = {name: [ends]}
+            algorithms = whole.setdefault(plan.study["name"], {}).setdefault(cell["task"], {})
+            algorithms.setdefault(cell["variant"], {})[f"seed_{cell['seed']}"] = run
+    if not whole:
+        raise UserError("nothing to export: no run is finished")
+    return whole
+
+
+def export(
+    plans: Sequence[Plan],
+    results: Path,
+    path: Path,
+    format: str,
+    metrics: Sequence[str] | None = None,
+) -> None:
+    """Writes plans to one file, whole or not at all: csv, parquet or marl-eval.
+
+    Same records, same bytes. Raises UserError for another format or an unknown metric.
+    """
+    if format not in FORMATS:
+        raise unknown("export format", format, FORMATS)
+    if format == "marl-eval":
+        if metrics is not None and len(metrics) != 1:
+            raise UserError("marl-eval files hold one metric: give --metric once")
+        found = marl_eval(plans, results, metrics[0] if metrics else None)
+        write_atomically(path, json.dumps(found, indent=1))
+        return
+    import pandas
+
+    whole = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
+    if format == "csv":
+        write_atomically(path, whole.to_csv(index=False))
+        return
+    import os
+    import tempfile
+
+    data = io.BytesIO()
+    whole.to_parquet(data, index=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data.getvalue())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,340 @@
+"""Runs out and in: round trips, other tools' formats, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from ablations import exchange, report
+from ablations.cli import main
+from ablations.errors import UserError
+from ablations.exchange import Options, import_runs
+from ablations.exchange.imports import BINS
+from ablations.exchange.tensorboard import read_scalars
+from ablations.records import read_plan
+from ablations.report.tables import table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
+
+from synthetic import realistic, synthetic_study
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}
+
+
+@pytest.fixture
+def ran(tmp_path: Path):
+    failed = {("hopper", "brax", 2): "NaN"}
+    missing = [("reacher", "brax", 7)]
+    return synthetic_study(
+        tmp_path, realistic(), units=UNITS, points=10, failed=failed, missing=missing
+    )
+
+
+def csv_file(path: Path, rows: int = 5, seeds: int = 6) -> Path:
+    random = np.random.default_rng(0)
+    lines = ["run,seed,step,return,loss"]
+    for run, effect in (("ours", 3.0), ("theirs", 0.0)):
+        for seed in range(seeds):
+            for row in range(1, rows + 1):
+                value = row + effect + 0.3 * random.normal()
+                lines.append(f"{run},{seed},{row * 1000},{value:.6f},{1 / row:.4f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# Out
+
+
+def test_a_frame_has_every_cell_once_per_step_and_metric(ran, tmp_path) -> None:
+    long = exchange.frame(ran, tmp_path)
+    assert list(long.columns) == [
+        *("study", "task", "variant", "seed", "status", "step", "metric", "value")
+    ]
+    assert not long.duplicated(["task", "variant", "seed", "step", "metric"]).any()
+    done = long[long.status == "done"]
+    assert len(done) == (64 - 2) * 10 * 3
+    assert set(long.status) == {"done", "failed", "missing"}
+    failed = long[long.status == "failed"].iloc[0]
+    assert (failed.step, failed.seed, pandas.isna(failed.value)) == (200_000, 2, True)
+    only = exchange.frame(ran, tmp_path, ["training/return"])
+    assert set(only.metric.dropna()) == {"training/return"}
+    with pytest.raises(UserError, match="did you mean 'training/return'"):
+        exchange.frame(ran, tmp_path, ["training/retrun"])
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_files_hold_the_frame_and_are_the_same_bytes_again(ran, tmp_path, format: str) -> None:
+    path, again = tmp_path / f"a.{format}", tmp_path / f"b.{format}"
+    exchange.export([ran], tmp_path, path, format)
+    exchange.export([ran], tmp_path, again, format)
+    assert path.read_bytes() == again.read_bytes()
+    read = pandas.read_csv(path) if format == "csv" else pandas.read_parquet(path)
+    expected = exchange.frame(ran, tmp_path)
+    assert list(read.columns) == list(expected.columns)
+    np.testing.assert_array_equal(
+        read.value.to_numpy(float, na_value=np.nan), expected.value.to_numpy(float)
+    )
+
+
+def test_a_study_that_goes_out_and_comes_in_gives_the_same_table(ran, tmp_path) -> None:
+    path = tmp_path / "runs.csv"
+    exchange.export([ran], tmp_path, path, "csv")
+    options = Options(metric="training/return", baseline="standard", references=REFERENCES)
+    import_runs([path], "again", tmp_path, options)
+    back, here = report.table("again", tmp_path), report.table("gae", tmp_path)
+    compared = ["task", "variant", "n", "iqm", "low", "high", "difference", "p_holm", "verdict"]
+    kept = (here.task != "all tasks") & ~here.variant.isin(["brax"])
+    other = (back.task != "all tasks") & ~back.variant.isin(["brax"])
+    # Holm's family is the same: brax is in both. A failed run has no rows to import: it is missing.
+    pandas.testing.assert_frame_equal(
+        here[kept][compared].reset_index(drop=True), back[other][compared].reset_index(drop=True)
+    )
+    brax = back[(back.task == "hopper") & (back.variant == "brax")].iloc[0]
+    assert (brax.n, brax.n_missing, brax.n_failed) == (7, 1, 0)
+
+
+def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> None:
+    path = tmp_path / "runs.json"
+    exchange.export([ran], tmp_path, path, "marl-eval")
+    whole = json.loads(path.read_text())
+    assert list(whole) == ["gae"]
+    assert set(whole["gae"]) == {"reacher", "hopper"}
+    algorithms = whole["gae"]["hopper"]
+    assert set(algorithms["brax"]) == {f"seed_{s}" for s in range(8) if s != 2}
+    run = algorithms["standard"]["seed_3"]
+    assert list(run)[:2] == ["step_0", "step_1"]
+    assert run["step_0"]["step_count"] == 40_000
+    assert list(run["step_0"]) == ["step_count", "return"]
+    final = report.table("gae", tmp_path)  # the same score as in the table
+    row = final[(final.task == "hopper") & (final.variant == "standard")].iloc[0]
+    ends = [one["absolute_metrics"]["return"][0] for one in algorithms["standard"].values()]
+    assert row.iqm == pytest.approx(np.mean(np.sort(ends)[2:6]))
+
+
+# In: CSV
+
+
+def test_runs_of_a_csv_file_get_our_statistics(tmp_path) -> None:
+    plan = import_runs(
+        [csv_file(tmp_path / "r.csv")],
+        "mine",
+        tmp_path,
+        Options(baseline="theirs", references={"": (0, 10)}),
+    )
+    assert plan == read_plan(tmp_path, "mine")
+    assert list(plan.variants) == ["ours", "theirs"]
+    made = table(plan, tmp_path)
+    row = made.entry("task", "ours")
+    assert (row.n, row.verdict, row.margin) == (6, "better", 0.5)
+    assert row.difference == pytest.approx(3, abs=0.5)
+
+
+def test_importing_again_replaces_and_the_same_data_are_the_same_cells(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    first = import_runs([path], "mine", tmp_path)
+    assert import_runs([path], "mine", tmp_path) == first
+    path.write_text(path.read_text().replace("ours,0,1000,", "ours,0,1000,1"))
+    changed = import_runs([path], "mine", tmp_path)
+    assert sum(a["hash"] != b["hash"] for a, b in zip(first.cells, changed.cells, strict=True)) == 1
+
+
+def test_without_references_nothing_is_called_equivalent(tmp_path) -> None:
+    text = csv_file(tmp_path / "r.csv").read_text()
+    other = "\n".join(f"b,{line}" for line in text.splitlines()[1:])
+    first = "\n".join(f"a,{line}" for line in text.splitlines()[1:])
+    (tmp_path / "r.csv").write_text(f"env_id,{text.splitlines()[0]}\n{first}\n{other}\n")
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+    made = table(plan, tmp_path)
+    assert {row.task for row in made.rows} == {"a", "b"}
+    assert not any(row.margin for row in made.rows)
+    assert "nothing is called equivalent" in made.caption
+
+
+def test_a_run_that_ends_early_has_no_value_where_the_others_end(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("ours,1,5000")]
+    path.write_text("\n".join(lines))
+    row = table(import_runs([path], "mine", tmp_path), tmp_path).entry("task", "ours")
+    assert (row.n, row.n_empty, row.n_planned) == (5, 1, 6)
+
+
+def test_a_seed_that_one_run_lacks_is_missing(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("theirs,4,")]
+    path.write_text("\n".join(lines))
+    made = table(import_runs([path], "mine", tmp_path), tmp_path)
+    assert made.entry("task", "theirs").n_missing == 1
+    assert made.entry("task", "theirs").n_pairs == 5
+
+
+def test_steps_that_differ_between_runs_are_binned(tmp_path) -> None:
+    random = np.random.default_rng(1)
+    lines = ["algorithm,seed,global_step,return"]
+    for run in ("a", "b"):
+        for seed in range(3):
+            steps = np.sort(random.choice(10_000, 400, replace=False))
+            lines += [f"{run},{seed},{step},{2 * step}" for step in steps]
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+    long = exchange.frame(read_plan(tmp_path, "mine"), tmp_path)
+    assert len(set(long.step)) == BINS
+    # The mean of the steps in a bin lies half a bin before its end.
+    off = 2 * long.step - long.value
+    assert off.mean() == pytest.approx(200, abs=25)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("run,seed,return\na,0,1\n", "no column 'step'"),
+        ("run,seed,step,return\na,zero,1,1\n", "line 2: seed must be a whole number, not 'zero'"),
+        ("run,seed,step,return\na,0,1,1\na,0,1.5,2\n", "line 3: step must be a whole number"),
+        ("run,seed,step,return\na,0,1,high\n", "line 2: return must be a number, not 'high'"),
+        ("run,seed,step,return\na,0,1,1\na,0,1,2\n", "line 3: the same run, seed and step"),
+        ("run,seed,step,reward\na,0,1,1\n", "'return'.*reward"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path, text: str, message: str) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        import_runs([path], "mine", tmp_path)
+    assert not (tmp_path / "plans" / "mine").exists()
+
+
+def test_other_bad_input(ran, tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    with pytest.raises(UserError, match="import under another name"):
+        import_runs([path], "gae", tmp_path)
+    with pytest.raises(UserError, match="did you mean 'theirs'"):
+        import_runs([path], "mine", tmp_path, Options(baseline="their"))
+    with pytest.raises(UserError, match="must be in order"):
+        import_runs([path], "mine", tmp_path, Options(references={"": (5, 1)}))
+    with pytest.raises(UserError, match="letters, digits"):
+        import_runs([path], "../mine", tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        import_runs([tmp_path / "gone.csv"], "mine", tmp_path)
+    with pytest.raises(UserError, match="twice"):
+        import_runs([path, path], "mine", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no TensorBoard event files"):
+        import_runs([tmp_path / "empty"], "mine", tmp_path)
+
+
+# In: TensorBoard
+
+
+def events(folder: Path, points: list[tuple[int, float]], tag: str = "charts/episodic_return"):
+    """Written by tensorboardX, which is another implementation of the format."""
+    writer_module = pytest.importorskip("tensorboardX")
+    writer = writer_module.SummaryWriter(str(folder))
+    writer.add_text("hyperparameters", "not a number")
+    for step, value in points:
+        writer.add_scalar(tag, value, step)
+        writer.add_scalar("losses/value", value / 2, step)
+    writer.close()
+
+
+def test_event_files_are_read_as_another_library_wrote_them(tmp_path) -> None:
+    points = [(0, 1.5), (128, -2.25), (3_000_000_000, 1e-3)]
+    events(tmp_path / "run", points)
+    found = read_scalars(tmp_path / "run")
+    assert [step for step, _ in found["charts/episodic_return"]] == [0, 128, 3_000_000_000]
+    values = [value for _, value in found["charts/episodic_return"]]
+    np.testing.assert_allclose(values, [1.5, -2.25, 1e-3], rtol=1e-6)
+    assert set(found) == {"charts/episodic_return", "losses/value"}
+
+
+def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_record(tmp_path) -> None:
+    events(tmp_path / "run", [(step, step) for step in range(20)])
+    (path,) = (tmp_path / "run").glob("*tfevents*")
+    path.write_bytes(path.read_bytes()[:-7])
+    assert len(read_scalars(tmp_path / "run")["charts/episodic_return"]) >= 19
+    path.write_bytes(b"\x07" + path.read_bytes())
+    with pytest.raises(UserError, match="no TensorBoard event file"):
+        read_scalars(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("folders", "pattern"),
+    [
+        (["Hopper__ppo__{seed}__1700000000", "Hopper__sac__{seed}__1700000001"], None),
+        (["Hopper/ppo/{seed}", "Hopper/sac/seed_{seed}"], None),
+        (["Hopper/ppo_{seed}", "Hopper/sac_{seed}"], None),
+        (["x-{seed}-Hopper-ppo", "y-{seed}-Hopper-sac"], "{}-{seed}-{task}-{run}"),
+    ],
+)
+def test_folders_name_task_run_and_seed(tmp_path, folders: list[str], pattern) -> None:
+    for place, folder in enumerate(folders):
+        for seed in (0, 1, 12):
+            name = folder.format(seed=seed)
+            events(tmp_path / "runs" / name, [(step * 100, place + step) for step in range(1, 6)])
+    plan = import_runs([tmp_path / "runs"], "tb", tmp_path, Options(pattern=pattern))
+    assert list(plan.tasks) == ["Hopper"]
+    assert set(plan.variants) == {"ppo", "sac"}
+    assert plan.seeds == (0, 1, 12)
+    assert plan.study["metric"] == "charts/episodic_return"
+    long = exchange.frame(plan, tmp_path)
+    assert set(long.metric) == {"charts/episodic_return", "losses/value"}
+    assert long[(long.variant == "sac") & (long.step == 300)].value.max() == 4
+
+
+def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
+    for name in ("a_1", "a-1"):
+        events(tmp_path / "runs" / name, [(1, 1.0)])
+    with pytest.raises(UserError, match="--pattern"):
+        import_runs([tmp_path / "runs"], "tb", tmp_path)
+    with pytest.raises(UserError, match="does not fit"):
+        import_runs([tmp_path / "runs"], "tb", tmp_path, Options(pattern="{run}/{seed}"))
+    with pytest.raises(UserError, match=r"\{seed\}"):
+        import_runs([tmp_path / "runs"], "tb", tmp_path, Options(pattern="{run}_{sed}"))
+    with pytest.raises(UserError, match="losses/value"):
+        import_runs([tmp_path / "runs"], "tb", tmp_path, Options(metric="losses/valu"))
+
+
+# The commands
+
+
+def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
+    results = str(tmp_path / "results")
+    path = csv_file(tmp_path / "r.csv")
+    program = (
+        "import sys\nfrom ablations.cli import main\n"
+        "code = main(sys.argv[1:])\nprint('jax' in sys.modules)\nsys.exit(code)"
+    )
+    arguments = ["import", str(path), "--study", "mine", "--baseline", "theirs"]
+    arguments += ["--references", "0,10", "--results", results]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    assert "2 runs with 6 seeds" in done.stdout
+    assert done.stdout.strip().endswith("False")
+    assert main(["table", "mine", "--results", results]) == 0
+    assert "better" in capsys.readouterr().out
+    assert main(["status", "mine", "--results", results]) == 0
+    assert main(["export", "mine", "--results", results, "--format", "marl-eval"]) == 0
+    assert Path(capsys.readouterr().out.strip().splitlines()[-1]).name == "runs.json"
+    assert main(["export", "mine", "--results", results, "--metric", "retrun"]) == 2
+    assert "did you mean 'return'" in capsys.readouterr().err
+    assert main(["import", str(path), "--study", "x", "--references", "1", "--results", "r"]) == 2
+    assert "is not two numbers" in capsys.readouterr().err
+    cell = next(iter((tmp_path / "results" / "cells").iterdir())).name
+    assert main(["show", cell, "--results", results]) == 0
+    assert "r.csv" in capsys.readouterr().out
+
+
+def test_nan_is_not_a_number_that_is_exported(tmp_path) -> None:
+    (tmp_path / "r.csv").write_text("run,seed,step,return\na,0,1,\na,0,2,nan\na,0,3,1\n")
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+    found = exchange.marl_eval([plan], tmp_path)
+    assert list(found["mine"]["task"]["a"]["seed_0"]) == ["step_0", "absolute_metrics"]
+    assert not any(math.isnan(v) for v in exchange.frame(plan, tmp_path).value)
