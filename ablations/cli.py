@@ -184,9 +184,35 @@ def _figure(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    if options.watch:
+        _watch(options)
+        return
     from ablations.report import page
 
     print(page.write(_plans(options), options.results))
+
+
+def _watch(options: argparse.Namespace) -> None:
+    from ablations.report.live import Live
+    from ablations.sweep.status import status
+
+    asked = list(options.studies)
+
+    def plans() -> list[Plan]:
+        options.studies = list(asked)
+        return _plans(options)
+
+    def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
+        rows = (row for plan in plans for row in status(plan, options.results))
+        return [row for row in rows if row["state"] == "running"]
+
+    plans()
+    with Live(plans, options.results, running, options.port) as server:
+        print(f"{server.address} follows the records in '{options.results}'; Ctrl-C ends it")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -385,6 +411,10 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command("report", _report, "every study on one self-contained page, report/index.html")
     _selection(one, "*")
+    one.add_argument(
+        "--watch", action="store_true", help="serve it on this machine and follow the records"
+    )
+    one.add_argument("--port", type=_whole, metavar="N", help="of --watch; default: 8321")
 
     one = command("export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON")
     _selection(one, "*")

@@ -126,11 +126,14 @@ def diagnostic_scores(plan: Plan, results: Path, most: int = 8) -> dict[str, Sco
         for name in columns
         if name != plan.study["metric"] and not name.startswith("evaluation/")
     ][:most]
-    return _read(plan, results, chosen, "final") if chosen else {}
+    return _read(plan, results, chosen, "final", strict=False) if chosen else {}
 
 
-def _read(plan: Plan, results: Path, columns: Sequence[str], score: str) -> dict[str, Scores]:
-    """Several metrics of a plan's records, each record read once."""
+def _read(
+    plan: Plan, results: Path, columns: Sequence[str], score: str, *, strict: bool = True
+) -> dict[str, Scores]:
+    """Several metrics of a plan's records, each record read once. strict: a record that lacks one
+    is an error; otherwise it has no value of it."""
     if score not in SCORES:
         raise unknown("score", score, SCORES)
     cells: dict[str, list[Cell]] = {column: [] for column in columns}
@@ -145,6 +148,9 @@ def _read(plan: Plan, results: Path, columns: Sequence[str], score: str) -> dict
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         curve = None if record.status == "failed" else read_curve(results, record)
         for column in columns:
+            if not strict and curve is not None and column not in curve.column_names:
+                cells[column].append(Cell(*place, "empty"))
+                continue
             cells[column].append(_cell(place, record, curve, column, SCORES[score]))
     made = tuple((dict(which), count) for which, count in versions.most_common())
     return {

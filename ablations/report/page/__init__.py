@@ -10,10 +10,9 @@ import base64
 import gzip
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -37,12 +36,10 @@ def render(
     results: Path,
     *,
     live: bool = False,
-    running: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as text. A study whose records are damaged says so in its place.
 
     live: for the server of `--watch`: the page asks it for changes, and has no static figures.
-    running: rows of `ablations status` of cells under way, for a live page.
     """
     if not plans:
         raise UserError("a report needs at least one study")
@@ -67,7 +64,6 @@ def render(
         script=Markup((HERE / "page.js").read_text()),
         library=Markup(_library()),
         live=live,
-        running=running,
     )
 
 

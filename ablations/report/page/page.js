@@ -236,20 +236,44 @@
 
   // ---- a live page asks for news
 
+  function underWay(rows) {
+    const place = document.getElementById("running");
+    if (!place) return;
+    place.replaceChildren(...rows.map((row) => {
+      const item = document.createElement("li");
+      const name = `${row.study}: ${row.variant} on ${row.task}, seed ${row.seed}`;
+      const bar = document.createElement("progress");
+      bar.max = row.steps || 1;
+      bar.value = row.step || 0;
+      bar.setAttribute("aria-label", name);
+      const steps = document.createElement("span");
+      steps.className = "quiet";
+      steps.textContent = `${(row.step || 0).toLocaleString("en")} of ${(row.steps || 0).toLocaleString("en")} steps`;
+      item.append(name, bar, steps);
+      return item;
+    }));
+  }
+
+  async function fresh() {
+    const text = await fetch("./").then((one) => (one.ok ? one.text() : null)).catch(() => null);
+    if (text === null) return false;
+    const other = new DOMParser().parseFromString(text, "text/html");
+    const named = (one) => one.id || one.className;
+    const open = [...document.querySelectorAll("details[open]")].map(named);
+    for (const one of other.querySelectorAll("details")) one.open = open.includes(named(one));
+    document.getElementById("content").replaceChildren(...other.getElementById("content").childNodes);
+    document.querySelector("nav").replaceChildren(...other.querySelector("nav").childNodes);
+    document.title = other.title;
+    if (window.Plotly) start();
+    return true;
+  }
+
   async function news(seen) {
-    const answer = await fetch("state").then((one) => one.json()).catch(() => null);
-    if (answer && answer.state !== seen && seen !== null) {
-      const text = await fetch("./").then((one) => one.text()).catch(() => null);
-      if (text !== null) {
-        const fresh = new DOMParser().parseFromString(text, "text/html");
-        const open = [...document.querySelectorAll("details[open]")].map((one) => one.id || one.className);
-        for (const one of fresh.querySelectorAll("details")) one.open = open.includes(one.id || one.className);
-        document.getElementById("content").replaceChildren(...fresh.getElementById("content").childNodes);
-        document.title = fresh.title;
-        start();
-      }
-    }
-    setTimeout(news, 2000, answer ? answer.state : seen);
+    const answer = await fetch("state").then((one) => (one.ok ? one.json() : null)).catch(() => null);
+    let state = seen;
+    if (answer && (seen === null || answer.state === seen || (await fresh()))) state = answer.state;
+    if (answer) underWay(answer.running);
+    setTimeout(news, 2000, state);
   }
 
   // ---- print: everything open; the figures are the static ones

@@ -1,0 +1,90 @@
+"""A headless Chromium without network, for the tests of the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+def chromium() -> tuple[str, str]:
+    """Paths of browser and driver; skips, saying why, where one is missing."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("needs Chromium and its driver: apt-get install chromium chromium-driver")
+    pytest.importorskip("selenium", reason="needs selenium")
+    return browser, driver
+
+
+@contextmanager
+def opened(width: int = 1280, height: int = 900, *, phone: bool = False) -> Iterator[Any]:
+    """A driver whose browser can reach nothing but this machine."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    browser, driver = chromium()
+    options = Options()
+    options.binary_location = browser
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    if phone:
+        metrics = {"width": width, "height": height, "pixelRatio": 2.0, "touch": True}
+        options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
+    page = webdriver.Chrome(service=Service(driver), options=options)
+    page.set_script_timeout(60)
+    try:
+        yield page
+    finally:
+        page.quit()
+
+
+def requests(page: Any) -> list[str]:
+    """Every address that the browser asked for since the last call."""
+    found = []
+    for entry in page.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.append(message["params"]["request"]["url"])
+    return found
+
+
+def complaints(page: Any) -> list[str]:
+    """Errors and warnings of the console since the last call."""
+    return [entry["message"] for entry in page.get_log("browser") if entry["level"] != "INFO"]
+
+
+DRAW_ALL = """
+const done = arguments[arguments.length - 1];
+for (const one of document.querySelectorAll("details")) one.open = true;
+const wait = () => new Promise((next) => setTimeout(next, 60));
+(async () => {
+  for (let i = 0; i < 100 && !window.Plotly; i++) await wait();
+  const plots = [...document.querySelectorAll(".plot")];
+  for (const plot of plots) {
+    plot.scrollIntoView();
+    for (let i = 0; i < 100 && !plot.dataset.drawn; i++) await wait();
+  }
+  scrollTo(0, 0);
+  done([plots.length, plots.filter((one) => one.querySelector(".main-svg")).length]);
+})();
+"""
+
+
+def draw_all(page: Any) -> list[int]:
+    """Scrolls through the page, all details open: how many charts there are, how many drawn."""
+    return page.execute_async_script(DRAW_ALL)

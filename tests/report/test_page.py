@@ -1,0 +1,445 @@
+"""The page: what it says, and what it does in a browser without network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from browser import complaints, draw_all, opened, requests
+from synthetic import realistic, synthetic_study
+
+from ablations.cli import main
+from ablations.errors import UserError
+from ablations.records import cell_folder, read_plan, write_record
+from ablations.report import page
+from ablations.report.live import Live
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}
+NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
+FORMULAS = {
+    "standard": {
+        "advantage": {
+            "choice": "standard",
+            "summary": "cut at every end",
+            "formula": "A = δ + g l (1-done) A'\nδ = r + g (1-d) V' - V",
+            "source": "Schulman et al. 2016",
+        }
+    }
+}
+FACTORIAL = {
+    f"{torso}_{c}": {"value_coefficient": c, "torso": torso}
+    for torso in ("separate", "shared")
+    for c in (0.25, 0.5)
+}
+
+
+def studies(results: Path, count: int = 2, points: int = 20) -> list:
+    """A plain study with failures and gaps and nasty names, and a factorial with two groups."""
+    plans = [
+        synthetic_study(
+            results,
+            realistic(),
+            units=UNITS,
+            references=REFERENCES,
+            points=points,
+            failed={("hopper", "done_cut", 3): f"NaN in {NASTY}"},
+            missing=[("reacher", "masked_truncation", 7)],
+            title=f"Advantages {NASTY}",
+            claim=f"a claim {NASTY}",
+            summary=NASTY,
+            formulas=FORMULAS,
+        )
+    ]
+    names = dict(zip(("standard", "brax", "done_cut", "masked_truncation"), FACTORIAL, strict=True))
+    for place in range(1, count):
+        finals = realistic(random_seed=place)
+        plans.append(
+            synthetic_study(
+                results,
+                {(task, names[v]): values for (task, v), values in finals.items()},
+                name=f"value_{place}",
+                title=f"Value-loss coefficient {place}",
+                units=UNITS,
+                references=REFERENCES,
+                points=points,
+                sets=FACTORIAL,
+                versus={"shared_0.25": "shared_0.25", "shared_0.5": "shared_0.25"},
+            )
+        )
+    return plans
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> tuple[Path, Path]:
+    """results folder, page of two studies."""
+    results = tmp_path_factory.mktemp("results")
+    return results, page.write(studies(results), results)
+
+
+class Outline(HTMLParser):
+    """Tags, ids, attributes that load something, and the text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            elif name.startswith("on"):
+                self.handlers.append(name)
+            elif name in ("src", "href", "srcset", "data") and tag != "a":
+                self.loads.append(value)
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1] not in ("script", "style"):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def outline(made) -> Outline:
+    return Outline(made[1].read_text())
+
+
+def test_the_page_is_whole_and_loads_nothing(made, outline) -> None:
+    assert all(value.startswith("data:") for value in outline.loads)
+    assert len(outline.ids) == len(set(outline.ids))
+    assert not outline.handlers
+    text = made[1].read_text()
+    assert "default-src 'none'" in text
+    assert "connect-src 'none'" in text
+    assert "nan" not in outline.text.lower().replace("nan in", "")
+
+
+def test_names_from_configurations_are_escaped(made, outline) -> None:
+    text = made[1].read_text()
+    assert NASTY not in text
+    assert NASTY in outline.text
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+    assert "<" not in data
+    assert "gae/curves" in json.loads(data)["charts"]
+
+
+def test_the_scorecard_says_claim_source_verdict_interval_and_seeds(outline) -> None:
+    card = outline.text[: outline.text.index("How to read the verdicts")]
+    for part in (
+        "a claim",
+        "Andrychowicz et al. 2021",
+        "worse",
+        "[-0.1",
+        "7 of 8",
+        "in score units",
+    ):
+        assert part in card, part
+
+
+def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
+    for part in (
+        "A = δ + g l (1-done) A'",
+        "Schulman et al. 2016",
+        "done_cut on hopper, seed 3 at step 200,000",
+        "7 of 8",
+        "Sample efficiency",
+        "Seeds needed",
+        "Effects of the factorial",
+        "brax 0.14.2, jax 0.10.2",
+        "incomplete: 1 of 64 cells have not run",
+        "value_coefficient = 0.5",
+    ):
+        assert part in outline.text, part
+    assert outline.tags.count("img") == 6 + 7
+
+
+def test_the_library_is_the_one_that_plotly_ships(made) -> None:
+    text = made[1].read_text()
+    packed = re.search(r'id="library">([A-Za-z0-9+/=]+)<', text)[1]
+    library = gzip.decompress(base64.b64decode(packed)).decode()
+    assert "plotly.js v" in library[:200]
+
+
+def test_same_records_same_bytes_in_another_process(made, tmp_path) -> None:
+    results, path = made
+    program = (
+        "import sys; from pathlib import Path; from ablations.records import read_plan\n"
+        "from ablations.report import page\nresults = Path(sys.argv[1])\n"
+        "plans = [read_plan(results, study) for study in sys.argv[3:]]\n"
+        "Path(sys.argv[2]).write_text(page.render(plans, results))\n"
+        "assert not {'jax', 'brax', 'variants', 'plotly'} & set(sys.modules)"
+    )
+    other = tmp_path / "other.html"
+    subprocess.run(
+        [sys.executable, "-c", program, str(results), str(other), "gae", "value_1"], check=True
+    )
+    assert other.read_bytes() == path.read_bytes()
+    assert str(results) not in path.read_text()
+
+
+def test_a_rendered_policy_is_linked(made) -> None:
+    results, _ = made
+    plan = read_plan(results, "gae")
+    cell = plan.cells[0]["hash"]
+    (results / "renders" / "gae").mkdir(parents=True)
+    (results / "renders" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
+    text = page.render([plan], results, live=True)
+    assert f'href="../renders/gae/hopper-{cell}.html"' in text
+
+
+def test_a_damaged_record_spoils_only_its_own_study(tmp_path) -> None:
+    plans = studies(tmp_path)
+    (cell_folder(tmp_path, plans[0].cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
+    text = page.render(plans, tmp_path, live=True)
+    assert "is damaged" in text
+    assert "Value-loss coefficient 1" in Outline(text).text
+    with pytest.raises(UserError, match="at least one study"):
+        page.render([], tmp_path)
+
+
+def test_small_studies_have_a_page(tmp_path) -> None:
+    one = synthetic_study(tmp_path, {("hopper", "a"): [1.0]}, name="one")
+    nothing = synthetic_study(
+        tmp_path,
+        {("ant", "a"): [1.0, 2.0], ("ant", "b"): [2.0, 3.0]},
+        name="nothing",
+        missing=[("ant", v, s) for v in "ab" for s in (0, 1)],
+    )
+    text = Outline(page.render([one, nothing], tmp_path)).text
+    assert "one seed: no interval" in text
+    assert "4 still missing" in text
+
+
+def test_the_command_writes_the_page_and_says_where(made, capsys) -> None:
+    results, path = made
+    assert main(["report", "--results", str(results)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    assert main(["report", "--results", str(results / "none")]) == 2
+    assert "nothing has run" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_of_four_studies_is_small(tmp_path) -> None:
+    text = page.render(studies(tmp_path, count=4, points=40), tmp_path)
+    assert len(text.encode()) < 6_000_000
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser(made):
+    with opened() as driver:
+        driver.get(made[1].as_uri())
+        yield driver
+
+
+def test_every_figure_is_drawn_without_a_request_or_a_complaint(made, browser) -> None:
+    charts, drawn = draw_all(browser)
+    assert charts == drawn > 30
+    assert complaints(browser) == []
+    asked = [url for url in requests(browser) if not url.startswith(("data:", "blob:"))]
+    assert set(asked) <= {made[1].as_uri()}
+
+
+def test_hovering_says_the_numbers(browser) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    draw_all(browser)
+    for kind, expected in (("curves", "standard: "), ("differences", "worse"), ("effects", "main")):
+        place = browser.find_elements("css selector", f"[data-chart$='/{kind}'] .plot")[0]
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+        selector = {"curves": ".nsewdrag", "effects": ".nsewdrag"}.get(kind, ".point:last-child")
+        target = place.find_elements("css selector", selector)
+        offset = (-20, 40) if kind == "effects" else (0, 0)
+        wanted = target[1 if kind == "differences" else 0]
+        if kind == "effects":
+            box = wanted.rect
+            offset = (int(-box["width"] / 2 + 15), int(-box["height"] / 2 + 15))
+        ActionChains(browser).move_to_element_with_offset(wanted, *offset).perform()
+        browser.implicitly_wait(5)
+        said = " ".join(
+            one.get_attribute("textContent")
+            for one in place.find_elements("css selector", ".hoverlayer text")
+        )
+        assert expected in said, (kind, said)
+
+
+def test_dragging_zooms_and_the_button_undoes_it(browser) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    draw_all(browser)
+    place = browser.find_element("css selector", "[data-chart$='/curves'] .plot")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    area = place.find_element("css selector", ".nsewdrag")
+    before = browser.execute_script("return arguments[0].layout.xaxis.range", place)
+    actions = ActionChains(browser)
+    actions.move_to_element_with_offset(area, -60, -40).click_and_hold()
+    actions.move_by_offset(120, 80).release().perform()
+    after = browser.execute_script("return arguments[0].layout.xaxis.range", place)
+    assert after[1] - after[0] < 0.6 * (before[1] - before[0])
+    reset = place.find_element("xpath", "ancestor::figure").find_element(
+        "css selector", "button.reset"
+    )
+    assert reset.is_displayed()
+    reset.click()
+    draw_all(browser)
+    assert browser.execute_script("return arguments[0].layout.xaxis.range", place) == before
+    assert not reset.is_displayed()
+
+
+def test_the_legend_switches_variants_and_the_theme_changes(browser) -> None:
+    draw_all(browser)
+    count = "return document.querySelector('[data-chart=\"gae/curves\"] .plot').data.length"
+    before = browser.execute_script(count)
+    button = browser.find_element("css selector", "[data-legend='gae'] button:nth-of-type(2)")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert browser.execute_script(count) == before - 2
+    button.click()
+    assert browser.execute_script(count) == before
+    ink = "return document.querySelector('.plot').data[1].line.color"
+    seen = set()
+    for _ in range(3):
+        browser.find_element("id", "theme").click()
+        seen.add(browser.execute_script(ink))
+    assert seen == {"#000000", "#f4f4f4"}
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser, theme: str) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+    draw_all(browser)
+    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+    script = (Path(axe.__file__).parent / "axe.min.js").read_text()
+    # The page's own policy forbids eval, which a driver's injection does not need.
+    browser.execute_script(script)
+    found = browser.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {resultTypes: ['violations']}).then((r) => done(r.violations))"
+    )
+    serious = [
+        (one["id"], one["impact"], [node["target"] for node in one["nodes"]][:4])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_a_phone_scrolls_only_downwards(made) -> None:
+    with opened(390, 844, phone=True) as driver:
+        driver.get(made[1].as_uri())
+        charts, drawn = draw_all(driver)
+        assert charts == drawn
+        assert driver.execute_script("return document.documentElement.scrollWidth") == 390
+        assert complaints(driver) == []
+
+
+def test_without_a_script_the_figures_are_pictures(made, tmp_path) -> None:
+    bare = re.sub(r"<script>.*?</script>", "", made[1].read_text(), flags=re.S)
+    (tmp_path / "bare.html").write_text(bare)
+    with opened() as driver:
+        driver.get((tmp_path / "bare.html").as_uri())
+        images = driver.find_elements("css selector", "figure > img")
+        shown = [one for one in images if one.is_displayed()]
+        assert len(shown) == len(images) - 2  # diagnostics are folded
+        widths = driver.execute_script(
+            "return [...document.querySelectorAll('figure > img')].map((one) => one.naturalWidth)"
+        )
+        assert min(widths) > 200
+
+
+# Live
+
+
+@pytest.fixture
+def live(tmp_path):
+    plan = studies(tmp_path, count=1)[0]
+    rows = [
+        {"study": "gae", "variant": "brax", "task": "hopper", "seed": 7, "step": 10, "steps": 40}
+    ]
+    server = Live(lambda: [plan], tmp_path, lambda plans: rows, port=0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, plan, tmp_path
+    server.shutdown()
+    server.server_close()
+
+
+def get(address: str, **headers: str) -> bytes:
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as answer:
+        return answer.read()
+
+
+def finish(plan, results: Path) -> None:
+    """The cell that was missing arrives."""
+    from ablations.records import Record
+
+    cell = next(c for c in plan.cells if not cell_folder(results, c["hash"]).exists())
+    columns = {"step": [200_000, 400_000], "training/return": [-9.0, -7.5]}
+    write_record(results, Record(cell["hash"], cell["config"], "done"), columns)
+
+
+def test_the_server_follows_the_records(live) -> None:
+    server, plan, results = live
+    assert server.address.startswith("http://127.0.0.1:")
+    first = json.loads(get(server.address + "state"))
+    assert first["running"][0]["step"] == 10
+    assert "1 still missing" in get(server.address).decode()
+    assert json.loads(get(server.address + "state")) == first
+    finish(plan, results)
+    assert json.loads(get(server.address + "state"))["state"] != first["state"]
+    assert "still missing" not in get(server.address).decode()
+
+
+def test_the_server_shows_nothing_else_and_to_nobody_else(live) -> None:
+    server, _, results = live
+    (results / "renders").mkdir()
+    (results / "renders" / "a.html").write_text("<p>an episode")
+    (results / "secret.html").write_text("no")
+    assert b"an episode" in get(server.address + "renders/a.html")
+    for path in ("renders/../secret.html", "renders/%2e%2e/secret.html", "secret.html"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            get(server.address + path)
+        assert refused.value.code == 404
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        get(server.address, Host="evil.example:80")
+    assert refused.value.code == 403
+    with pytest.raises(UserError, match="give another --port"):
+        Live(lambda: [], results, lambda plans: [], port=server.server_address[1])
+
+
+def test_an_open_page_follows_the_records(live) -> None:
+    server, plan, results = live
+    with opened() as driver:
+        driver.get(server.address)
+        driver.implicitly_wait(10)
+        assert "10 of 40 steps" in driver.find_element("css selector", "#running li").text
+        assert "1 still missing" in driver.find_element("css selector", ".lead").text
+        draw_all(driver)
+        finish(plan, results)
+        gone = (
+            "const done = arguments[0]; const look = () => "
+            "document.querySelector('.lead').textContent.includes('missing') "
+            "? setTimeout(look, 100) : done(true); look()"
+        )
+        assert driver.execute_async_script(gone)
+        charts, drawn = draw_all(driver)
+        assert charts == drawn > 10
+        assert complaints(driver) == []
