@@ -202,10 +202,21 @@ class Plan:
     def name(self) -> str:
         return digest(self.request)
 
-    def score_unit(self, task: str, variant: str) -> float:
-        """The range of returns that a difference of this variant is measured by on a task."""
+    def score_unit(self, task: str, variant: str) -> float | None:
+        """The range of returns that a difference of this variant is measured by on a task; None
+        where the task states none."""
         about = self.tasks[task]
         return about.get("score_units", {}).get(variant, about["score_unit"])
+
+    def references(self, task: str, variant: str) -> tuple[float, float] | None:
+        """The returns that count as 0 and 1 for this variant on a task, where the task states
+        them."""
+        unit, whole = self.score_unit(task, variant), self.tasks[task]["score_unit"]
+        ends = self.tasks[task].get("references")
+        if not ends or unit is None:
+            return None
+        low, high = (end * unit / whole for end in ends)
+        return low, high
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -75,17 +75,19 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     if found_design is None:
         return None
     judged = is_score(plan, found.metric)
+    baseline = next(iter(found_design.variants))
     places = list(plan.tasks)
     if judged and over_tasks(plan):
         places.append(ALL_TASKS)
     contrasts = []
     for place in places:
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
-        units = [plan.tasks[t]["score_unit"] if place == ALL_TASKS else 1.0 for t in tasks]
+        # Where variants differ in the length of their episodes, returns say nothing by themselves.
+        scaled = place == ALL_TASKS or bool(plan.tasks[place].get("score_units"))
         margin = None
         if judged:
-            margin = plan.study["margin"] if place == ALL_TASKS else margin_of(plan, place)
-        y = _factorial_scores(found, found_design, tasks, units)
+            margin = plan.study["margin"] if scaled else margin_of(plan, place, baseline)
+        y = _factorial_scores(found, found_design, tasks, plan if scaled else None)
         contrasts += [(place, one) for one in effects(y, found_design, margin)]
     p = np.array([np.nan if c.comparison.p is None else c.comparison.p for _, c in contrasts])
     aggregate = np.array([place == ALL_TASKS for place, _ in contrasts])
@@ -138,7 +140,8 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         f"Effects of what the variants set. Main: mean change of {found.metric} against the "
         f"reference ({reference}), over all levels of the others. Interaction: what two changes do "
         "together beyond the sum of each alone. Paired by seed; 95% t interval; p Holm-adjusted "
-        "over all effects." + (" All tasks: in score units." if ALL_TASKS in places else ""),
+        "over all effects. All tasks, and a task on which episodes differ in length: in score "
+        "units.",
         ("task", "kind", "factor", "level", "n", "effect", "low", "high", "p", "p_holm", "verdict"),
         tuple(rows),
         ("task", "factor", "level", "effect", "[95%]", "p (Holm)", "verdict", "seeds"),
@@ -147,16 +150,18 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
 
 
 def _factorial_scores(
-    found: Scores, factorial: Design, tasks: Sequence[str], units: Sequence[float]
+    found: Scores, factorial: Design, tasks: Sequence[str], plan: Plan | None
 ) -> np.ndarray:
-    """`[n, *levels]`, over the seeds that every variant has on every task."""
+    """`[n, *levels]`, over the seeds that every variant has on every task; with a plan, in score
+    units."""
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
     y = np.empty((len(seeds), *factorial.shape))
     for variant, place in factorial.variants.items():
         parts = [
-            np.array([by_seed[variant, task][seed] for seed in seeds]) / unit
-            for task, unit in zip(tasks, units, strict=True)
+            np.array([by_seed[variant, task][seed] for seed in seeds])
+            / ((plan.score_unit(task, variant) if plan else None) or 1.0)
+            for task in tasks
         ]
         where: tuple[Any, ...] = (slice(None), *place)
         y[where] = np.mean(parts, axis=0)

@@ -140,14 +140,14 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     described: list[dict[str, Any]] = []
     family: list[_Pairing | None] = []
     for task in plan.tasks:
-        margin = margin_of(plan, task) if judged else None
         marks = _best(found, task, order) if judged else {}
         for variant in order:
+            margin = margin_of(plan, task, variant) if judged else None
             described.append(
                 _described(found, task, variant, marks)
                 | {"baseline": baselines[variant], "margin": margin}
             )
-            family.append(_pairing(found, [task], variant, baselines[variant], (1.0,), margin))
+            family.append(_pairing(found, [task], variant, baselines[variant], margin))
     rows = [
         Entry(**(row | judgement))
         for row, judgement in zip(described, _judged(family, judged), strict=True)
@@ -179,10 +179,16 @@ def is_score(plan: Plan, metric: str) -> bool:
     return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
 
 
-def margin_of(plan: Plan, task: str) -> float | None:
-    """The margin in a task's own units; None where the task states no score unit."""
-    unit = plan.tasks[task]["score_unit"]
+def margin_of(plan: Plan, task: str, variant: str) -> float | None:
+    """The margin of a variant in a task's own units; None where the task states no score unit."""
+    unit = plan.score_unit(task, variant)
     return None if unit is None else plan.study["margin"] * unit
+
+
+def units_of(plan: Plan, variant: str) -> tuple[float, ...]:
+    """A variant's score unit on each task. Only for a plan whose tasks state theirs."""
+    units = [plan.score_unit(task, variant) for task in plan.tasks]
+    return tuple(unit for unit in units if unit is not None)
 
 
 def over_tasks(plan: Plan) -> bool:
@@ -235,23 +241,24 @@ def _pairing(
     tasks: Sequence[str],
     variant: str,
     baseline: str | None,
-    units: tuple[float, ...],
     margin: float | None,
+    plan: Plan | None = None,
 ) -> _Pairing | None:
-    """The mean over tasks of score / unit, per seed that both have on every task."""
+    """Mean over tasks of the scores, per seed that both have on every task; with a plan, each
+    score is divided by its variant's score unit."""
     if baseline is None:
         return None
-    ours = [found.by_seed(task, variant) for task in tasks]
-    theirs = [found.by_seed(task, baseline) for task in tasks]
-    seeds = sorted(set.intersection(*(set(one) for one in ours + theirs)))
+    by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
+    seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
 
-    def scaled(scores: list[dict[int, float]]) -> list[np.ndarray]:
+    def scaled(which: str) -> list[np.ndarray]:
+        units = (1.0,) * len(tasks) if plan is None else units_of(plan, which)
         return [
             np.array([one[s] for s in seeds]) / unit
-            for one, unit in zip(scores, units, strict=True)
+            for one, unit in zip(by_seed[which], units, strict=True)
         ]
 
-    a, b = scaled(ours), scaled(theirs)
+    a, b = scaled(variant), scaled(baseline)
     fails = [
         sum(cell.status == "failed" for task in tasks for cell in found.of(task, which))
         for which in (variant, baseline)
@@ -290,17 +297,17 @@ def _best(found: Scores, task: str, variants: tuple[str, ...]) -> dict[str, str]
     """variant -> "best" or "tied". Ties: Holm over the paired comparisons with the best."""
     values = {v: list(found.by_seed(task, v).values()) for v in variants}
     present = {v: float(iqm(scores)) for v, scores in values.items() if scores}
-    return _marks(found, [task], present, (1.0,))
+    return _marks(found, [task], present)
 
 
 def _marks(
-    found: Scores, tasks: Sequence[str], present: Mapping[str, float], units: tuple[float, ...]
+    found: Scores, tasks: Sequence[str], present: Mapping[str, float], plan: Plan | None = None
 ) -> dict[str, str]:
     if len(present) < 2:
         return {}
     best = max(present, key=lambda v: present[v])
     others = [v for v in present if v != best]
-    pairings = [_pairing(found, tasks, v, best, units, None) for v in others]
+    pairings = [_pairing(found, tasks, v, best, None, plan) for v in others]
     adjusted = holm(
         [
             np.nan if one is None or one.comparison.p is None else one.comparison.p
@@ -321,14 +328,13 @@ def _over_tasks(
     """One entry per variant: its normalised aggregate, and the mean over tasks of difference /
     score unit, per seed."""
     tasks = list(plan.tasks)
-    units = tuple(plan.tasks[task]["score_unit"] for task in tasks)
     margin = plan.study["margin"]
     normalised = {variant: complete(plan, found, variant) for variant in order}
     present = {v: aggregate(scores) for v, scores in normalised.items() if scores is not None}
     present = {v: value for v, value in present.items() if not np.isnan(value)}
-    marks = _marks(found, tasks, present, units)
+    marks = _marks(found, tasks, present, plan)
     family = [
-        _pairing(found, tasks, variant, baselines[variant], units, margin) for variant in order
+        _pairing(found, tasks, variant, baselines[variant], margin, plan) for variant in order
     ]
     entries = []
     for variant, judgement in zip(order, _judged(family, True), strict=True):
@@ -359,14 +365,15 @@ def _over_tasks(
 def complete(plan: Plan, found: Scores, variant: str) -> list[np.ndarray] | None:
     """Normalised scores `[n]` per task, over the seeds that a variant has on every task; None for
     a plan whose tasks state no references."""
-    if not all(about.get("references") for about in plan.tasks.values()):
-        return None
+    references = [plan.references(task, variant) for task in plan.tasks]
     by_seed = [found.by_seed(task, variant) for task in plan.tasks]
     seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
-    return [
-        normalise([one[seed] for seed in seeds], *about["references"])
-        for one, about in zip(by_seed, plan.tasks.values(), strict=True)
-    ]
+    scaled = []
+    for one, ends in zip(by_seed, references, strict=True):
+        if ends is None:
+            return None
+        scaled.append(normalise([one[seed] for seed in seeds], *ends))
+    return scaled
 
 
 def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, Any]]:

@@ -76,10 +76,10 @@ const wait = () => new Promise((next) => setTimeout(next, 60));
   for (let i = 0; i < 100 && !window.Plotly; i++) await wait();
   const plots = [...document.querySelectorAll(".plot")];
   for (const plot of plots) {
-    plot.scrollIntoView();
+    plot.scrollIntoView({behavior: 'instant'});
     for (let i = 0; i < 100 && !plot.dataset.drawn; i++) await wait();
   }
-  scrollTo(0, 0);
+  scrollTo({top: 0, behavior: 'instant'});
   done([plots.length, plots.filter((one) => one.querySelector(".main-svg")).length]);
 })();
 """

@@ -263,7 +263,9 @@ def test_hovering_says_the_numbers(browser) -> None:
     draw_all(browser)
     for kind, expected in (("curves", "standard: "), ("differences", "worse"), ("effects", "main")):
         place = browser.find_elements("css selector", f"[data-chart$='/{kind}'] .plot")[0]
-        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+        browser.execute_script(
+            "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place
+        )
         selector = {"curves": ".nsewdrag", "effects": ".nsewdrag"}.get(kind, ".point:last-child")
         target = place.find_elements("css selector", selector)
         offset = (-20, 40) if kind == "effects" else (0, 0)
@@ -272,12 +274,14 @@ def test_hovering_says_the_numbers(browser) -> None:
             box = wanted.rect
             offset = (int(-box["width"] / 2 + 15), int(-box["height"] / 2 + 15))
         ActionChains(browser).move_to_element_with_offset(wanted, *offset).perform()
-        browser.implicitly_wait(5)
-        said = " ".join(
-            one.get_attribute("textContent")
-            for one in place.find_elements("css selector", ".hoverlayer text")
+        said = (
+            "const done = arguments[2]; let left = 50; const look = () => {"
+            "const text = [...arguments[0].querySelectorAll('.hoverlayer text')]"
+            ".map((one) => one.textContent).join(' ');"
+            "if (text.includes(arguments[1]) || !left--) done(text); else setTimeout(look, 100);};"
+            "look()"
         )
-        assert expected in said, (kind, said)
+        assert expected in browser.execute_async_script(said, place, expected), kind
 
 
 def test_dragging_zooms_and_the_button_undoes_it(browser) -> None:
@@ -285,7 +289,9 @@ def test_dragging_zooms_and_the_button_undoes_it(browser) -> None:
 
     draw_all(browser)
     place = browser.find_element("css selector", "[data-chart$='/curves'] .plot")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    browser.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", place
+    )
     area = place.find_element("css selector", ".nsewdrag")
     before = browser.execute_script("return arguments[0].layout.xaxis.range", place)
     actions = ActionChains(browser)
@@ -308,7 +314,9 @@ def test_the_legend_switches_variants_and_the_theme_changes(browser) -> None:
     count = "return document.querySelector('[data-chart=\"gae/curves\"] .plot').data.length"
     before = browser.execute_script(count)
     button = browser.find_element("css selector", "[data-legend='gae'] button:nth-of-type(2)")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    browser.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", button
+    )
     button.click()
     assert button.get_attribute("aria-pressed") == "false"
     assert browser.execute_script(count) == before - 2

@@ -56,6 +56,7 @@ CAPTIONS = {
         "Interquartile mean over seeds of what the trainer records beside the score.",
     ),
 }
+_LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
 KIND_TITLES = {
     "effects": "Effects of the factorial",
     "efficiency": "Sample efficiency",
@@ -349,8 +350,11 @@ def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
         for name, drawn in figures.draw(plan, results):
             text = io.BytesIO()
             drawn.savefig(text, format="svg", metadata=METADATA["svg"])
-            encoded = base64.b64encode(text.getvalue()).decode()
-            yield name, f"data:image/svg+xml;base64,{encoded}"
+            kind = "svg+xml"
+            if text.tell() > _LARGEST_SVG:
+                text, kind = io.BytesIO(), "png"
+                drawn.savefig(text, format="png", dpi=75, metadata=METADATA["png"])
+            yield name, f"data:image/{kind};base64,{base64.b64encode(text.getvalue()).decode()}"
 
 
 def _sheets(plan: Plan, results: Path, found: Scores) -> Iterator[tuple[str, str, Markup]]:
