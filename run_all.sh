@@ -61,10 +61,12 @@ case "${1:-}" in
       ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
     done
     ablations figure "${STUDIES[@]}" --profile quick >/dev/null
+    ablations report "${STUDIES[@]}" --profile quick >/dev/null
     ablations table "${STUDIES[@]}" --profile quick
     say "Done"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"
+    echo "report   $PWD/results/report/index.html"
     echo "records  $PWD/results/cells (one folder per cell, Parquet and JSON)"
     ;;
   test)
