@@ -50,6 +50,16 @@ set_up() {
   fi
 }
 
+# The tests of the report page skip without a browser.
+have_browser() {
+  command -v chromedriver >/dev/null && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "Installing Chromium for the tests of the report page"
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } \
+      >/dev/null 2>&1 || echo "Chromium could not be installed: those tests will be skipped"
+  fi
+}
+
 set_up
 export PATH="$PWD/.venv/bin:$PATH"
 case "${1:-}" in
@@ -64,6 +74,7 @@ case "${1:-}" in
     ablations report "${STUDIES[@]}" --profile quick >/dev/null
     ablations table "${STUDIES[@]}" --profile quick
     say "Done"
+    echo "report   $PWD/results/report/index.html"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"
     echo "report   $PWD/results/report/index.html"
@@ -71,6 +82,7 @@ case "${1:-}" in
     ;;
   test)
     shift
+    have_browser
     say "Checking style and types"
     ruff check .
     ruff format --check .

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 from synthetic import realistic
 
+from ablations import report
 from ablations.errors import UserError
 from ablations.report.sheets import FORMATS, render
 from ablations.report.statistics import power_of_difference
@@ -97,6 +98,15 @@ def test_power_rests_on_the_deviations_seen(study) -> None:
     assert power_of_difference(needed, 100, row["deviation"], level) >= 0.8
     assert power_of_difference(needed - 1, 100, row["deviation"], level) < 0.8
     assert row["seeds_1_margins"] > row["seeds_2_margins"] > row["seeds_4_margins"]
+
+
+def test_python_gives_the_same_tables(study) -> None:
+    plan, results = study(realistic(), units=UNITS)
+    frame = report.table("gae", results, kind="power")
+    assert list(frame.itertuples(index=False, name=None)) == list(
+        sheet("power", plan, results).rows
+    )
+    assert frame.attrs["caption"].startswith("Seeds needed")
 
 
 def test_nothing_to_say_is_said(study) -> None:
