@@ -77,7 +77,6 @@ case "${1:-}" in
     echo "report   $PWD/results/report/index.html"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"
-    echo "report   $PWD/results/report/index.html"
     echo "records  $PWD/results/cells (one folder per cell, Parquet and JSON)"
     ;;
   test)
@@ -88,7 +87,7 @@ case "${1:-}" in
     ruff format --check .
     mypy
     say "Running the tests"
-    python -m pytest "$@"
+    python -m pytest --numprocesses 2 --dist loadfile "$@"
     ;;
   *)
     echo "run_all.sh: unknown argument '$1': give none, or test" >&2
