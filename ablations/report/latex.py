@@ -51,6 +51,9 @@ def latex(table: Table) -> str:
     return "\n".join(lines)
 
 
+_LONGEST = 24  # characters of a cell that still stands in one line
+
+
 def latex_sheet(
     study: str,
     kind: str,
@@ -59,17 +62,27 @@ def latex_sheet(
     rows: Sequence[Sequence[str]],
 ) -> str:
     """A table environment of plain cells; needs booktabs and nothing else."""
+    widths = [max([len(row[i]) for row in rows], default=0) for i in range(len(heads))]
+    # Long names are broken rather than let the table run into the margin.
+    broken = [width > _LONGEST for width in widths]
+    share = 0.33 / max(1, sum(broken))
+    columns = "".join(rf"p{{{share:.2f}\linewidth}}" if one else "l" for one in broken)
+
+    def cell(text: str, place: int) -> str:
+        plain = _latex_text(text)
+        return rf"{{\raggedright {plain}\par}}" if broken[place] else plain
+
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
         rf"\caption{{{_latex_text(caption)}}}\vspace{{6pt}}",
         rf"\label{{tab:{_label(study)}-{kind}}}",
-        rf"\begin{{tabular}}{{@{{}}{'l' * len(heads)}@{{}}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
         " & ".join(map(_latex_text, heads)) + r" \\",
         r"\midrule",
-        *(" & ".join(map(_latex_text, row)) + r" \\" for row in rows),
+        *(" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -96,10 +109,15 @@ def _latex_score(row: Entry | None, numbers: Column) -> str:
     )
     if inside:
         shown += rf" {{\scriptsize ${inside}$}}"
-    if row.n < row.n_planned:
-        failed = f", {row.n_failed} failed" if row.n_failed else ""
-        shown += rf" {{\scriptsize $n={row.n}${failed}}}"
-    return shown
+    return shown if row.baseline else shown + _latex_seeds(row)
+
+
+def _latex_seeds(row: Entry) -> str:
+    """Where an entry rests on fewer seeds than were planned, on how many."""
+    if row.n >= row.n_planned:
+        return ""
+    failed = f", {row.n_failed} failed" if row.n_failed and row.task != ALL_TASKS else ""
+    return rf" {{\scriptsize $n={row.n}${failed}}}"
 
 
 def _latex_difference(row: Entry | None, numbers: Column) -> str:
@@ -109,7 +127,7 @@ def _latex_difference(row: Entry | None, numbers: Column) -> str:
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
     sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
     seeds = f" {row.seeds_to_decide}" if row.seeds_to_decide else ""
-    return rf"{{\scriptsize {estimate}{sign}{seeds}}}"
+    return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
 _LATEX_VERDICTS = {

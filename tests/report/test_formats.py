@@ -23,6 +23,8 @@ from synthetic import realistic
 from ablations.errors import UserError
 from ablations.report.digits import decimals, p_text
 from ablations.report.formats import FORMATS
+from ablations.report.sheets import render as render_sheet
+from ablations.report.supplements import KINDS, sheet
 from ablations.report.tables import render, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
@@ -213,7 +215,19 @@ def test_latex_is_plain_ascii_with_balanced_braces_and_escaped_names(study) -> N
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
 def test_latex_compiles_in_a_minimal_article(study, made, tmp_path: Path) -> None:
+    sets = {
+        f"{torso}_{c}": {"value_coefficient": c, "torso": torso}
+        for torso in ("separate", "shared")
+        for c in (0.25, 0.5)
+    }
+    finals = {
+        (task, name): values
+        for ((task, _), values), name in zip(realistic().items(), list(sets) * 2, strict=True)
+    }
+    plan, results = study(finals, name="factorial", units=UNITS, sets=sets)
+    sheets = [sheet(kind, plan, results) for kind in KINDS]
     text = "\n".join(render(one, "latex") for one in (made, nasty_table(study)))
+    text += "\n".join(render_sheet(one, "latex") for one in sheets)
     article = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
     (tmp_path / "article.tex").write_text(article + text + "\n\\end{document}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -233,10 +235,13 @@ def test_the_command_writes_the_page_and_says_where(made, capsys) -> None:
     assert "nothing has run" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_the_page_of_four_studies_is_small(tmp_path) -> None:
-    text = page.render(studies(tmp_path, count=4, points=40), tmp_path)
-    assert len(text.encode()) < 6_000_000
+    """Of four like the larger of these, at twice the points of a run at the quick profile."""
+    _, plan = studies(tmp_path, points=40)
+    whole = len(page.render([plan], tmp_path).encode())
+    library = len(page._library())
+    assert library < whole
+    assert library + 4 * (whole - library) < 6_000_000
 
 
 # In a browser
@@ -451,3 +456,20 @@ def test_an_open_page_follows_the_records(live) -> None:
         charts, drawn = draw_all(driver)
         assert charts == drawn > 10
         assert complaints(driver) == []
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path) -> None:
+    studies(tmp_path, count=1)
+    command = [sys.executable, "-m", "ablations.cli", "report", "--watch", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--results", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        address = process.stdout.readline().split()[0]
+        assert json.loads(get(address + "state"))["running"] == []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert "Traceback" not in process.stderr.read()
