@@ -86,7 +86,8 @@ def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -
     names, levels = list(factorial.factors), list(factorial.factors.values())
     found = []
     for i in range(len(names)):
-        moved = np.moveaxis(y, i + 1, 1).reshape(len(y), len(levels[i]), -1).mean(axis=-1)
+        moved = np.moveaxis(y, i + 1, 1)
+        moved = moved.mean(axis=tuple(range(2, moved.ndim)))
         for level in range(1, len(levels[i])):
             contrast = moved[:, level] - moved[:, 0]
             found.append(
@@ -94,7 +95,7 @@ def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -
             )
     for i, j in itertools.combinations(range(len(names)), 2):
         both = np.moveaxis(y, (i + 1, j + 1), (1, 2))
-        both = both.reshape(len(y), len(levels[i]), len(levels[j]), -1).mean(axis=-1)
+        both = both.mean(axis=tuple(range(3, both.ndim)))
         for k, m in itertools.product(range(1, len(levels[i])), range(1, len(levels[j]))):
             contrast = (both[:, k, m] - both[:, 0, m]) - (both[:, k, 0] - both[:, 0, 0])
             found.append(
