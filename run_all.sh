@@ -60,18 +60,27 @@ have_browser() {
   fi
 }
 
+# Whether a record, or the code that draws, is newer than what was drawn last
+out_of_date() {
+  [ ! -e results/.drawn ] || [ ! -e results/report/index.html ] ||
+    [ -n "$(find ablations results/cells \( -name '*.py' -o -name record.json \) -newer results/.drawn -print -quit)" ]
+}
+
 set_up
 export PATH="$PWD/.venv/bin:$PATH"
 case "${1:-}" in
   "")
     say "Running ${STUDIES[*]} at the quick profile"
     ablations run "${STUDIES[@]}" --profile quick || [ $? = 1 ] # 1: a cell failed; the tables say so
-    say "Tables and figures"
-    for format in markdown latex csv; do
-      ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
-    done
-    ablations figure "${STUDIES[@]}" --profile quick >/dev/null
-    ablations report "${STUDIES[@]}" --profile quick >/dev/null
+    if out_of_date; then
+      say "Tables, figures and the report"
+      for format in markdown latex csv; do
+        ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
+      done
+      ablations figure "${STUDIES[@]}" --profile quick >/dev/null
+      ablations report "${STUDIES[@]}" --profile quick >/dev/null
+      touch results/.drawn
+    fi
     ablations table "${STUDIES[@]}" --profile quick
     say "Done"
     echo "report   $PWD/results/report/index.html"
