@@ -9,6 +9,7 @@ From Python:
     table("gae")                              # the comparison, one row per variant and task
     trainer, variant = make_trainer("reacher", advantage="brax")     # one composed trainer, for a
     notebook
+    policy = load_policy(find_cell("gae", task="fast"), step="best")  # policy(observation) acts
 
 Importing this starts neither JAX nor pandas.
 """
@@ -24,9 +25,29 @@ from ablations.errors import UserError
 if TYPE_CHECKING:
     import pandas
 
+    from ablations.sweep.policies import find_cell, load_policy, saved_steps
     from ablations.trainers import Trainer, Variant
 
-__all__ = ["UserError", "curves", "make_trainer", "run", "table"]
+__all__ = [
+    "UserError",
+    "curves",
+    "find_cell",
+    "load_policy",
+    "make_trainer",
+    "run",
+    "saved_steps",
+    "table",
+]
+
+_FROM_POLICIES = ("find_cell", "load_policy", "saved_steps")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM_POLICIES:
+        from ablations.sweep import policies
+
+        return getattr(policies, name)
+    raise AttributeError(f"module 'ablations' has no attribute '{name}'")
 
 
 def run(
@@ -41,11 +62,12 @@ def run(
     set: Mapping[str, Any] | None = None,
     workers: int | None = None,
     quiet: bool = False,
+    fresh: bool = False,
 ) -> pandas.DataFrame:
     """Runs whatever the study needs and nobody has, then returns its curves (see `curves`).
 
-    The flags are those of `ablations run`. Raises UserError on bad input; a cell that failed does
-    not raise, it is in the table as a failure.
+    The flags are those of `ablations run`; fresh computes it again. Raises UserError on bad input;
+    a cell that failed does not raise, it is in the table as a failure.
     """
     from ablations import plugins
     from ablations.request import Request
@@ -62,7 +84,7 @@ def run(
         steps=steps,
         set=dict(set or {}),
     )
-    local.run([plan(request)], Path(results), workers=workers, quiet=quiet)
+    local.run([plan(request)], Path(results), workers=workers, quiet=quiet, fresh=fresh)
     return curves(study, results=results)
 
 

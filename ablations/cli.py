@@ -95,6 +95,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from ablations.sweep import local
+    from ablations.sweep.worker import Keeping
 
     _load_installed_plugins()
     plans = [_resolve(request) for request in _requests(options)]
@@ -105,6 +106,13 @@ def _run(options: argparse.Namespace) -> int:
         lanes=options.lanes,
         in_process=options.cluster == "debug",
         quiet=options.quiet,
+        keeping=Keeping(
+            minutes=options.checkpoint_minutes,
+            steps=options.checkpoint_steps,
+            checkpoints=options.keep,
+            snapshots=options.snapshots,
+        ),
+        fresh=options.fresh,
     )
     for cell, record in outcome.failed:
         print(
@@ -276,10 +284,17 @@ def _requests(options: argparse.Namespace) -> list[Request]:
             variants=None if options.variants is None else tuple(options.variants),
             seeds=options.seeds,
             steps=options.steps,
-            set=parse_settings(options.set or []),
+            set=_settings(options),
         )
         for study in options.studies
     ]
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    settings = parse_settings(options.set or [])
+    if options.evaluations is not None:
+        settings["evaluations"] = options.evaluations
+    return settings
 
 
 def _resolve(request: Request) -> Plan:
@@ -308,6 +323,7 @@ def _plans(options: argparse.Namespace) -> list[Plan]:
         options.variants,
         options.seeds,
         options.steps,
+        options.evaluations,
         options.set,
     )
     if all(flag is None for flag in flags):
@@ -374,6 +390,34 @@ def _parser() -> argparse.ArgumentParser:
         help="cells side by side in a worker, on an accelerator",
     )
     one.add_argument("--quiet", action="store_true", help="no progress display")
+    one.add_argument(
+        "--fresh", action="store_true", help="compute again; what is there is set aside"
+    )
+    group = one.add_argument_group("what is saved on the way (changes no result)")
+    group.add_argument(
+        "--checkpoint-minutes",
+        type=_minutes,
+        default=1.0,
+        metavar="M",
+        help="how often a running cell's whole state is saved; default: 1; 0: not by time",
+    )
+    group.add_argument(
+        "--checkpoint-steps", type=_positive, metavar="N", help="or by its environment steps"
+    )
+    group.add_argument(
+        "--keep",
+        type=_positive,
+        default=2,
+        metavar="K",
+        help="how many of those stay until the cell is done, besides the best; default: 2",
+    )
+    group.add_argument(
+        "--snapshots",
+        type=_whole,
+        default=4,
+        metavar="N",
+        help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
+    )
 
     one = command("status", _status, "every cell: done, running, failed and why, missing")
     _selection(one, "*")
@@ -469,6 +513,9 @@ def _selection(parser: argparse.ArgumentParser, studies: str) -> None:
     group.add_argument("--seeds", type=_whole, metavar="N", help="seeds 0 to N-1")
     group.add_argument("--steps", type=_whole, metavar="N", help="environment steps of a run")
     group.add_argument(
+        "--evaluations", type=_whole, metavar="N", help="of a run; 0: curves of training alone"
+    )
+    group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
     )
 
@@ -494,6 +541,16 @@ def _whole(text: str) -> int:
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number") from None
     return int(value)
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+        if not 0 <= value < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes") from None
+    return value
 
 
 def _positive(text: str) -> int:

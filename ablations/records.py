@@ -2,6 +2,7 @@
 
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
+    results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/policies.py
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
     results/plans/<study>/last           the name of the plan that ran last
 
@@ -46,13 +47,13 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes a file that is there whole or not at all, on a shared folder too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
@@ -70,6 +71,7 @@ class Record:
     failure: "diverged" (training gave NaN: deterministic, so it is a result) or "error" (it raised,
         or its worker died: worth another try).
     provenance: versions, commit, device, host, times. Never part of a table.
+    policies: {"files": {step: sha256}, "best": step, "last": step}, or {} where none was saved.
     """
 
     hash: str
@@ -80,16 +82,20 @@ class Record:
     failed_step: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
+    policies: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cell_folder(results: Path, cell: str) -> Path:
     return results / "cells" / cell
 
 
-def write_record(results: Path, record: Record, columns: Mapping[str, Any]) -> bool:
+def write_record(
+    results: Path, record: Record, columns: Mapping[str, Any], policies: Path | None = None
+) -> bool:
     """Publishes a cell. `columns`: name -> sequence, `step` first, all of one length.
 
-    Returns False, and changes nothing, if somebody else published the same cell first.
+    policies: the folder with the files that `record.policies` names. Returns False, and changes
+    nothing, if somebody else published the same cell first.
     """
     import pyarrow
     import pyarrow.parquet
@@ -103,6 +109,8 @@ def write_record(results: Path, record: Record, columns: Mapping[str, Any]) -> b
             {"config": canonical(record.config), "hash": record.hash}
         )
         pyarrow.parquet.write_table(table, curve)
+        if policies and record.policies:
+            shutil.copytree(policies, temporary / "policies")
         described = asdict(record) | {
             "format": FORMAT,
             "curve": {

@@ -2,9 +2,12 @@
 
     results/work/<hash>/lock              held (flock) while somebody runs the cell
     results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
-    results/work/<hash>/tries.json        how often a worker of one run began it
+    results/work/<hash>/tries.json        how often a worker of one run began it from one point
+    results/work/<hash>/checkpoints/      see checkpoints.py
+    results/work/<hash>/policies/         see policies.py
 
-The folder goes away when the record is there. All of it may be deleted when nothing runs.
+The folder goes away when the record is there. All of it may be deleted when nothing runs: a cell
+then starts at its beginning.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ def work_folder(results: Path, cell: str) -> Path:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a running cell says of itself. `rate` is in environment steps per second."""
+    """What a running cell says of itself. `rate` is in environment steps per second; `start` is the
+    step that its process took it up at."""
 
     host: str
     pid: int
@@ -42,6 +46,7 @@ class Heartbeat:
     rate: float
     score: float | None
     time: float
+    start: int = 0
 
     @property
     def alive(self) -> bool:
@@ -73,6 +78,7 @@ class Claim:
         self._folder = work_folder(results, cell)
         self._lock = lock
         self._last_beat = 0.0
+        self.start = 0
 
     def beat(
         self,
@@ -89,26 +95,31 @@ class Claim:
         if not force and now - self._last_beat < HEARTBEAT_SECONDS:
             return
         self._last_beat = now
-        sign = Heartbeat(socket.gethostname(), os.getpid(), phase, step, steps, rate, score, now)
+        host, pid = socket.gethostname(), os.getpid()
+        sign = Heartbeat(host, pid, phase, step, steps, rate, score, now, self.start)
         write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
 
-    def tries(self, run: str) -> int:
-        """How often a worker of that run began this cell before, and did not get to say how it
-        ended.
+    def tries(self, run: str, point: int) -> int:
+        """How often a worker of that run began this cell from that point before, and did not get to
+        say how it ended. A cell that moves on between two deaths is not at fault.
         """
         try:
             told: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
         except (FileNotFoundError, ValueError):
             return 0
-        return int(str(told["tries"])) if told.get("run") == run else 0
+        same = (told.get("run"), told.get("point")) == (run, point)
+        return int(str(told["tries"])) if same else 0
 
-    def begin(self, run: str) -> None:
-        write_atomically(
-            self._folder / "tries.json", json.dumps({"run": run, "tries": self.tries(run) + 1})
-        )
+    def begin(self, run: str, point: int) -> None:
+        told = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
+        write_atomically(self._folder / "tries.json", json.dumps(told))
 
-    def finish(self) -> None:
-        """Lets go of a cell whose record is published."""
+    def finish(self, *, keep_checkpoints: bool = False) -> None:
+        """Lets go of a cell whose record is published. keep_checkpoints: it is the record of an
+        error, and another try may go on from them."""
+        if keep_checkpoints:
+            self.release()
+            return
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 
@@ -137,6 +148,13 @@ def claim(results: Path, cell: str) -> Claim | None:
         shutil.rmtree(folder, ignore_errors=True)
         return None
     return Claim(results, cell, lock)
+
+
+def checkpoint_points(results: Path, cell: str) -> list[int]:
+    """The points at which a running or stopped cell has checkpoints, good or bad, ascending."""
+    folder = work_folder(results, cell) / "checkpoints"
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(int(path.name) for path in found if path.name.isdecimal())
 
 
 def published(results: Path, cell: str) -> bool:

@@ -35,12 +35,14 @@ def waste(results: Path) -> list[Waste]:
         for path in sorted((results / "work").glob("*"))
         if path.name not in ("programs",) and not _running(results, path)
     ]
+    stopped = [path for path in work if (path / "checkpoints").is_dir()]
     found = [
         Waste("records that no plan refers to", tuple(c for c in cells if c.name not in wanted)),
         Waste(
             "damaged or failed records, set aside", tuple(sorted((results / "set-aside").glob("*")))
         ),
-        Waste("logs and leftovers of stopped runs", tuple(work)),
+        Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
+        Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
         Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
     ]
     return [one for one in found if one.paths]

@@ -30,10 +30,10 @@ from ablations.records import (
     write_plan,
 )
 from ablations.sweep import provenance
-from ablations.sweep.claims import published
+from ablations.sweep.claims import claim, published
 from ablations.sweep.plan import program_of
 from ablations.sweep.progress import Progress
-from ablations.sweep.worker import CANNOT_WRITE, Order
+from ablations.sweep.worker import CANNOT_WRITE, Keeping, Order
 
 POLL_SECONDS = 0.25
 STOP_SECONDS = 5.0
@@ -60,19 +60,25 @@ def run(
     lanes: int | None = None,
     in_process: bool = False,
     quiet: bool = False,
+    keeping: Keeping | None = None,
+    fresh: bool = False,
 ) -> Outcome:
     """Runs whatever the plans need and nobody has. Returns when every cell has a record.
 
     workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
     side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
-    for debuggers. Raises UserError when the results folder cannot be written, KeyboardInterrupt
-    after a clean stop.
+    for debuggers. keeping: how often state is saved. fresh: computes everything again; what was
+    there is set aside. Raises UserError when the results folder cannot be written,
+    KeyboardInterrupt after a clean stop.
     """
     started = time.monotonic()
     _require_writable(results)
     for plan in plans:
         write_plan(results, plan)
     cells = list({cell["hash"]: cell for plan in plans for cell in plan.cells}.values())
+    if fresh:
+        for cell in cells:
+            _start_over(results, cell["hash"])
     todo = [cell for cell in cells if not _has_result(results, cell["hash"])]
     outcome = Outcome(cells=len(cells), found=len(cells) - len(todo))
     if todo:
@@ -85,6 +91,7 @@ def run(
             lanes=lanes or (min(len(todo), ACCELERATOR_LANES) if accelerator else 1),
             accelerator=accelerator,
             metric=plans[0].study["metric"],
+            keeping=keeping or Keeping(),
             provenance=provenance.of_checkout(),
         )
         workers = min(
@@ -149,17 +156,20 @@ class _Crew:
         self.path = self.folder / "orders" / f"{order.run}.json"
         write_atomically(self.path, order.text())
         self.deaths = 0
+        self._read: dict[int, int] = {}
         self.processes = [self._start(index) for index in range(workers)]
 
     def work(self, progress: Progress) -> None:
         try:
             with progress:
                 while True:
+                    self._pass_on_notices(progress)
                     self._replace_the_dead()
                     progress.update()
                     if all(process.poll() == 0 for process in self.processes):
                         break
                     time.sleep(POLL_SECONDS)
+                self._pass_on_notices(progress)
                 progress.update()
         finally:
             self._stop()
@@ -181,6 +191,16 @@ class _Crew:
 
     def _log(self, index: int) -> Path:
         return self.folder / "logs" / f"{self.order.run[:8]}-{index}.log"
+
+    def _pass_on_notices(self, progress: Progress) -> None:
+        for index in range(len(self.processes)):
+            with self._log(index).open("rb") as log:
+                log.seek(self._read.get(index, 0))
+                lines = log.read().split(b"\n")
+                self._read[index] = log.tell() - len(lines.pop())  # the last is not whole yet
+            for line in lines:
+                if line.startswith(b"notice: "):
+                    progress.say(line.removeprefix(b"notice: ").decode(errors="replace"))
 
     def _replace_the_dead(self) -> None:
         for index, process in enumerate(self.processes):
@@ -304,7 +324,19 @@ def _has_result(results: Path, cell: str) -> bool:
             return False
         if record.failure != "error":
             return True
+    _set_aside(results, cell)
+    return False
+
+
+def _set_aside(results: Path, cell: str) -> None:
     aside = results / "set-aside"
     aside.mkdir(exist_ok=True)
     os.rename(cell_folder(results, cell), aside / f"{cell}-{uuid.uuid4().hex[:8]}")
-    return False
+
+
+def _start_over(results: Path, cell: str) -> None:
+    """Forgets how far a cell came, unless somebody runs it now."""
+    if cell_folder(results, cell).is_dir():
+        _set_aside(results, cell)
+    if held := claim(results, cell):
+        held.finish()

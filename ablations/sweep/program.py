@@ -17,8 +17,7 @@ import variants as registry
 from ablations.sweep.plan import steps_of
 from ablations.tasks import task
 from ablations.trainers import Trainer, Variant, trainer
-
-Progress = Callable[[int, Mapping[str, np.ndarray]], None]
+from ablations.trainers.leaves import from_arrays, to_arrays
 
 
 @dataclass
@@ -30,6 +29,9 @@ class Lane:
     columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
 
+    def copy(self) -> Lane:
+        return Lane({name: list(column) for name, column in self.columns.items()}, self.diverged)
+
     def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
         self.columns["step"].append(step)
         for name, value in metrics.items():
@@ -38,6 +40,15 @@ class Lane:
             column.append(value)
         for column in self.columns.values():
             column.extend([None] * (len(self.columns["step"]) - len(column)))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a cell goes on from: its point, its curve up to there, its state by `to_arrays`."""
+
+    point: int
+    lane: Lane
+    state: Mapping[str, np.ndarray]
 
 
 def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
@@ -106,6 +117,11 @@ class Program:
 
         self._init = jax.jit(lift(self.trainer.init)).lower(keys, data).compile()
         state = jax.eval_shape(lift(self.trainer.init), keys, data)
+        self._one_state = state
+        if self.lanes > 1:
+            self._one_state = jax.tree.map(
+                lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), state
+            )
         if self._sharding is not None:
             state = jax.tree.map(
                 lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
@@ -118,33 +134,23 @@ class Program:
             )
         self.compile_seconds = time.monotonic() - started
 
-    def run(self, configs: Sequence[Mapping[str, Any]], progress: Progress) -> list[Lane]:
-        """Trains at most `lanes` cells of this program with equally long runs, side by side.
+    def start(
+        self, configs: Sequence[Mapping[str, Any]], saved: Sequence[Saved] | None = None
+    ) -> Block:
+        """At most `lanes` cells of this program with equally long runs, ready to train side by
+        side.
 
-        progress(step, metrics) is called after every chunk, metrics as arrays over the cells. What
-        it raises ends the run.
+        saved: where each of them goes on from, all at one point; None: from the beginning. Raises
+        `leaves.Mismatch` for a state that this program does not have.
         """
         keys, evaluation_keys, data = self._inputs(configs)
-        lanes = [Lane() for _ in configs]
-        points, evaluated = configs[0]["run"]["points"], evaluation_points(configs[0])
-        per_chunk = steps_of(configs[0]) // points
-        state = self._init(keys, data)
-        for point in range(1, points + 1):
-            state, metrics, finite = self._chunk(state, data)
-            if point in evaluated and self._evaluate is not None:
-                key = self._place(_fold_in(evaluation_keys, point))
-                metrics = metrics | self._evaluate(state, data, key)
-            values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
-            step = point * per_chunk
-            for index, (lane, ok) in enumerate(zip(lanes, np.atleast_1d(finite), strict=False)):
-                if lane.diverged is None:
-                    lane.append(step, {n: _finite_or_none(v[index]) for n, v in values.items()})
-                    if not ok:
-                        lane.diverged = (step - per_chunk, step)
-            progress(step, {name: value[: len(configs)] for name, value in values.items()})
-            if all(lane.diverged for lane in lanes):
-                break
-        return lanes
+        if saved is None:
+            return Block(self, configs, self._init(keys, data), evaluation_keys, data)
+        states = [from_arrays(one.state, self._one_state) for one in saved]
+        states += [states[-1]] * (self.lanes - len(states))
+        state = states[0] if self.lanes == 1 else jax.tree.map(lambda *x: jnp.stack(x), *states)
+        state = self._place(jax.tree.map(jnp.asarray, state))
+        return Block(self, configs, state, evaluation_keys, data, saved)
 
     def _inputs(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any, Variant]:
         """Keys of training and of evaluation, and the variants, of a block padded with its last
@@ -168,6 +174,69 @@ class Program:
             return None
         mesh = jax.sharding.Mesh(np.array(devices), ("lanes",))
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
+
+
+class Block:
+    """Cells on their way, side by side, in the lanes of a program.
+
+    point: how many chunks are done. lanes: the curve of each cell so far.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        configs: Sequence[Mapping[str, Any]],
+        state: Any,
+        evaluation_keys: Any,
+        data: Variant,
+        saved: Sequence[Saved] | None = None,
+    ):
+        self._program = program
+        self._state = state
+        self._evaluation_keys = evaluation_keys
+        self._data = data
+        self._evaluated = evaluation_points(configs[0])
+        self.points = configs[0]["run"]["points"]
+        self.steps_per_point = steps_of(configs[0]) // self.points
+        self.point = saved[0].point if saved else 0
+        self.lanes = [one.lane.copy() for one in saved] if saved else [Lane() for _ in configs]
+
+    @property
+    def step(self) -> int:
+        """Environment steps done, of each cell."""
+        return self.point * self.steps_per_point
+
+    @property
+    def finished(self) -> bool:
+        """Whether every cell is at its end, or has diverged."""
+        return self.point == self.points or all(lane.diverged for lane in self.lanes)
+
+    def advance(self) -> None:
+        """One chunk of training, the evaluation that follows it, and a row of each curve."""
+        program = self._program
+        self._state, metrics, finite = program._chunk(self._state, self._data)
+        self.point += 1
+        if self.point in self._evaluated and program._evaluate is not None:
+            key = program._place(_fold_in(self._evaluation_keys, self.point))
+            metrics = metrics | program._evaluate(self._state, self._data, key)
+        values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
+        for index, (lane, ok) in enumerate(zip(self.lanes, np.atleast_1d(finite), strict=False)):
+            if lane.diverged is None:
+                lane.append(self.step, {n: _finite_or_none(v[index]) for n, v in values.items()})
+                if not ok:
+                    lane.diverged = (self.step - self.steps_per_point, self.step)
+
+    def saved(self, index: int) -> Saved:
+        """All that a cell needs to go on from here, on the host."""
+        state = to_arrays(self._lane_of(self._state, index))
+        return Saved(self.point, self.lanes[index].copy(), state)
+
+    def policy(self, index: int) -> dict[str, np.ndarray]:
+        """What the trainer keeps of a cell's policy, on the host."""
+        return to_arrays(self._program.trainer.policy(self._lane_of(self._state, index)))
+
+    def _lane_of(self, tree: Any, index: int) -> Any:
+        return tree if self._program.lanes == 1 else jax.tree.map(lambda x: x[index], tree)
 
 
 def evaluation_points(config: Mapping[str, Any]) -> frozenset[int]:

@@ -42,6 +42,7 @@ class Progress:
         self._steps = {cell["hash"]: steps_of(cell["config"]) for cell in todo}
         self._waiting = dict.fromkeys(self._steps)
         self._done_steps = 0
+        self._head_start: dict[str, int] = {}
         self._failed = 0
         self._started = time.monotonic()
         self._last_line = 0.0
@@ -73,6 +74,10 @@ class Progress:
         elif time.monotonic() - self._last_line > LINE_SECONDS:
             self._print_line(self._beats())
 
+    def say(self, line: str) -> None:
+        """Shows a line for good, above what changes."""
+        self.console.print(line, markup=False, soft_wrap=True)
+
     def _collect(self) -> None:
         for cell in [cell for cell in self._waiting if published(self.results, cell)]:
             del self._waiting[cell]
@@ -93,8 +98,9 @@ class Progress:
     def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float, float | None]:
         steps = self._done_steps + sum(beat.step for beat in beats.values())
         elapsed = time.monotonic() - self._started
-        rate = steps / elapsed if elapsed else 0.0
-        left = (sum(self._steps.values()) - steps) / rate if rate else None
+        self._head_start |= {cell: beat.start for cell, beat in beats.items() if beat.start}
+        rate = (steps - sum(self._head_start.values())) / elapsed if elapsed else 0.0
+        left = (sum(self._steps.values()) - steps) / rate if rate > 0 else None
         return steps, rate, left
 
     def _print_line(self, beats: Mapping[str, Heartbeat]) -> None:

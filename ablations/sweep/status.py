@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.records import DamagedRecord, Plan, read_record
-from ablations.sweep.claims import read_heartbeat
+from ablations.sweep.claims import checkpoint_points, read_heartbeat
 
 
 def status(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -15,7 +15,7 @@ def status(plan: Plan, results: Path) -> list[dict[str, Any]]:
     progress.
 
     state is "done", "running" (with step, steps, rate, host), "failed" or "damaged" (with reason),
-    or "missing".
+    or "missing" (with checkpoint, the step to go on from, where there is one).
     """
     return [
         {
@@ -49,4 +49,8 @@ def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
             "rate": round(beat.rate),
             "host": beat.host,
         }
+    if points := checkpoint_points(results, cell["hash"]):
+        run = cell["config"]["run"]
+        step = points[-1] * run["updates_per_chunk"] * run["iteration_steps"]
+        return {"state": "missing", "checkpoint": step}
     return {"state": "missing"}

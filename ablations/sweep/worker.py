@@ -4,7 +4,9 @@ The same on this machine and on a cluster. It reads an order (a list of cells), 
 has, and leaves records behind; the order, the claims and the records are all that it shares with
 anybody. On CPU it runs one lane on one core, on an accelerator a block of lanes. It ends when every
 cell of the order has a record, also those that others run: if one of them dies, its cell is taken
-over.
+over, and goes on from its last checkpoint.
+
+Lines of its output that start with "notice: " are for the user; the rest is its log.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,13 @@ from filelock import FileLock
 
 from ablations import plugins
 from ablations.records import Record, write_record
-from ablations.sweep.claims import Claim, claim, published
+from ablations.sweep.claims import Claim, checkpoint_points, claim, published
 from ablations.sweep.plan import program_of, steps_of
 
 if TYPE_CHECKING:
-    from ablations.sweep.program import Lane, Program
+    from ablations.sweep.checkpoints import Checkpoint
+    from ablations.sweep.policies import Snapshots
+    from ablations.sweep.program import Block, Lane, Program
 
 MAX_TRIES = 3
 WAIT_SECONDS = 0.5
@@ -37,9 +41,26 @@ CANNOT_WRITE = 74  # EX_IOERR: another worker would not fare better
 
 
 @dataclass(frozen=True)
+class Keeping:
+    """What is saved of cells on their way. None of it changes a result.
+
+    minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
+    how many of those stay, besides the best. snapshots: how many policies of a cell are kept,
+    evenly spaced, besides the best; 0: none at all.
+    """
+
+    minutes: float | None = 1.0
+    steps: int | None = None
+    checkpoints: int = 2
+    snapshots: int = 4
+
+
+@dataclass(frozen=True)
 class Order:
-    """What a worker is told. cells: {"hash", "config"} each; metric: what the progress display
-    shows.
+    """What a worker is told. Nothing but the cells decides a result.
+
+    cells: {"hash", "config"} each. metric: what the progress display shows, and what the best
+    policy is best at where nothing is evaluated.
     """
 
     run: str
@@ -49,6 +70,7 @@ class Order:
     lanes: int = 1
     accelerator: bool = False
     metric: str = "training/return"
+    keeping: Keeping = field(default_factory=Keeping)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -58,7 +80,12 @@ class Order:
     def read(cls, path: Path) -> Order:
         fields = json.loads(path.read_text())
         return cls(
-            **fields | {"cells": tuple(fields["cells"]), "plugins": tuple(fields["plugins"])}
+            **fields
+            | {
+                "cells": tuple(fields["cells"]),
+                "plugins": tuple(fields["plugins"]),
+                "keeping": Keeping(**fields["keeping"]),
+            }
         )
 
 
@@ -71,6 +98,8 @@ class Worker:
         self.results = Path(order.results)
         self._program: tuple[str, Program] | None = None
         self._claims: list[Claim] = []
+        self._training = False
+        self._stopping = False
         self._fixed = {
             cell["hash"]: fixed_axes(cell["config"], accelerator=order.accelerator)
             for cell in order.cells
@@ -95,17 +124,28 @@ class Worker:
         while self._claims:
             self._claims.pop().release()
 
+    def stop(self) -> bool:
+        """Asks it to end after the chunk at hand, with a checkpoint. False where it is not
+        training, so that nothing would answer."""
+        self._stopping = True
+        return self._training
+
     def _claim_block(self, waiting: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """At most `lanes` cells that run side by side: one program, one length."""
+        """At most `lanes` cells that run side by side: one program, one length, and so far the same
+        way behind them."""
+        from ablations.sweep.checkpoints import tidy
+
         block: list[Mapping[str, Any]] = []
         for cell in self._in_order_of_preference(waiting):
             if block and self._kind(cell) != self._kind(block[0]):
                 continue
             if held := claim(self.results, cell["hash"]):
-                if held.tries(self.order.run) >= MAX_TRIES:
+                point = max(checkpoint_points(self.results, cell["hash"]), default=0)
+                if held.tries(self.order.run, point) >= MAX_TRIES:
                     self._give_up(cell, held)
                     continue
-                held.begin(self.order.run)
+                held.begin(self.order.run, point)
+                tidy(self.results, cell["hash"])
                 self._claims.append(held)
                 block.append(cell)
             if len(block) == self.order.lanes:
@@ -124,47 +164,86 @@ class Worker:
         rank = {name: (i - start) % len(programs) for i, name in enumerate(programs)}
         return sorted(waiting, key=lambda cell: rank[self._programs[cell["hash"]]])
 
-    def _kind(self, cell: Mapping[str, Any]) -> tuple[str, int, int]:
+    def _kind(self, cell: Mapping[str, Any]) -> tuple[str, int, int, int]:
         run = cell["config"]["run"]
-        return self._programs[cell["hash"]], run["points"], run["evaluations"]
+        point = max(checkpoint_points(self.results, cell["hash"]), default=0)
+        return self._programs[cell["hash"]], run["points"], run["evaluations"], point
 
-    def _run_block(self, block: list[Mapping[str, Any]]) -> None:
+    def _run_block(self, cells: list[Mapping[str, Any]]) -> None:
         started = time.time()
-        for cell in block:
+        for cell in cells:
             print(f"began {cell['hash']}", flush=True)
-        steps = steps_of(block[0]["config"])
         held = list(self._claims)
-        compile_seconds = None
         try:
             for one in held:
-                one.beat("compiling", 0, steps, 0.0, None, force=True)
-            program, compile_seconds = self._program_for(block[0])
-            began = time.monotonic()
-
-            def progress(step: int, metrics: Mapping[str, Any]) -> None:
-                rate = step / max(time.monotonic() - began, 1e-9)
-                for index, one in enumerate(held):
-                    score = metrics.get(self.order.metric)
-                    shown = None if score is None else float(score[index])
-                    shown = None if shown is None or shown != shown else shown
-                    one.beat("training", step, steps, rate, shown, force=step == steps)
-
-            lanes: list[Lane | None] = list(program.run([c["config"] for c in block], progress))
-            error, seconds = None, time.monotonic() - began
-        except Exception as raised:
+                one.beat("compiling", 0, steps_of(cells[0]["config"]), 0.0, None, force=True)
+            program, compile_seconds = self._program_for(cells[0])
+            training = self._start(program, cells)
+        except Exception as error:
             traceback.print_exc()
-            lanes, error, seconds = [None] * len(block), _one_line(raised), time.time() - started
-        provenance = {
-            **self.order.provenance,
-            **_provenance(),
-            "started": started,
-            "seconds": round(seconds, 3),
-            "steps_per_second": round(steps * len(block) / seconds),
-            "compile_seconds": compile_seconds,
-            "lanes": len(block),
-        }
-        for cell, one, lane in zip(block, held, lanes, strict=True):
-            self._publish(cell, one, lane, error, provenance)
+            self._fail(cells, held, error, {"started": started})
+            return
+        provenance = {"started": started, "compile_seconds": compile_seconds, "lanes": len(cells)}
+        try:
+            self._train(training, held)
+        except _ChunkFailed as failed:
+            self._fail(cells, held, failed.error, provenance)
+            return
+        for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
+            lane, snapshots = training.block.lanes[index], training.snapshots[index]
+            told = provenance | training.told(index)
+            self._publish(cell, one, lane, None, told, snapshots)
+
+    def _start(self, program: Program, cells: list[Mapping[str, Any]]) -> _Training:
+        """The cells at their last checkpoint, or at their beginning."""
+        from ablations.sweep.checkpoints import newest
+        from ablations.sweep.policies import Snapshots
+        from ablations.trainers.leaves import Mismatch
+
+        found, refused = newest(self.results, cells)
+        configs = [cell["config"] for cell in cells]
+        try:
+            block = program.start(configs, [one.saved for one in found] if found else None)
+        except Mismatch as why:
+            refused.append(f"checkpoints of {cells[0]['hash']} are refused: {why}")
+            found, block = None, program.start(configs)
+        for line in refused:
+            print(f"notice: {line}", flush=True)
+        if found or refused:
+            where = f"go on at step {block.step:,}" if found else "start at the beginning"
+            print(f"notice: {', '.join(cell['hash'] for cell in cells)} {where}", flush=True)
+        evaluated = bool(configs[0]["run"]["evaluations"])
+        metric = "evaluation/return" if evaluated else self.order.metric
+        snapshots = [
+            Snapshots(self.results, c["hash"], c["config"], metric, self.order.keeping.snapshots)
+            for c in cells
+        ]
+        return _Training(block, found, snapshots)
+
+    def _train(self, training: _Training, held: list[Claim]) -> None:
+        block = training.block
+        steps = block.points * block.steps_per_point
+        for one in held:
+            one.start = block.step
+        self._training = True
+        try:
+            while not block.finished:
+                try:
+                    block.advance()
+                except Exception as error:
+                    traceback.print_exc()
+                    raise _ChunkFailed(error) from error
+                training.keep_policies()
+                for lane, one in zip(block.lanes, held, strict=True):
+                    score = lane.columns.get(self.order.metric, [None])[-1]
+                    last = block.step == steps
+                    one.beat("training", block.step, steps, training.rate, score, force=last)
+                if self._stopping or training.due(self.order.keeping):
+                    training.save(self.order.keeping.checkpoints)
+                if self._stopping:
+                    raise SystemExit(143)
+        finally:
+            self._training = False
 
     def _program_for(self, cell: Mapping[str, Any]) -> tuple[Program, float]:
         """The cell's program; compiled by one worker at a time, so that the others find it in the
@@ -193,6 +272,7 @@ class Worker:
         lane: Lane | None,
         error: str | None,
         provenance: Mapping[str, Any],
+        snapshots: Snapshots | None = None,
     ) -> None:
         if lane is None:
             outcome: dict[str, Any] = {"status": "failed", "failure": "error", "reason": error}
@@ -206,14 +286,27 @@ class Worker:
             }
         else:
             outcome = {"status": "done"}
-        columns = lane.columns if lane else {"step": []}
+        if lane and snapshots:
+            outcome["policies"] = snapshots.finish(lane)
+        whole = {**self.order.provenance, **_provenance(), **provenance}
         write_record(
             self.results,
-            Record(cell["hash"], cell["config"], provenance=provenance, **outcome),
-            columns,
+            Record(cell["hash"], cell["config"], provenance=whole, **outcome),
+            lane.columns if lane else {"step": []},
+            snapshots.folder if snapshots else None,
         )
         self._claims.remove(held)
-        held.finish()
+        held.finish(keep_checkpoints=lane is None)
+
+    def _fail(
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        held: Sequence[Claim],
+        error: Exception,
+        provenance: Mapping[str, Any],
+    ) -> None:
+        for cell, one in zip(cells, held, strict=True):
+            self._publish(cell, one, None, _one_line(error), provenance)
 
     def _give_up(self, cell: Mapping[str, Any], held: Claim) -> None:
         self._claims.append(held)
@@ -223,8 +316,85 @@ class Worker:
             None,
             f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a "
             f"crash in native code): see the logs under '{self.results / 'work' / 'logs'}'",
-            dict(self.order.provenance),
+            {},
         )
+
+
+class _ChunkFailed(Exception):
+    """What a chunk of training raised: the cell's own failure, unlike a disc that is full."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Training:
+    """A block of cells, and what it leaves on disk on its way."""
+
+    def __init__(
+        self, block: Block, found: list[Checkpoint] | None, snapshots: Sequence[Snapshots]
+    ):
+        from ablations.sweep.checkpoints import Spent
+
+        self.block = block
+        self.snapshots = snapshots
+        self._spent = [one.spent for one in found] if found else [Spent() for _ in snapshots]
+        if found:
+            self._spent = [replace(one, resumed=(*one.resumed, block.step)) for one in self._spent]
+        self._first_step = block.step
+        self._began = self._last_save = time.monotonic()
+        self._last_save_step = block.step
+
+    @property
+    def seconds(self) -> float:
+        """Of training in this process."""
+        return max(time.monotonic() - self._began, 1e-9)
+
+    @property
+    def rate(self) -> float:
+        """Environment steps per second of each cell, in this process."""
+        return (self.block.step - self._first_step) / self.seconds
+
+    def told(self, index: int) -> dict[str, Any]:
+        """For the provenance: how fast a cell ran here, and what it cost over all processes."""
+        from ablations.sweep.checkpoints import as_provenance
+
+        rate = round(self.rate * len(self.snapshots))
+        return {"steps_per_second": rate} | as_provenance(self._spent[index], self.seconds)
+
+    def keep_policies(self) -> None:
+        for index, (snapshots, lane) in enumerate(
+            zip(self.snapshots, self.block.lanes, strict=True)
+        ):
+            if snapshots.wanted(self.block.point, lane):
+                snapshots.write(self.block.step, self.block.policy(index))
+
+    def due(self, keeping: Keeping) -> bool:
+        """Whether it is time for a checkpoint. The end needs none: the record is next."""
+        if self.block.finished:
+            return False
+        minutes, steps = keeping.minutes, keeping.steps
+        by_time = minutes and time.monotonic() - self._last_save >= 60 * minutes
+        by_steps = steps and self.block.step - self._last_save_step >= steps
+        return bool(by_time or by_steps)
+
+    def save(self, keep: int) -> None:
+        from ablations.sweep.checkpoints import Checkpoint, save
+
+        for index, snapshots in enumerate(self.snapshots):
+            lane = self.block.lanes[index]
+            spent = replace(self._spent[index], seconds=self._spent[index].seconds + self.seconds)
+            after = save(
+                snapshots.results,
+                snapshots.cell,
+                snapshots.config,
+                Checkpoint(self.block.saved(index), spent, snapshots.score(lane)),
+                keep,
+            )
+            # seconds are those of earlier processes; this one's are added when they are told
+            self._spent[index] = replace(after, seconds=self._spent[index].seconds)
+            snapshots.prune(lane)
+        self._last_save, self._last_save_step = time.monotonic(), self.block.step
 
 
 def _one_line(error: BaseException) -> str:
@@ -276,7 +446,8 @@ def main(arguments: list[str]) -> int:
     worker = Worker(order, int(arguments[1]) if len(arguments) > 1 else 0)
 
     def stop(*_: object) -> None:
-        raise SystemExit(143)
+        if not worker.stop():
+            raise SystemExit(143)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means

@@ -373,6 +373,17 @@ class PPO:
         """What one needs to act: the networks' parameters and the observation statistics."""
         return {"parameters": state.parameters, "normalizer": state.normalizer}
 
+    def act(
+        self, policy: dict[str, Any], observation: jax.Array, key: jax.Array | None = None
+    ) -> jax.Array:
+        """Actions [..., A] within [-1, 1] on observations [..., O] as the environment gives them:
+        the mode, or a sample with a key."""
+        raw = self.networks.policy(policy["parameters"], policy["normalizer"](observation))
+        mean, std = mean_and_std(raw)
+        if key is not None:
+            mean = mean + std * jax.random.normal(key, mean.shape)
+        return jnp.tanh(mean)
+
 
 def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:
     """The next state of `reward_scaling`, and the rewards [T, N] as the learner sees them."""

@@ -138,6 +138,7 @@ def make(**program: Any) -> Trainer:
         evaluate=ppo.evaluate,
         policy=ppo.policy,
         steps_per_chunk=ppo.updates_per_chunk * iteration_steps(program["structure"]),
+        act=ppo.act,
     )
 
 

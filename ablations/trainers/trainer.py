@@ -38,6 +38,8 @@ class Trainer(NamedTuple):
     evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
     policy(state) -> what a snapshot of the policy keeps, one pytree.
     steps_per_chunk: environment steps that one chunk takes.
+    act(policy, observation, key) -> action: what `policy` kept, at work on one observation; the
+        mode where key is None, else a sample. None for a trainer whose policies do not act.
     """
 
     init: Callable[[Any, Variant], Any]
@@ -45,6 +47,7 @@ class Trainer(NamedTuple):
     evaluate: Callable[[Any, Variant, Any], dict[str, Any]]
     policy: Callable[[Any], Any]
     steps_per_chunk: int
+    act: Callable[[Any, Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,297 @@
+"""Full-state checkpoints of running cells: everything that the next chunk reads.
+
+    results/work/<hash>/checkpoints/<point>/state/             the arrays, by orbax
+    results/work/<hash>/checkpoints/<point>/checkpoint.json    the curve so far, what it belongs to,
+                                                               a checksum of every file
+
+A checkpoint appears whole, by one rename, or not at all, and is believed only if every byte is the
+one that was written. They go away with the rest of the cell's work folder when its record is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablations.records import canonical, cell_folder
+from ablations.sweep import provenance
+from ablations.sweep.claims import checkpoint_points, work_folder
+from ablations.sweep.program import Lane, Saved
+
+FORMAT = 1
+DESCRIPTION = "checkpoint.json"
+
+# Another version of these may compute other bits from the same state.
+DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax")
+
+
+class Refused(Exception):
+    """A checkpoint that cannot be gone on from; the message says why."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a cell cost until now, over all the processes that ran it.
+
+    seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
+    saving_seconds: how many were written, the size of the last, the time of all.
+    """
+
+    seconds: float = 0.0
+    resumed: tuple[int, ...] = ()
+    checkpoints: int = 0
+    bytes: int = 0
+    saving_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A place to go on from, what it cost to get there, and how good the policy was."""
+
+    saved: Saved
+    spent: Spent
+    score: float | None = None
+
+
+def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
+    """What a record says of it. seconds: what the last process added."""
+    told: dict[str, Any] = {"seconds": round(spent.seconds + seconds, 3)}
+    if spent.resumed:
+        told["resumed_at_steps"] = list(spent.resumed)
+    if spent.checkpoints:
+        told["checkpoints"] = {
+            "written": spent.checkpoints,
+            "bytes": spent.bytes,
+            "seconds": round(spent.saving_seconds, 3),
+        }
+    return told
+
+
+def folder_of(results: Path, cell: str) -> Path:
+    return work_folder(results, cell) / "checkpoints"
+
+
+def save(
+    results: Path, cell: str, config: Mapping[str, Any], checkpoint: Checkpoint, keep: int = 2
+) -> Spent:
+    """Writes one, then deletes all but the last `keep` and the one with the highest score.
+
+    Returns what was spent, this one included. Raises OSError where it cannot be written; what was
+    there before is then still there.
+    """
+    started = time.monotonic()
+    folder = folder_of(results, cell)
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+    try:
+        names = _write_arrays(temporary / "state", checkpoint.saved.state)
+        size = sum(path.stat().st_size for path in _files(temporary))
+        spent = replace(checkpoint.spent, checkpoints=checkpoint.spent.checkpoints + 1, bytes=size)
+        description = {
+            "format": FORMAT,
+            "cell": cell,
+            "config": config,
+            "versions": _versions(),
+            "point": checkpoint.saved.point,
+            "score": checkpoint.score,
+            "columns": checkpoint.saved.lane.columns,
+            "diverged": checkpoint.saved.lane.diverged,
+            "spent": asdict(spent),
+            "arrays": names,
+            "files": {
+                str(path.relative_to(temporary)): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in _files(temporary)
+            },
+        }
+        whole = canonical(description | {"digest": _digest(description)})
+        (temporary / DESCRIPTION).write_text(whole)
+        os.chmod(temporary, 0o755)
+        final = folder / f"{checkpoint.saved.point:08}"
+        shutil.rmtree(final, ignore_errors=True)  # one that was refused, at the same point
+        os.rename(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _prune(folder, keep)
+    taken = time.monotonic() - started
+    return replace(spent, saving_seconds=spent.saving_seconds + taken)
+
+
+def load(results: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:
+    """The cell's checkpoint of that point. Raises Refused if it is torn, changed or alien."""
+    folder = folder_of(results, cell) / f"{point:08}"
+    description = _description(folder)
+    if description["format"] != FORMAT:
+        raise Refused(f"it has format {description['format']}, not {FORMAT}")
+    if differing := differences(description["config"], config):
+        raise Refused(f"it belongs to another cell: {differing}")
+    if differing := differences(description["versions"], _versions()):
+        raise Refused(f"other versions wrote it: {differing}")
+    if description["point"] != point or description["cell"] != cell:
+        raise Refused("it was renamed")
+    _verify(folder, description["files"])
+    diverged = description["diverged"]
+    return Checkpoint(
+        saved=Saved(
+            point=point,
+            lane=Lane(description["columns"], tuple(diverged) if diverged else None),
+            state=_read_arrays(folder / "state", description["arrays"]),
+        ),
+        spent=Spent(**description["spent"] | {"resumed": tuple(description["spent"]["resumed"])}),
+        score=description["score"],
+    )
+
+
+def newest(
+    results: Path, cells: Sequence[Mapping[str, Any]]
+) -> tuple[list[Checkpoint] | None, list[str]]:
+    """The last checkpoints that all these cells have at one point and that are good, or None; and a
+    line on each that was refused.
+
+    cells: {"hash", "config"} each.
+    """
+    refused: list[str] = []
+    if not cells:
+        return None, refused
+    common = set.intersection(*(set(checkpoint_points(results, cell["hash"])) for cell in cells))
+    for point in sorted(common, reverse=True):
+        found = []
+        for cell in cells:
+            try:
+                found.append(load(results, cell["hash"], cell["config"], point))
+            except Refused as why:
+                refused.append(f"checkpoint {cell['hash']}/{point:08} is refused: {why}")
+                break
+        else:
+            return found, refused
+    return None, refused
+
+
+def tidy(results: Path, cell: str) -> None:
+    """Deletes what a killed process left half written: checkpoints, records."""
+    halves = [*folder_of(results, cell).glob(".saving-*")]
+    halves += cell_folder(results, cell).parent.glob(f".{cell}.*")
+    for path in halves:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """Where two nested configurations differ, in words; "" where they do not."""
+    theirs, ours = _flat(theirs), _flat(ours)
+    found = [
+        f"{name} is {theirs.get(name, 'not set')} there and {ours.get(name, 'not set')} here"
+        for name in sorted(theirs.keys() | ours.keys())
+        if theirs.get(name) != ours.get(name)
+    ]
+    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+    return ", ".join(found[:3]) + more
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
+    return flat
+
+
+def _versions() -> dict[str, str]:
+    return {name: v for name, v in provenance.versions().items() if name in DECISIVE}
+
+
+def _digest(description: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical(description).encode()).hexdigest()
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    try:
+        text = (folder / DESCRIPTION).read_text()
+        description = json.loads(text)
+        digest = description.pop("digest")
+        good = digest == _digest(description) and text == canonical(
+            description | {"digest": digest}
+        )
+    except FileNotFoundError:
+        raise Refused(f"{DESCRIPTION} is missing") from None
+    except (ValueError, KeyError, AttributeError):
+        good = False
+    if not good:
+        raise Refused(f"{DESCRIPTION} is damaged")
+    return description
+
+
+def _verify(folder: Path, checksums: Mapping[str, str]) -> None:
+    there = {str(path.relative_to(folder)) for path in _files(folder)} - {DESCRIPTION}
+    for name in sorted(there ^ checksums.keys()):
+        raise Refused(f"{name} is {'missing' if name in checksums else 'not part of it'}")
+    for name, checksum in checksums.items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != checksum:
+            raise Refused(f"{name} fails its checksum")
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _prune(folder: Path, keep: int) -> None:
+    there = sorted(path for path in folder.iterdir() if path.name.isdecimal())
+    scores: dict[Path, float] = {}
+    for path in there:
+        try:
+            score = _description(path)["score"]
+        except Refused:
+            continue
+        if score is not None:
+            scores[path] = score
+    best = max(scores, key=lambda path: scores[path]) if scores else None
+    for path in there[:-keep]:
+        if path != best:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+# orbax takes a second to import, and most cells end before their first checkpoint is due.
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Writes them; returns their names, in the order of the numbers that stand for them there."""
+    import orbax.checkpoint
+
+    try:
+        with orbax.checkpoint.PyTreeCheckpointer() as checkpointer:
+            checkpointer.save(
+                path.resolve(), {f"{i:05}": np.asarray(x) for i, x in enumerate(arrays.values())}
+            )
+    except OSError:
+        raise
+    except Exception as error:  # tensorstore tells the system's errors as text in a ValueError
+        raise _system_error(error, path) from error
+    return list(arrays)
+
+
+def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    import orbax.checkpoint
+
+    with orbax.checkpoint.PyTreeCheckpointer() as checkpointer:
+        arrays = checkpointer.restore(path.resolve())
+    return {name: np.asarray(arrays[f"{i:05}"]) for i, name in enumerate(names)}
+
+
+def _system_error(error: Exception, path: Path) -> OSError:
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES):
+        said = str(error)
+        if re.search(rf"OS error {number}\b", said) or errno.errorcode[number] in said:
+            return OSError(number, os.strerror(number), str(path))
+    return OSError(errno.EIO, " ".join(str(error).split())[:300], str(path))

@@ -1,0 +1,286 @@
+"""Saved policies: written while a cell trains, kept with its record, loaded with one call.
+
+    results/cells/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
+
+A file says itself what it is (its configuration is in it), so that it can be taken elsewhere. No
+pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ablations.errors import UserError
+from ablations.records import (
+    Record,
+    canonical,
+    cell_folder,
+    read_plan,
+    read_record,
+    write_atomically,
+)
+from ablations.sweep.claims import work_folder
+
+if TYPE_CHECKING:
+    from ablations.sweep.program import Lane
+    from ablations.trainers import Trainer
+
+ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
+
+
+# While a cell trains
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Which policies of a running cell are kept: evenly spaced ones, the last among them, and the
+    best.
+
+    metric: what is best; a column of the curve. count: how many evenly spaced; 0: nothing is kept.
+    """
+
+    results: Path
+    cell: str
+    config: Mapping[str, Any]
+    metric: str
+    count: int
+
+    @property
+    def folder(self) -> Path:
+        return work_folder(self.results, self.cell) / "policies"
+
+    def wanted(self, point: int, lane: Lane) -> bool:
+        """Whether the policy of this point is to be kept, by the schedule or as the best so far."""
+        if not self.count or lane.diverged:
+            return False
+        return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
+
+    def write(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps the policy of a step, by `to_arrays`."""
+        data = io.BytesIO()
+        dtypes = {name: str(array.dtype) for name, array in arrays.items()}
+        about = canonical({"config": self.config, "step": step, "dtypes": dtypes}).encode()
+        # bfloat16 and its like are not NumPy's own: as plain bytes they are stored without pickle
+        plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
+        np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
+        write_atomically(self.folder / f"{step}.npz", data.getvalue())
+
+    def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
+        """The step with the highest metric, the first of equals; None where it has no value yet."""
+        scores = dict(zip(lane.columns["step"], lane.columns.get(self.metric, []), strict=False))
+        known = {s: v for s, v in scores.items() if v is not None and (not among or s in among)}
+        return max(known, key=lambda step: known[step]) if known else None
+
+    def score(self, lane: Lane) -> float | None:
+        """The last value of the metric."""
+        values = [v for v in lane.columns.get(self.metric, []) if v is not None]
+        return values[-1] if values else None
+
+    def prune(self, lane: Lane) -> None:
+        """Deletes those that were the best once and are not any more."""
+        keep = {point * self._steps_per_point for point in self._schedule} | {self.best(lane)}
+        for step, path in _files(self.folder).items():
+            if step not in keep:
+                path.unlink(missing_ok=True)
+
+    def finish(self, lane: Lane) -> dict[str, Any]:
+        """What the record says of them: {"files": {step: sha256}, "best": step, "last": step}, or
+        nothing where none was kept."""
+        self.prune(lane)
+        files = _files(self.folder)
+        if not files:
+            return {}
+        last = max(files)
+        return {
+            "files": {str(s): hashlib.sha256(p.read_bytes()).hexdigest() for s, p in files.items()},
+            "best": self.best(lane, among=list(files)) or last,
+            "last": last,
+        }
+
+    @property
+    def _schedule(self) -> frozenset[int]:
+        points = self.config["run"]["points"]
+        count = min(self.count, points)
+        return frozenset(-(-(k + 1) * points // count) for k in range(count))
+
+    @property
+    def _steps_per_point(self) -> int:
+        run = self.config["run"]
+        return run["updates_per_chunk"] * run["iteration_steps"]
+
+
+def _files(folder: Path) -> dict[int, Path]:
+    """step -> file, ascending."""
+    found = {int(p.stem): p for p in folder.glob("*.npz") if p.stem.isdecimal()}
+    return dict(sorted(found.items()))
+
+
+# Afterwards
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
+
+    observation: [..., O], as the environment gives it: what normalisation there is, is inside.
+    Returns the action [..., A] for the environment's `step`. Works under jit and vmap.
+
+    config: of the cell that it comes from. step: environment steps of training behind it.
+    state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
+    """
+
+    config: Mapping[str, Any]
+    step: int
+    state: Any = field(repr=False)
+    trainer: Trainer = field(repr=False)
+
+    def __call__(self, observation: Any, key: Any = None) -> Any:
+        assert self.trainer.act is not None
+        return self.trainer.act(self.state, observation, key)
+
+
+def find_cell(
+    study: str,
+    *,
+    task: str | None = None,
+    variant: str | None = None,
+    seed: int = 0,
+    results: str | Path = "results",
+    plan: str | None = None,
+) -> Path:
+    """The folder of one cell of a study's last plan (or of the plan of that name).
+
+    task, variant: may be left out where the plan has only one task; the variant is then the
+    baseline. Raises UserError, also where the cell has no record yet.
+    """
+    from ablations.errors import unknown
+
+    folder = Path(results)
+    planned = read_plan(folder, study, plan)
+    if task is None and len(planned.tasks) > 1:
+        raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
+    task = task or next(iter(planned.tasks))
+    variant = variant or planned.study["baseline"]
+    if task not in planned.tasks:
+        raise unknown(f"task of '{study}'", task, planned.tasks)
+    if variant not in planned.variants:
+        raise unknown(f"variant of '{study}'", variant, planned.variants)
+    for cell in planned.cells:
+        if (cell["task"], cell["variant"], cell["seed"]) == (task, variant, seed):
+            if read_record(folder, cell["hash"]) is None:
+                raise UserError(
+                    f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
+                    f"`ablations run {study}` computes it"
+                )
+            return cell_folder(folder, cell["hash"])
+    seeds = planned.seeds
+    raise UserError(f"'{study}' has no seed {seed}: it ran with seeds {seeds[0]} to {seeds[-1]}")
+
+
+def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
+    """The steps at which a cell's policy was saved, ascending."""
+    return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
+
+
+def load_policy(
+    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
+) -> Policy:
+    """A saved policy, ready to act.
+
+    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
+    or one of `saved_steps`. Raises UserError for what is not there, is damaged, or does not fit
+    what the configuration's trainer makes today.
+    """
+    from ablations import plugins
+
+    plugins.load()
+    path = Path(cell)
+    if path.suffix == ".npz":
+        data = _bytes(path)
+    else:
+        record = _record(_cell(cell, results))
+        path, checksum = _file_of(record, _cell(cell, results), step)
+        data = _bytes(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
+    return _from_bytes(path, data)
+
+
+def _from_bytes(path: Path, data: bytes) -> Policy:
+    import jax
+
+    from ablations.sweep.program import compose
+    from ablations.trainers.leaves import Mismatch, from_arrays
+
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            about = json.loads(stored[ABOUT].tobytes())
+            arrays = {n: stored[n].view(d) for n, d in about["dtypes"].items()}
+        config, step = about["config"], about["step"]
+    except Exception:
+        raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
+    trainer, as_data = compose(config)
+    if trainer.act is None:
+        raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
+    like = jax.eval_shape(
+        lambda key, variant: trainer.policy(trainer.init(key, variant)),
+        jax.random.key(0),
+        as_data(config),
+    )
+    try:
+        return Policy(config, step, from_arrays(arrays, like), trainer)
+    except Mismatch as why:
+        raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
+
+
+def _cell(cell: str | Path, results: str | Path) -> Path:
+    path = Path(cell)
+    if path.is_dir():
+        return path
+    path = cell_folder(Path(results), str(cell))
+    if not path.is_dir():
+        raise UserError(
+            f"no cell '{cell}' in '{results}': give the folder of a cell, its hash, or a policy "
+            f"file; `ablations status --json` names the cells"
+        )
+    return path
+
+
+def _record(folder: Path) -> Record:
+    folder = folder.resolve()
+    record = read_record(folder.parent.parent, folder.name)
+    assert record is not None  # its folder is there
+    return record
+
+
+def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
+    files = record.policies.get("files", {})
+    if not files:
+        raise UserError(
+            f"cell {record.hash} has no saved policies: it ran with --snapshots 0, or failed "
+            f"before the first; run it again with --fresh"
+        )
+    wanted = str(record.policies.get(str(step), step))
+    if wanted not in files:
+        raise UserError(
+            f"cell {record.hash} has no policy of step {step}: there are best, last and "
+            f"{', '.join(sorted(files, key=int))}"
+        )
+    return folder / "policies" / f"{wanted}.npz", files[wanted]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"the policy '{path}' is missing") from None
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None

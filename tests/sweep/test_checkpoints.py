@@ -1,0 +1,296 @@
+"""Checkpoints: nothing of a run is lost in one, and nothing is believed that is not as written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from ablations.records import canonical
+from ablations.request import Request
+from ablations.sweep import checkpoints
+from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
+from ablations.sweep.plan import plan
+from ablations.sweep.program import Block, Lane, Program, Saved
+from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
+
+# Every axis that carries a state of its own is at work.
+STATEFUL = {
+    "reward_scaling": "running_return_std",
+    "learning_rate_schedule": "adaptive_kl",
+    "points": 6,
+    "evaluations": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def cell() -> dict[str, Any]:
+    request = Request("gae", "smoke", variants=("brax",), seeds=1, steps=6_000, set=STATEFUL)
+    return dict(plan(request).cells[0])
+
+
+@pytest.fixture(scope="module")
+def program(cell) -> Program:
+    return Program(cell["config"])
+
+
+def finish(block: Block) -> tuple[Lane, dict[str, np.ndarray]]:
+    while not block.finished:
+        block.advance()
+    return block.lanes[0], block.saved(0).state
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(program, cell) -> tuple[Lane, dict[str, np.ndarray]]:
+    return finish(program.start([cell["config"]]))
+
+
+@pytest.fixture(scope="module")
+def halfway(program, cell) -> Saved:
+    block = program.start([cell["config"]])
+    for _ in range(3):
+        block.advance()
+    return block.saved(0)
+
+
+@pytest.fixture
+def written(tmp_path, cell, halfway) -> Path:
+    checkpoints.save(tmp_path, cell["hash"], cell["config"], Checkpoint(halfway, Spent()))
+    return checkpoints.folder_of(tmp_path, cell["hash"]) / "00000003"
+
+
+def test_the_run_has_state_to_lose(halfway) -> None:
+    assert halfway.state["reward_scaling/steps"] > 0
+    assert halfway.state["schedule/current"] != np.float32(1e-3)
+    assert halfway.state["iteration"] > 0
+    assert sum(v is not None for v in halfway.lane.columns["evaluation/return"]) == 1
+
+
+@pytest.mark.parametrize("stops", [(1,), (3,), (5,), (1, 2, 3, 4, 5)])
+def test_stopped_and_resumed_it_ends_with_the_same_bits(
+    tmp_path, program, cell, uninterrupted, stops: tuple[int, ...]
+) -> None:
+    block = program.start([cell["config"]])
+    for stop in stops:
+        while block.point < stop:
+            block.advance()
+        saved = Checkpoint(block.saved(0), Spent())
+        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
+        found, refused = checkpoints.newest(tmp_path, [cell])
+        assert not refused
+        assert found is not None
+        assert found[0].saved.point == stop
+        block = program.start([cell["config"]], [found[0].saved])
+    lane, state = finish(block)
+    assert lane == uninterrupted[0]
+    assert list(state) == list(uninterrupted[1])
+    for name, array in uninterrupted[1].items():
+        assert array.tobytes() == state[name].tobytes(), name
+
+
+def test_a_program_of_several_lanes_goes_on_too(program, cell, halfway, uninterrupted) -> None:
+    two = Program(cell["config"], lanes=2)
+    lane, _ = finish(two.start([cell["config"]] * 2, [halfway, halfway]))
+    for name, values in uninterrupted[0].columns.items():
+        mine = np.array(lane.columns[name], float)
+        np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
+
+
+def test_every_file_is_guarded(tmp_path, cell, written) -> None:
+    files = [path for path in sorted(written.rglob("*")) if path.is_file()]
+    assert len(files) > 4
+    positions = np.random.default_rng(0)
+    for file in files:
+        whole = file.read_bytes()
+        for position in {0, len(whole) - 1, *positions.integers(len(whole), size=8)}:
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << int(positions.integers(8))
+            file.write_bytes(flipped)
+            with pytest.raises(Refused, match="damaged|checksum|format|renamed"):
+                checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        for length in {0, 1, len(whole) // 2, len(whole) - 1} - {len(whole)}:
+            file.write_bytes(whole[:length])
+            with pytest.raises(Refused):
+                checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        file.unlink()
+        with pytest.raises(Refused, match="missing"):
+            checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        file.write_bytes(whole)
+    checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+    (written / "state" / "stray").write_text("")
+    with pytest.raises(Refused, match="not part of it"):
+        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+
+
+def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -> None:
+    block = program.start([cell["config"]])
+    for _ in range(2):
+        block.advance()
+        checkpoints.save(
+            tmp_path, cell["hash"], cell["config"], Checkpoint(block.saved(0), Spent())
+        )
+    last = checkpoints.folder_of(tmp_path, cell["hash"]) / "00000002"
+    (last / "checkpoint.json").write_text("{")
+    found, refused = checkpoints.newest(tmp_path, [cell])
+    assert found is not None
+    assert found[0].saved.point == 1
+    assert refused == [
+        f"checkpoint {cell['hash']}/00000002 is refused: checkpoint.json is damaged"
+    ]
+
+
+def rewrite(folder: Path, **changes: Any) -> None:
+    """A checkpoint that says something else and is whole."""
+    path = folder / "checkpoint.json"
+    described = json.loads(path.read_text()) | changes
+    del described["digest"]
+    path.write_text(canonical(described | {"digest": checkpoints._digest(described)}))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("task", "name"), "hopper", "task.name is hopper there and fast here"),
+        (("structure", "num_envs"), 64, "structure.num_envs is 64 there and 32 here"),
+        (("choices", "advantage", "name"), "standard", "choices.advantage.name is standard there"),
+        (("coefficients", "discount"), 0.5, "coefficients.discount is 0.5 there and"),
+        (("seed",), 7, "seed is 7 there and 0 here"),
+        (("trainer", "revision"), 0, "trainer.revision is 0 there"),
+    ],
+)
+def test_anothers_is_refused_and_says_what_differs(
+    tmp_path, cell, written, place: tuple[str, ...], value: Any, says: str
+) -> None:
+    config = json.loads(json.dumps(cell["config"]))
+    inner = config
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    rewrite(written, config=config)
+    with pytest.raises(Refused, match="it belongs to another cell") as refused:
+        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+    assert says in str(refused.value)
+
+
+def test_one_of_other_versions_is_refused(tmp_path, cell, written) -> None:
+    versions = json.loads((written / "checkpoint.json").read_text())["versions"]
+    rewrite(written, versions=versions | {"jax": "0.0.1"})
+    with pytest.raises(Refused, match=r"other versions wrote it: jax is 0\.0\.1 there and"):
+        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+
+
+def test_one_of_another_format_or_renamed_is_refused(tmp_path, cell, written) -> None:
+    shutil.copytree(written, written.with_name("00000005"))
+    with pytest.raises(Refused, match="renamed"):
+        checkpoints.load(tmp_path, cell["hash"], cell["config"], 5)
+    rewrite(written, format=99)
+    with pytest.raises(Refused, match="format 99"):
+        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+
+
+def test_a_state_of_another_structure_is_refused(program, cell, halfway) -> None:
+    state = dict(halfway.state)
+    state["iteration"] = state["iteration"].astype(np.int32)
+    state["more"] = state.pop("key")
+    with pytest.raises(Mismatch, match="'key' is missing; 'more' is not expected; 'iteration' is"):
+        program.start([cell["config"]], [replace(halfway, state=state)])
+
+
+def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
+    for point, score in enumerate([1.0, 5.0, None, 2.0, 3.0], start=1):
+        saved = replace(halfway, point=point)
+        checkpoint = Checkpoint(saved, Spent(), score)
+        checkpoints.save(tmp_path, cell["hash"], cell["config"], checkpoint, keep=2)
+    kept = sorted(p.name for p in checkpoints.folder_of(tmp_path, cell["hash"]).iterdir())
+    assert kept == ["00000002", "00000004", "00000005"]
+
+
+def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:
+    spent = Spent(seconds=5.0, resumed=(100,))
+    for _ in range(2):
+        checkpoint = Checkpoint(halfway, spent)
+        spent = checkpoints.save(tmp_path, cell["hash"], cell["config"], checkpoint)
+    assert (spent.checkpoints, spent.seconds, spent.resumed) == (2, 5.0, (100,))
+    assert spent.bytes > sum(array.nbytes for array in halfway.state.values()) / 2
+    assert spent.saving_seconds > 0
+
+
+@pytest.mark.parametrize("limit", [2**31, 2**32])
+def test_steps_are_exact_past_the_limits_of_integers(
+    tmp_path, program, cell, halfway, limit: int
+) -> None:
+    """From a checkpoint just below, across: on the host, in the file and in the trainer's count."""
+    config = json.loads(json.dumps(cell["config"]))
+    per_point = config["run"]["updates_per_chunk"] * config["run"]["iteration_steps"]
+    point = limit // per_point - 1
+    config["run"]["points"] = point + 4
+    iterations = np.asarray(point * config["run"]["updates_per_chunk"], np.uint32)
+    lane = Lane({"step": [point * per_point], "training/return": [1.0]})
+    saved = Saved(point, lane, dict(halfway.state) | {"iteration": iterations})
+    checkpoints.save(tmp_path, cell["hash"], config, Checkpoint(saved, Spent()))
+    loaded = checkpoints.load(tmp_path, cell["hash"], config, point)
+    lane, state = finish(program.start([config], [loaded.saved]))
+    assert lane.columns["step"] == [(point + i) * per_point for i in range(5)]
+    assert lane.columns["step"][1] <= limit < lane.columns["step"][-1]
+    assert state["iteration"] == (point + 4) * config["run"]["updates_per_chunk"]
+    assert np.isfinite(lane.columns["training/reward_per_step"][1:]).all()
+
+
+def test_the_trainers_count_wraps_nowhere_near_a_run(program, cell, halfway) -> None:
+    """Iterations are counted in 32 bits without sign: across 2**31 of them too."""
+    count = np.asarray(2**31 - 2, np.uint32)
+    saved = replace(halfway, state=dict(halfway.state) | {"iteration": count})
+    _, state = finish(program.start([cell["config"]], [saved]))
+    assert int(state["iteration"]) == 2**31 - 2 + 3 * cell["config"]["run"]["updates_per_chunk"]
+
+
+def test_arrays_there_and_back() -> None:
+    tree = {
+        "key": jax.random.key(3),
+        "keys": jax.random.split(jax.random.key(1), 4),
+        "half": jax.numpy.ones(3, "bfloat16"),
+        "flag": np.bool_(True),
+        "nested": [(np.arange(3, dtype=np.int32),), {"x": np.float32(2)}],
+    }
+    back = from_arrays(to_arrays(tree), jax.eval_shape(lambda: tree))
+    assert jax.tree.structure(back) == jax.tree.structure(tree)
+    for mine, its in zip(jax.tree.leaves(tree), jax.tree.leaves(back), strict=True):
+        assert mine.dtype == its.dtype
+        assert bool((mine == its).all())
+
+
+def test_two_leaves_of_one_path_are_refused() -> None:
+    with pytest.raises(Mismatch, match="one path"):
+        to_arrays({"a/b": np.ones(1), "a": {"b": np.zeros(1)}})
+
+
+def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[], Any]) -> None:
+    undisturbed, stopped = shells(), shells()
+    flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
+    undisturbed("run", "toy_slow", *flags)
+    process = stopped.start("run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep", "9")
+    folder = stopped.results / "work"
+    while not len(list(folder.glob("*/checkpoints/0*/checkpoint.json"))) > 2:
+        assert process.poll() is None, process.communicate()
+    process.kill()
+    process.communicate()
+    last = sorted(folder.glob("*/checkpoints/0*"))[-1]
+    description = last / "checkpoint.json"
+    description.write_text(description.read_text()[:-1])
+    status = json.loads(stopped("status", "toy_slow", "--json").stdout)
+    assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
+    said = stopped("run", "toy_slow", *flags).stdout
+    assert f"checkpoint {last.parent.parent.name}/{last.name} is refused: checkpoint.json is" in said
+    assert f"go on at step {(int(last.name) - 1) * 20}" in said
+    assert stopped.curves() == undisturbed.curves()
+    ((path,),) = [list(stopped.results.glob("cells/*/record.json"))]
+    told = json.loads(path.read_text())["provenance"]
+    assert told["resumed_at_steps"] == [(int(last.name) - 1) * 20]
+    assert told["checkpoints"]["written"] > 0
