@@ -252,6 +252,25 @@ def _import(options: argparse.Namespace) -> None:
     )
 
 
+def _policies(options: argparse.Namespace) -> None:
+    from ablations.sweep import policies
+
+    where = {"task": options.task, "variant": options.variant, "seed": options.seed}
+    if (options.results / "cells" / options.name).is_dir():
+        cell = options.results / "cells" / options.name
+    else:
+        cell = policies.find_cell(options.name, results=options.results, **where)
+    if options.brax is None:
+        print(policies.listing(cell))
+        return
+    step = int(options.step) if options.step.isdecimal() else options.step
+    policy = policies.load_policy(cell, step)
+    try:
+        print(policy.save_for_brax(options.brax))
+    except OSError as error:
+        raise UserError(f"cannot write '{options.brax}': {error.strerror}") from None
+
+
 def _clean(options: argparse.Namespace) -> None:
     from ablations.sweep.clean import delete, waste
 
@@ -499,6 +518,19 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--claim", default="")
     one.add_argument("--source", default="", help="where the claim was stated")
 
+    one = command("policies", _policies, "the saved policies of a cell; and out to Brax")
+    one.add_argument("name", metavar="STUDY|CELL", help="a study's last plan, or a cell's hash")
+    _which_cell(one)
+    one.add_argument(
+        "--step", default="best", metavar="best|last|N", help="which to export; default: best"
+    )
+    one.add_argument(
+        "--brax",
+        type=Path,
+        metavar="DIR",
+        help="write that one there, as Brax's own checkpoint",
+    )
+
     one = command("clean", _clean, "what may be deleted, and its size")
     one.add_argument("--yes", action="store_true", help="delete it")
     return parser
@@ -518,6 +550,12 @@ def _selection(parser: argparse.ArgumentParser, studies: str) -> None:
     group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
     )
+
+
+def _which_cell(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--task", metavar="T", help="needed where the study ran on several")
+    parser.add_argument("--variant", metavar="V", help="default: the baseline")
+    parser.add_argument("--seed", type=_whole, default=0, metavar="S", help="default: 0")
 
 
 def _references(text: str) -> tuple[str, tuple[float, float]]:

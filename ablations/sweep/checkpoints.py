@@ -106,7 +106,8 @@ def save(
             "versions": _versions(),
             "point": checkpoint.saved.point,
             "score": checkpoint.score,
-            "columns": checkpoint.saved.lane.columns,
+            # in their order, which JSON's objects lose and the record's file keeps
+            "columns": list(checkpoint.saved.lane.columns.items()),
             "diverged": checkpoint.saved.lane.diverged,
             "spent": asdict(spent),
             "arrays": names,
@@ -145,7 +146,7 @@ def load(results: Path, cell: str, config: Mapping[str, Any], point: int) -> Che
     return Checkpoint(
         saved=Saved(
             point=point,
-            lane=Lane(description["columns"], tuple(diverged) if diverged else None),
+            lane=Lane(dict(description["columns"]), tuple(diverged) if diverged else None),
             state=_read_arrays(folder / "state", description["arrays"]),
         ),
         spent=Spent(**description["spent"] | {"resumed": tuple(description["spent"]["resumed"])}),
@@ -290,8 +291,7 @@ def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _system_error(error: Exception, path: Path) -> OSError:
-    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES):
-        said = str(error)
-        if re.search(rf"OS error {number}\b", said) or errno.errorcode[number] in said:
-            return OSError(number, os.strerror(number), str(path))
+    if told := re.search(r"os_error_code='(\d+)'", str(error)):
+        number = int(told.group(1))
+        return OSError(number, os.strerror(number), str(path))
     return OSError(errno.EIO, " ".join(str(error).split())[:300], str(path))

@@ -23,6 +23,7 @@ from ablations.records import (
     Record,
     canonical,
     cell_folder,
+    read_curve,
     read_plan,
     read_record,
     write_atomically,
@@ -126,7 +127,7 @@ def _files(folder: Path) -> dict[int, Path]:
 # Afterwards
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
 class Policy:
     """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
 
@@ -146,6 +147,14 @@ class Policy:
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
 
+    def save_for_brax(self, folder: str | Path) -> Path:
+        """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
+        returns the path to give to that. Raises UserError for what Brax's networks cannot express.
+        """
+        from ablations.trainers import brax_policies
+
+        return brax_policies.write(self.state, self.config, self.step, Path(folder))
+
 
 def find_cell(
     study: str,
@@ -154,9 +163,8 @@ def find_cell(
     variant: str | None = None,
     seed: int = 0,
     results: str | Path = "results",
-    plan: str | None = None,
 ) -> Path:
-    """The folder of one cell of a study's last plan (or of the plan of that name).
+    """The folder of one cell of a study's last plan.
 
     task, variant: may be left out where the plan has only one task; the variant is then the
     baseline. Raises UserError, also where the cell has no record yet.
@@ -164,7 +172,7 @@ def find_cell(
     from ablations.errors import unknown
 
     folder = Path(results)
-    planned = read_plan(folder, study, plan)
+    planned = read_plan(folder, study)
     if task is None and len(planned.tasks) > 1:
         raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
     task = task or next(iter(planned.tasks))
@@ -188,6 +196,26 @@ def find_cell(
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
     """The steps at which a cell's policy was saved, ascending."""
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
+
+
+def listing(cell: str | Path, *, results: str | Path = "results") -> str:
+    """A line per saved policy: its step, the returns of the curve there, its file."""
+    folder = _cell(cell, results)
+    record = _record(folder)
+    _file_of(record, folder, "last")  # or it says that there are none
+    curve = read_curve(folder.resolve().parent.parent, record).to_pydict()
+    shown = [name for name in ("training/return", "evaluation/return") if name in curve]
+    rows = [["step", *shown, "", "file"]]
+    for step in saved_steps(folder):
+        at = curve["step"].index(step)
+        scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
+        marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
+        rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(f"{x:>{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
+    )
 
 
 def load_policy(

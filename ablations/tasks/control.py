@@ -15,7 +15,7 @@ BACKENDS = ("spring", "positional", "generalized", "mjx")
 
 
 def _make(name: str, settings: Mapping[str, Any]) -> Any:
-    with _quiet():
+    with quiet():
         import brax.envs
 
         return brax.envs.get_environment(name, backend=settings["backend"])
@@ -35,7 +35,7 @@ _KNOWN_MODEL_WARNINGS = ("settotalmass",)
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Drops those lines, and nothing else."""
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):

@@ -58,6 +58,11 @@ class Shell:
             path.parent.name: path.read_bytes() for path in self.results.glob("cells/*/*.parquet")
         }
 
+    def policies(self) -> dict[str, bytes]:
+        """Every saved policy by its cell and step, to the byte."""
+        found = self.results.glob("cells/*/policies/*.npz")
+        return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in found}
+
 
 @pytest.fixture(scope="session")
 def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:

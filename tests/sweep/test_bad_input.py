@@ -137,6 +137,26 @@ def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
     assert len(shell.curves()) == 8
 
 
+def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
+    """Room for a saved policy of 40 kB, but not for the whole state."""
+    flags = ["--profile", "smoke", "--variants", "brax", "--seeds", "1", "--workers", "1"]
+    command = shell.command("run", "gae", *flags, "--checkpoint-steps", "5000", plugin=False)
+    done = subprocess.run(
+        ["prlimit", "--fsize=80000", *command],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot write to 'results': File too large: make room" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(shell.results.glob("work/*/checkpoints/.saving-*"))
+    resumed = shell("run", "gae", *flags, plugin=False).stdout
+    assert "1 of 1 cells done" in resumed
+
+
 def test_a_plan_that_is_cut_short(shell) -> None:
     shell("run", "toy", "--seeds", "1")
     (path,) = shell.results.glob("plans/toy/*.json")

@@ -90,6 +90,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bits(
         block = program.start([cell["config"]], [found[0].saved])
     lane, state = finish(block)
     assert lane == uninterrupted[0]
+    assert list(lane.columns) == list(uninterrupted[0].columns)
     assert list(state) == list(uninterrupted[1])
     for name, array in uninterrupted[1].items():
         assert array.tobytes() == state[name].tobytes(), name
@@ -113,7 +114,7 @@ def test_every_file_is_guarded(tmp_path, cell, written) -> None:
             flipped = bytearray(whole)
             flipped[position] ^= 1 << int(positions.integers(8))
             file.write_bytes(flipped)
-            with pytest.raises(Refused, match="damaged|checksum|format|renamed"):
+            with pytest.raises(Refused, match=r"damaged|checksum|format|renamed"):
                 checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
         for length in {0, 1, len(whole) // 2, len(whole) - 1} - {len(whole)}:
             file.write_bytes(whole[:length])
@@ -141,9 +142,7 @@ def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -
     found, refused = checkpoints.newest(tmp_path, [cell])
     assert found is not None
     assert found[0].saved.point == 1
-    assert refused == [
-        f"checkpoint {cell['hash']}/00000002 is refused: checkpoint.json is damaged"
-    ]
+    assert refused == [f"checkpoint {cell['hash']}/00000002 is refused: checkpoint.json is damaged"]
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -287,7 +286,9 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     status = json.loads(stopped("status", "toy_slow", "--json").stdout)
     assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
     said = stopped("run", "toy_slow", *flags).stdout
-    assert f"checkpoint {last.parent.parent.name}/{last.name} is refused: checkpoint.json is" in said
+    assert (
+        f"checkpoint {last.parent.parent.name}/{last.name} is refused: checkpoint.json is" in said
+    )
     assert f"go on at step {(int(last.name) - 1) * 20}" in said
     assert stopped.curves() == undisturbed.curves()
     ((path,),) = [list(stopped.results.glob("cells/*/record.json"))]

@@ -158,12 +158,22 @@ def test_ctrl_c_leaves_a_resumable_state_and_no_worker(shells) -> None:
     assert stopped.curves() == undisturbed.curves()
 
 
+def _progress(shell) -> set[str]:
+    """The checkpoints and the records that are there."""
+    found = [*shell.results.glob("work/*/checkpoints/0*"), *shell.results.glob("cells/*")]
+    return {str(path) for path in found}
+
+
 def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
+    """A checkpoint after every chunk: a worker spends about half of its time in writing them."""
     killed, undisturbed = shells(), shells()
+    flags = ("run", "toy_slow", "--workers", "2", "--checkpoint-steps", "20")
     moments = random.Random(0)
-    for _ in range(4):
-        process = killed.start("run", "toy_slow", "--workers", "2")
-        time.sleep(1.5 + 2.5 * moments.random())
+    for _ in range(6):
+        before = _progress(killed)
+        process = killed.start(*flags)
+        _wait_for(lambda before=before: _progress(killed) - before)
+        time.sleep(moments.random())
         process.kill()
         process.communicate()
         for pid in _workers(killed):
@@ -172,10 +182,19 @@ def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
         _wait_for(lambda: not _workers(killed))
         for cell in killed.curves():
             assert records.read_record(killed.results, cell).status == "done"
-    killed("run", "toy_slow", "--workers", "2")
+    assert len(killed.curves()) < 8, "nothing was left to be killed"
+    killed(*flags)
     undisturbed("run", "toy_slow", "--workers", "2")
     assert killed.curves() == undisturbed.curves()
+    assert killed.policies() == undisturbed.policies()
+    resumed = [
+        records.read_record(killed.results, cell).provenance.get("resumed_at_steps", [])
+        for cell in killed.curves()
+    ]
+    assert any(resumed), "no checkpoint was gone on from"
     assert not list(killed.results.glob("work/*/heartbeat.json"))
+    assert not list(killed.results.glob("work/*/checkpoints"))
+    assert not list(killed.results.glob("cells/.*")), "temporary files are left"
 
 
 def test_workers_end_with_their_parent(shell) -> None:
@@ -236,6 +255,42 @@ def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
             records.read_curve(s.results, r).to_pandas() for s, r in ((single, one), (block, other))
         )
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
+    shell("run", "toy", "--seeds", "1", "--workers", "1", "--evaluations", "0")
+    assert not list((shell.results / "cache").glob("jit_evaluate-*"))
+    plan = records.read_plan(shell.results, "toy")
+    for _, record in records.read_results(shell.results, plan):
+        curve = records.read_curve(shell.results, record).to_pydict()
+        assert "evaluation/return" not in curve
+        assert None not in curve["training/return"]
+        assert record.config["run"]["evaluation_envs"] == 0
+    again = shell("table", "toy", "--seeds", "1", "--evaluations", "0").stdout
+    assert "toy" in again.lower()
+
+
+def test_fresh_computes_again_and_loses_nothing(shell) -> None:
+    shell("run", "toy", "--seeds", "1", "--workers", "1")
+    curves = shell.curves()
+    said = shell("run", "toy", "--seeds", "1", "--workers", "1", "--fresh").stdout
+    assert "0 done, 2 to run" in said
+    assert shell.curves() == curves
+    assert len(list(shell.results.glob("set-aside/*/curve.parquet"))) == 2
+
+
+def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
+    flags = ("run", "toy_slow", "--variants", "up", "--seeds", "1", "--workers", "1")
+    process = shell.start(*flags, "--checkpoint-steps", "20")
+    _wait_for(lambda: list(shell.results.glob("work/*/checkpoints/0*")))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    (row,) = json.loads(shell("status", "toy_slow", "--json").stdout)
+    assert row["state"] == "missing"
+    assert row["checkpoint"] >= 20
+    said = shell("clean").stdout
+    assert "unfinished cells, which would go on from their checkpoints" in said
+    assert f"go on at step {row['checkpoint']}" in shell(*flags).stdout
 
 
 def test_progress_in_a_pipe_is_lines(shell) -> None:

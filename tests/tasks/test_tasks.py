@@ -157,8 +157,8 @@ def test_brax_is_made_in_silence(tmp_path: Path) -> None:
 def test_other_warnings_go_through(tmp_path: Path) -> None:
     code = """
 import warnings
-from ablations.tasks.control import _quiet
-with _quiet():
+from ablations.tasks.control import quiet
+with quiet():
     print("heard")
     print("Failed to import warp: no")
     warnings.warn("seen")
