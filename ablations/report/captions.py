@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ablations.records import Plan
@@ -18,7 +19,7 @@ def caption(plan: Plan, found: Scores, judged: bool) -> str:
         f"{_sentence(study['title'])} Claim: {_sentence(study['claim'])}",
         f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
         f"Score: mean {found.metric} {window[found.score]}; {_steps(plan)}.",
-        f"IQM over {_seeds(plan.seeds)} with its 95% interval (bootstrap, Student levels).",
+        f"IQM over {_seeds(plan.seeds)} with its 95% interval ({_interval(found)}).",
         "Differences: mean over seeds of variant minus baseline, paired by seed, 95% t interval; "
         "p: paired t-test, Holm-adjusted over the study's comparisons.",
     ]
@@ -58,6 +59,7 @@ def notes(plan: Plan, found: Scores, baselines: Mapping[str, str | None]) -> Ite
         yield (
             f"{len(plan.seeds)} seeds: the intervals rest on scores being normal; where they are "
             "skewed or bimodal they cover 80 to 95%"
+            + ("; an IQM of fewer than 4 seeds is their mean" if len(plan.seeds) < 4 else "")
         )
     total = len(found.cells)
     missing = [cell for cell in found.cells if cell.status == "missing"]
@@ -72,7 +74,8 @@ def notes(plan: Plan, found: Scores, baselines: Mapping[str, str | None]) -> Ite
         yield (
             f"{len(failed)} of {total} cells failed; they count in no mean, and their seed in no "
             "pair, so a variant that fails looks better than it is: one that fails more often than "
-            "its baseline is called unstable, never better or equivalent"
+            "its baseline is called unstable, never better or equivalent, and one whose baseline "
+            "fails more often is never called worse or equivalent"
         )
         yield from _shortened([_failure(cell) for cell in failed])
     empty = [cell for cell in found.cells if cell.status == "empty"]
@@ -145,6 +148,16 @@ def _steps(plan: Plan) -> str:
     if len(set(steps.values())) == 1:
         return f"{next(iter(steps.values())):,} environment steps" + " per task" * (len(steps) > 1)
     return "environment steps: " + ", ".join(f"{task} {n:,}" for task, n in steps.items())
+
+
+def _interval(found: Scores) -> str:
+    """How the intervals of IQMs were made, which depends on how many runs there are."""
+    done = Counter((c.task, c.variant) for c in found.cells if c.status == "done")
+    kinds = {n < 5 for n in done.values() if n > 1} or {False}
+    names = {False: "bootstrap, Student levels", True: "Student's t"}
+    if len(kinds) == 1:
+        return names[kinds.pop()]
+    return f"{names[False]}; of fewer than 5 runs {names[True]}"
 
 
 def _sentence(text: str) -> str:

@@ -43,14 +43,15 @@ class Entry:
     iqm, low, high: interquartile mean and its 95% interval; on "all tasks" the mean of the tasks'
         IQMs of normalised scores (0 and 1 are the task's references), over the seeds that are
         complete on every task; None there for a plan whose tasks state no references.
-    best, tied: highest IQM of its task; not significantly different from the best (Holm, paired t).
+    best, tied: highest IQM of its task; not significantly below the best (Holm, paired t).
     n_pairs: seeds that variant and baseline both have. The rest as in `statistics.Comparison`;
         improvement_low, improvement_high: 95% interval of the probability of improvement.
     p_holm: adjusted over all comparisons of the study's tasks; "all tasks" is another family.
     verdict: "better", "worse", "equivalent" or "undecided" (`statistics.verdict`); "higher" and
         "lower" for a metric that is not a score; "one seed" or "no pairs" where neither holds;
         "unstable" instead of "better" or "equivalent" where more of its cells failed than of the
-        baseline's, since the seeds that survive are not those that it was given.
+        baseline's, since the seeds that survive are not those that it was given; likewise
+        "unstable baseline" instead of "worse" or "equivalent".
     seeds_to_decide: for "undecided"; None if that is more than 10,000.
     """
 
@@ -226,14 +227,14 @@ def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class _Pairing:
-    """A comparison, the scores per task that it rests on, and whether more cells of the variant
+    """A comparison, the scores per task that it rests on, and how many more cells of the variant
     failed than of its baseline."""
 
     comparison: Comparison
     margin: float | None
     ours: list[np.ndarray]
     theirs: list[np.ndarray]
-    fails_more: bool
+    more_failures: int
 
 
 def _pairing(
@@ -264,7 +265,7 @@ def _pairing(
         for which in (variant, baseline)
     ]
     return _Pairing(
-        compare(np.mean(a, axis=0), np.mean(b, axis=0), margin), margin, a, b, fails[0] > fails[1]
+        compare(np.mean(a, axis=0), np.mean(b, axis=0), margin), margin, a, b, fails[0] - fails[1]
     )
 
 
@@ -314,8 +315,11 @@ def _marks(
             for one in pairings
         ]
     )
-    # What could not be compared is not shown to be worse.
-    ties = {v: "tied" for v, p in zip(others, adjusted, strict=True) if not p < LEVEL}
+    ties = {
+        v: "tied"
+        for v, p, one in zip(others, adjusted, pairings, strict=True)
+        if not (p < LEVEL and one is not None and (one.comparison.difference or 0) < 0)
+    }
     return {best: "best"} | ties
 
 
@@ -433,7 +437,11 @@ def _said(pairing: _Pairing, p_holm: float | None, judged: bool) -> str:
     said = verdict(pairing.comparison, p_holm)
     if not judged:
         return {"better": "higher", "worse": "lower"}.get(said, said)
-    return "unstable" if pairing.fails_more and said in ("better", "equivalent") else said
+    if pairing.more_failures > 0 and said in ("better", "equivalent"):
+        return "unstable"
+    if pairing.more_failures < 0 and said in ("worse", "equivalent"):
+        return "unstable baseline"
+    return said
 
 
 def _number(value: Any) -> float | None:

@@ -24,8 +24,16 @@ STATISTICS: Mapping[Aggregate, str] = {
     "task_iqm": "IQM, mean over tasks",
     "iqm": "IQM, pooled",
     "mean": "mean",
+    "median": "median",
     "optimality_gap": "optimality gap",
 }
+
+
+def shown(plan: Plan) -> dict[Aggregate, str]:
+    """The statistics that say something of their own: with one task a mean over tasks of IQMs is
+    the IQM, and with one or two the median of the tasks' means is their mean."""
+    fewest = {"task_iqm": 2, "median": 3}
+    return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
 
 
 def normalised(plan: Plan, found: Scores) -> dict[str, list[NDArray[np.float64]]]:
@@ -42,12 +50,11 @@ def intervals(plan: Plan, found: Scores) -> Figure | None:
         return None
     looks = appearances(plan)
     order = [variant for group in groups(plan) for variant in group if variant in scores]
-    several = len(plan.tasks) > 1
-    shown = {k: v for k, v in STATISTICS.items() if several or k != "task_iqm"}
-    size = (2.1 * len(shown) + 1.8, 0.3 * len(order) + 1.35)
+    statistics = shown(plan)
+    size = (2.1 * len(statistics) + 1.8, 0.3 * len(order) + 1.35)
     drawn = Figure(figsize=size, layout="constrained")
-    panels = drawn.subplots(1, len(shown), squeeze=False, sharey=True)[0]
-    for panel, (statistic, name) in zip(panels, shown.items(), strict=True):
+    panels = drawn.subplots(1, len(statistics), squeeze=False, sharey=True)[0]
+    for panel, (statistic, name) in zip(panels, statistics.items(), strict=True):
         dress(panel)
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)

@@ -145,33 +145,41 @@ def _handle(found: Scores, tasks: Sequence[str], variant: str, look: tuple[str, 
 
 
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
-    """One row per metric, one column per task; None where there is no metric that moves."""
+    """One row per metric, one column per task and group of variants that share a baseline; None
+    where there is no metric that moves."""
+    from matplotlib.lines import Line2D
+
     shown = {name: scores for name, scores in found.items() if _moves(scores)}
     if not shown:
         return None
     tasks = list(plan.tasks)
     looks = appearances(plan)
-    size = (2.9 * len(tasks) + 2.2, 1.55 * len(shown) + 0.7)
+    families = groups(plan)
+    columns = [(task, group) for task in tasks for group in families]
+    size = (2.9 * len(columns) + 2.2, 1.55 * len(shown) + 0.7)
     drawn = Figure(figsize=size, layout="constrained")
-    panels = drawn.subplots(len(shown), len(tasks), squeeze=False, sharex="col")
+    panels = drawn.subplots(len(shown), len(columns), squeeze=False, sharex="col")
     for row, (name, scores) in zip(panels, shown.items(), strict=True):
-        for panel, task in zip(row, tasks, strict=True):
-            for group in groups(plan):
-                for place, variant in enumerate(group):
-                    first = place == 0
-                    _curve(panel, scores, task, variant, looks[variant], first=first, band=False)
+        for panel, (task, group) in zip(row, columns, strict=True):
+            for place, variant in enumerate(group):
+                first = place == 0
+                _curve(panel, scores, task, variant, looks[variant], first=first, band=False)
             dress(panel)
             panel.yaxis.set_major_locator(MaxNLocator(4))
             panel.set_xlim(left=0)
         row[0].set_ylabel(label(name).replace(" (", "\n("))
-    for panel, task in zip(panels[0], tasks, strict=True):
-        panel.set_title(task)
+    for panel, (task, group) in zip(panels[0], columns, strict=True):
+        panel.set_title(f"{task}\nvs {group[0]}" if len(families) > 1 else task)
     for panel in panels[-1]:
         panel.set_xlabel("environment steps")
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(4))
     any_metric = next(iter(shown.values()))
-    handles = [_handle(any_metric, tasks, variant, looks[variant]) for variant in looks]
+    handles = []
+    for group in families:
+        if len(families) > 1:
+            handles.append(Line2D([], [], linestyle="none", label=f"vs {group[0]}:"))
+        handles += [_handle(any_metric, tasks, variant, looks[variant]) for variant in group]
     panels[0][-1].legend(
         handles=handles,
         loc="upper left",

@@ -37,7 +37,7 @@ def differences(plan: Plan, made: Table) -> Figure | None:
         panel.set_title(task)
         panel.set_xlabel("in score units" if task == ALL_TASKS else f"final {label(made.metric)}")
     _rows(panels[0], plan, compared)
-    to = "" if several else f": difference to {baseline_of(plan, compared[0])}"
+    to = ": differences" if several else f": difference to {baseline_of(plan, compared[0])}"
     title(drawn, plan.study["title"] + to)
     said = "mean of the differences paired by seed, 95% interval"
     if any(row.margin for row in made.rows):
@@ -137,8 +137,8 @@ def improvement(plan: Plan, made: Table) -> Figure | None:
     title(drawn, f"{plan.study['title']}: probability of improvement")
     footnote(
         drawn,
-        "share of all pairs of runs in which the variant scores higher, 95% bootstrap interval "
-        "(pairs of seeds, within tasks); colour: the verdict",
+        "share of all pairs of runs in which the variant scores higher, 95% score interval "
+        "(Newcombe 2006); colour: the verdict",
     )
     return drawn
 

@@ -10,6 +10,7 @@ import base64
 import gzip
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -56,6 +57,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = _breakable
     return environment.get_template("page.html.j2").render(
         sections=sections,
         totals=_totals(sections),
@@ -65,6 +67,12 @@ def render(
         library=Markup(_library()),
         live=live,
     )
+
+
+def _breakable(name: str) -> Markup:
+    """A name that a narrow column may break after its signs, escaped."""
+    parts = re.split(r"(?<=[@=/])(?=\w)", name)
+    return Markup("<wbr>").join(parts)
 
 
 def _totals(sections: Sequence[Section]) -> dict[str, int]:

@@ -15,12 +15,17 @@ from numpy.typing import ArrayLike
 
 from ablations.records import Plan
 from ablations.report.digits import decimals, verdict_text
-from ablations.report.figures.aggregates import STATISTICS, normalised, thresholds
+from ablations.report.figures.aggregates import normalised, shown, thresholds
 from ablations.report.figures.curves import points
 from ablations.report.figures.style import groups, label
 from ablations.report.scores import Scores
 from ablations.report.sheets import Sheet
-from ablations.report.statistics import aggregate, aggregate_interval, performance_profile
+from ablations.report.statistics import (
+    LEVEL,
+    aggregate,
+    aggregate_interval,
+    performance_profile,
+)
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
 Chart = dict[str, Any]
@@ -63,14 +68,16 @@ def _curve_panel(
 
 
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Chart:
-    """The same for other metrics, all variants in one panel, without bands."""
-    order = [variant for group in groups(plan) for variant in group]
-    panels = [
-        _curve_panel(scores, task, order, f"{label(metric)}, {task}", bands=False)
-        for metric, scores in found.items()
-        for task in plan.tasks
-    ]
-    columns = len(plan.tasks) if len(plan.tasks) < 4 else 3
+    """The same for other metrics, without bands."""
+    families = groups(plan)
+    panels = []
+    for metric, scores in found.items():
+        for task in plan.tasks:
+            for group in families:
+                name = f"{label(metric)}, {task}" + (f", vs {group[0]}" * (len(families) > 1))
+                panels.append(_curve_panel(scores, task, group, name, bands=False))
+    # A metric's panels stand side by side, or those of several metrics where it has but one.
+    columns = {1: 3, 2: 2, 4: 2}.get(len(plan.tasks) * len(families), 3)
     return {"kind": "lines", "columns": columns, "panels": panels}
 
 
@@ -144,7 +151,7 @@ def improvement(made: Table) -> Chart | None:
                     "title": task,
                     "x": "P(variant > baseline)",
                     "reference": 0.5,
-                    "range": [-0.02, 1.02],
+                    "range": [-0.04, 1.04],
                     "rows": described,
                 }
             )
@@ -158,9 +165,7 @@ def intervals(plan: Plan, found: Scores) -> Chart | None:
         return None
     order = [variant for group in groups(plan) for variant in group if variant in scores]
     panels = []
-    for statistic, name in STATISTICS.items():
-        if statistic == "task_iqm" and len(plan.tasks) == 1:
-            continue
+    for statistic, name in shown(plan).items():
         rows = []
         for variant in order:
             low, high = aggregate_interval(scores[variant], statistic)
@@ -204,6 +209,8 @@ def effects(sheet: Sheet | None) -> Chart | None:
                     "row": where[-1],
                     "column": where[0],
                     "value": number(row["effect"]),
+                    "significant": row["p_holm"] is not None and row["p_holm"] < LEVEL,
+                    "equivalent": row["verdict"] == "equivalent",
                     "text": f"{row['kind']}: {text}, {row['verdict']}",
                 }
             )

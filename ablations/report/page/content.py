@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ablations.errors import UserError
 from ablations.records import Plan, Record, read_results
 from ablations.report import sheets, tables
-from ablations.report.digits import verdict_text
+from ablations.report.digits import Column, verdict_text
 from ablations.report.page import charts
 from ablations.report.scores import Cell, Scores, diagnostic_scores, scores
 from ablations.report.supplements import KINDS
@@ -36,7 +36,7 @@ CAPTIONS = {
     "improvement": (
         "Probability of improvement",
         "Share of all pairs of runs in which the variant scores higher than its baseline, 95% "
-        "bootstrap interval.",
+        "score interval (Newcombe 2006). Colour: the verdict.",
     ),
     "intervals": (
         "Aggregates of normalised scores",
@@ -49,7 +49,8 @@ CAPTIONS = {
     ),
     "effects": (
         "Effects of the factorial",
-        "Diagonal: main effect of a level against the reference. Below it: interaction.",
+        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: "
+        "adjusted p < .05; in brackets: equivalent.",
     ),
     "diagnostics": (
         "Diagnostics over training",
@@ -207,13 +208,14 @@ def _scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
     task = ALL_TASKS if several else made.tasks[0]
     rows = [row for row in made.rows if row.task == task and row.baseline]
     reach = max([_reach(row) for row in rows], default=1.0) or 1.0
+    numbers = Column(rows)
     lines = tuple(
         Score(
             variant=row.variant,
             baseline=row.baseline or "",
             verdict=(row.verdict or "").replace(" ", "-"),
             text=verdict_text(row),
-            estimate=charts.estimate(row.difference, row.difference_low, row.difference_high, "+"),
+            estimate=" ".join(numbers.difference(row)).strip(),
             seeds=f"{row.n_pairs} of {row.n_planned}"
             if (row.n_pairs or 0) < row.n_planned
             else str(row.n_pairs),

@@ -3,7 +3,7 @@
 (() => {
   const root = document.documentElement;
   const DASHES = ["solid", "9px,3px", "2px,2px", "9px,3px,2px,3px", "14px,4px", "5px,2px"];
-  const VERDICTS = { better: "--better", worse: "--worse", equivalent: "--equivalent", higher: "--equivalent", lower: "--equivalent", unstable: "--unstable" };
+  const VERDICTS = { better: "--better", worse: "--worse", equivalent: "--equivalent", higher: "--equivalent", lower: "--equivalent", unstable: "--unstable", "unstable baseline": "--unstable" };
   const coarse = matchMedia("(pointer: coarse)").matches;
   let data = { charts: {}, legends: {} };
   let hidden = {}; // study -> the variants that the reader switched off
@@ -100,9 +100,14 @@
     const shapes = [];
     if (panel.margin) shapes.push({ type: "rect", xref: "x", yref: "paper", x0: -panel.margin, x1: panel.margin, y0: 0, y1: 1, fillcolor: css("--margin"), line: { width: 0 }, layer: "below" });
     if (panel.reference !== undefined) shapes.push({ type: "line", xref: "x", yref: "paper", x0: panel.reference, x1: panel.reference, y0: 0, y1: 1, line: { color: css("--quiet"), width: 1 } });
+    // Shapes do not count for an axis of its own accord: the whole margin must be in it.
+    const seen = panel.rows.flatMap((row) => [row.value, row.low, row.high]).filter((one) => one !== null);
+    const ends = [...seen, ...(panel.margin ? [-panel.margin, panel.margin] : []), ...(panel.reference === undefined ? [] : [panel.reference])];
+    const least = Math.min(...ends), most = Math.max(...ends), room = 0.06 * (most - least || Math.abs(most) || 1);
+    const range = panel.range || [least - room, most + room];
     const layout = {
       ...base(), height: 78 + (several ? 44 : 34) * panel.rows.length, hovermode: "closest", shapes,
-      xaxis: axis(panel.x, { nticks: 6, ...(panel.range ? { range: panel.range } : {}) }),
+      xaxis: axis(panel.x, { nticks: 6, range }),
       yaxis: { ...axis("", {}), tickvals: panel.rows.map((_, i) => i), ticktext: panel.rows.map(name), range: [panel.rows.length - 0.4, -0.6], showgrid: false, ticks: "", fixedrange: true, tickfont: { color: css("--text") } },
     };
     return [traces, layout];
@@ -111,11 +116,10 @@
   function matrix(key, chart, panel) {
     const n = panel.names.length;
     const empty = () => Array.from({ length: n }, () => Array(n).fill(null));
-    const z = empty(), text = empty(), said = empty();
+    const z = empty(), said = empty();
     let reach = 0;
     for (const cell of panel.cells) {
       z[cell.row][cell.column] = cell.value;
-      text[cell.row][cell.column] = g4(Number(cell.value.toPrecision(2)));
       said[cell.row][cell.column] = safe(cell.row === cell.column ? panel.names[cell.row] : `${panel.names[cell.column]} and ${panel.names[cell.row]}`) + "<br>" + safe(cell.text);
       reach = Math.max(reach, Math.abs(cell.value));
     }
@@ -124,11 +128,18 @@
     // A line break at "=": long names must not take the whole width of a phone.
     const names = panel.names.map((one) => safe(one).replace(" = ", "<br>= "));
     const traces = [{
-      type: "heatmap", x: places, y: places, z, text, customdata: said, texttemplate: "%{text}", hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false,
-      zmin: -reach, zmax: reach, showscale: false, xgap: 2, ygap: 2, colorscale: [[0, css("--down")], [0.5, css("--middle")], [1, css("--up")]], textfont: { size: 12 },
+      type: "heatmap", x: places, y: places, z, customdata: said, hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false,
+      zmin: -reach, zmax: reach, showscale: false, xgap: 2, ygap: 2, colorscale: [[0, css("--down")], [0.5, css("--middle")], [1, css("--up")]],
     }];
+    const annotations = panel.cells.map((cell) => {
+      const number = (cell.value > 0 ? "+" : "") + g4(Number(cell.value.toPrecision(2)));
+      const text = cell.equivalent ? `(${number})` : number;
+      const strong = Math.abs(cell.value) > 0.55 * reach;
+      const ink = strong ? (cell.value > 0 ? "--on-up" : "--on-down") : "--text";
+      return { x: cell.column, y: cell.row, text: cell.significant ? `<b>${text}</b>` : text, showarrow: false, font: { size: 12, color: css(ink) } };
+    });
     const ticks = { tickvals: places, ticktext: names, showgrid: false, ticks: "", tickfont: { size: 11, color: css("--text") } };
-    const layout = { ...base(), height: 150 + 62 * n, xaxis: axis("", ticks), yaxis: { ...axis("", ticks), range: [n - 0.5, -0.5] } };
+    const layout = { ...base(), annotations, height: 150 + 62 * n, xaxis: axis("", ticks), yaxis: { ...axis("", ticks), range: [n - 0.5, -0.5] } };
     return [traces, layout];
   }
 

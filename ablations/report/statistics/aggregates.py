@@ -12,6 +12,7 @@ drops, they cover 85 to 92%: the bias of a sample's IQM then adds up over tasks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -80,11 +81,14 @@ def aggregate_interval(
         error = np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows)) / len(rows)
         reach = -float(stdtrit(fewest - 1, level / 2)) * float(error)
         center = aggregate(tasks, statistic)
-        return center - reach, center + reach
+        least = 0.0 if statistic == "optimality_gap" else -math.inf
+        return max(least, center - reach), center + reach
     found = np.concatenate(
         [_AGGREGATES[statistic](block) for block in _resampled(rows, replicates, seed)]
     )
-    low, high = _quantiles(found, fewest if widened else None, level)
+    # A bootstrap sample's spread is that of n runs, not n - 1; the IQM's makes up for it.
+    scale = 1.0 if "iqm" in statistic else math.sqrt(fewest / (fewest - 1))
+    low, high = _quantiles(found, fewest if widened else None, level, scale)
     return float(low), float(high)
 
 
@@ -114,28 +118,63 @@ def performance_profile(
 
 
 def probability_of_improvement(
-    tasks: Tasks, baseline: Tasks, *, replicates: int = 2_000, seed: int = SEED
+    tasks: Tasks,
+    baseline: Tasks,
+    *,
+    method: Literal["score", "bootstrap"] = "score",
+    replicates: int = 2_000,
+    seed: int = SEED,
 ) -> tuple[float, float, float]:
     """Chance that a run scores above one of the baseline's, with its 95% interval.
 
-    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. The i-th runs of both share a
-    seed, so the bootstrap draws pairs. Interval NaN below 2 pairs.
+    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. Interval NaN below 2 pairs.
+
+    score: the chances theta with |seen - theta| <= q sd(theta), q the Student quantile with n - 1
+        degrees of freedom, and Hanley and McNeil's variance of U / n^2,
+        theta (1 - theta) (1 + (n - 1) ((1 - theta) / (2 - theta) + theta / (1 + theta))) / n^2
+        (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
+        statistic", part 2, method 5), averaged over tasks. Wider than it need be where pairs are
+        strongly correlated.
+    bootstrap: rliable's percentiles at Student levels, drawing pairs. It has no width where all
+        runs are above all others, and covers 43% at 8 seeds where the truth is .98.
     """
-    chances, again = [], []
     rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
-    for place, (ours, theirs) in enumerate(rows):
+    wins = []
+    for ours, theirs in rows:
         if ours.shape != theirs.shape:
             raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
-        wins = np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5
-        chances.append(wins.mean())
-        counts = _counts(len(ours), replicates, seed, place)
-        again.append(np.sum((counts @ wins) * counts, axis=1) / len(ours) ** 2)
-    fewest = min(len(ours) for ours, _ in rows)
-    chance = float(np.mean(chances))
-    if fewest < 2:
+        wins.append(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5)
+    sizes = [len(one) for one in wins]
+    chance = float(np.mean([one.mean() for one in wins]))
+    if min(sizes) < 2:
         return chance, float("nan"), float("nan")
-    low, high = _quantiles(np.mean(again, axis=0), fewest, LEVEL)
+    if method == "score":
+        return chance, *_score_interval(chance, sizes)
+    again = []
+    for place, one in enumerate(wins):
+        counts = _counts(len(one), replicates, seed, place)
+        again.append(np.sum((counts @ one) * counts, axis=1) / len(one) ** 2)
+    low, high = _quantiles(np.mean(again, axis=0), min(sizes), LEVEL)
     return chance, float(low), float(high)
+
+
+def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
+    """The interval of a mean of U / n^2 over tasks with `sizes` runs, by bisection."""
+    quantile = float(stdtrit(min(sizes) - 1, LEVEL / 2))
+
+    def outside(theta: float) -> bool:
+        spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
+        parts = [theta * (1 - theta) * (1 + (n - 1) * spread) / n**2 for n in sizes]
+        return (chance - theta) ** 2 > quantile**2 * sum(parts) / len(sizes) ** 2
+
+    bounds = []
+    for end in (0.0, 1.0):
+        out, inside = end, chance
+        for _ in range(60 if outside(end) else 0):
+            middle = (out + inside) / 2
+            out, inside = (middle, inside) if outside(middle) else (out, middle)
+        bounds.append(out)
+    return bounds[0], bounds[1]
 
 
 def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
@@ -222,8 +261,10 @@ def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[l
         ]
 
 
-def _quantiles(found: Floats, n: int | None, level: float) -> tuple[Floats, Floats]:
-    """Of bootstrap replicates, along the first axis; at Student levels for n runs."""
-    tail = level / 2 if n is None else float(ndtr(stdtrit(n - 1, level / 2)))
+def _quantiles(
+    found: Floats, n: int | None, level: float, scale: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Of bootstrap replicates, along the first axis; at Student levels for n runs, times scale."""
+    tail = level / 2 if n is None else float(ndtr(scale * stdtrit(n - 1, level / 2)))
     low, high = np.quantile(found, (tail, 1 - tail), axis=0)
     return low, high
