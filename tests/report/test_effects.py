@@ -105,6 +105,15 @@ def test_an_additive_truth_has_no_interaction() -> None:
     assert found[-1].comparison.p_equivalent < 0.025
 
 
+def test_without_a_complete_seed_there_are_effects_without_numbers() -> None:
+    y, factorial = simulated((3, 2, 2), n=0)
+    found = effects(y, factorial, margin=0.1)
+    assert [len(e.factors) for e in found] == [1] * 4 + [2] * 5
+    assert {(e.comparison.n, e.comparison.difference, e.comparison.p) for e in found} == {
+        (0, None, None)
+    }
+
+
 def test_scores_of_another_shape_are_refused() -> None:
     y, factorial = simulated((2, 2))
     with pytest.raises(ValueError, match="shape"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from ablations.records import DamagedRecord, cell_folder
 from ablations.report.figures import (
     COLORS,
     DASHES,
+    FORMATS,
     curves,
+    diagnostics,
     differences,
     draw,
     effect_matrix,
@@ -87,10 +90,18 @@ def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
 
 def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
     plan, results = drawn
-    here = figure(dataclasses.replace(plan, cells=plan.cells[::-1]), results, tmp_path / "here")
-    program = "import sys; from ablations import report; report.figure('gae', *sys.argv[1:])"
-    arguments = [str(results), str(tmp_path / "there")]
-    subprocess.run([sys.executable, "-c", program, *arguments], check=True)
+    turned = dataclasses.replace(plan, cells=plan.cells[::-1])
+    here = figure(turned, results, tmp_path / "here", formats=FORMATS)
+    program = (
+        "import sys; from ablations import report\n"
+        "report.figure('gae', *sys.argv[1:], formats=('svg', 'png', 'pdf'))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(results), str(tmp_path / "there")],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    assert {path.suffix for path in here} == {".svg", ".png", ".pdf"}
     for path in here:
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes(), path.name
     assert str(results).encode() not in here[0].read_bytes()
@@ -273,6 +284,36 @@ def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
     plan, results = whole
     assert list(diagnostic_scores(plan, results)) == ["loss/value"]
+
+
+def test_diagnostics_tell_groups_apart(study) -> None:
+    """Each group of variants begins with black, so two must not share a panel."""
+    finals = {("hopper", v): [1.0, 2.0] for v in ("a", "b", "c", "d")}
+    plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
+    drawn = diagnostics(plan, diagnostic_scores(plan, results))
+    assert [panel.get_title() for panel in drawn.axes] == ["hopper\nvs a", "hopper\nvs c"]
+    for panel in drawn.axes:
+        assert len({line.get_color() for line in panel.lines}) == len(panel.lines) == 2
+    words = [text.get_text() for text in drawn.axes[1].get_legend().get_texts()]
+    assert words == ["vs a:", "a", "b", "vs c:", "c", "d"]
+
+
+def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
+    for tasks, names in (
+        (["hopper"], ["IQM, pooled", "mean", "optimality gap"]),
+        (
+            ["hopper", "ant", "reacher"],
+            ["IQM, mean over tasks", "IQM, pooled", "mean", "median", "optimality gap"],
+        ),
+    ):
+        references = dict.fromkeys(tasks, (0.0, 10.0))
+        plan, results = study(
+            {(t, v): [1.0, 2.0, 3.0] for t in tasks for v in "ab"},
+            name=f"of_{len(tasks)}",
+            references=references,
+        )
+        drawn = intervals(plan, scores(plan, results))
+        assert [panel.get_title() for panel in drawn.axes] == names
 
 
 def test_without_references_there_is_nothing_normalised_to_draw(drawn) -> None:

@@ -188,7 +188,9 @@ def test_same_records_same_bytes_in_another_process(made, tmp_path) -> None:
     )
     other = tmp_path / "other.html"
     subprocess.run(
-        [sys.executable, "-c", program, str(results), str(other), "gae", "value_1"], check=True
+        [sys.executable, "-c", program, str(results), str(other), "gae", "value_1"],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        check=True,
     )
     assert other.read_bytes() == path.read_bytes()
     assert str(results) not in path.read_text()
@@ -260,6 +262,29 @@ def test_every_figure_is_drawn_without_a_request_or_a_complaint(made, browser) -
     assert complaints(browser) == []
     asked = [url for url in requests(browser) if not url.startswith(("data:", "blob:"))]
     assert set(asked) <= {made[1].as_uri()}
+
+
+def test_the_whole_margin_is_in_sight(browser) -> None:
+    draw_all(browser)
+    places = browser.execute_script(
+        "return [...document.querySelectorAll('[data-chart$=\"/differences\"] .plot')].map((p) => "
+        "[p.layout.shapes[0].x0, p.layout.shapes[0].x1, ...p.layout.xaxis.range])"
+    )
+    assert len(places) == 6
+    for left, right, least, most in places:
+        assert least < left < 0 < right < most
+
+
+def test_an_effect_matrix_says_its_numbers_and_nothing_else(browser) -> None:
+    draw_all(browser)
+    said = browser.execute_script(
+        "return [...document.querySelectorAll('[data-chart$=\"/effects\"] .plot')].map((p) => "
+        "[...p.querySelectorAll('.annotation-text, .heatmap-label')].map((t) => t.textContent))"
+    )
+    assert len(said) == 3
+    for words in said:
+        assert len(words) == 3  # two main effects, one interaction
+        assert all(re.fullmatch(r"\(?[+-][\d.]+\)?", word) for word in words), words
 
 
 def test_hovering_says_the_numbers(browser) -> None:
@@ -363,6 +388,30 @@ def test_a_phone_scrolls_only_downwards(made) -> None:
         assert charts == drawn
         assert driver.execute_script("return document.documentElement.scrollWidth") == 390
         assert complaints(driver) == []
+
+
+def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
+    browser.execute_script("document.documentElement.dataset.theme = 'dark'")
+    colours = (
+        "const style = getComputedStyle(document.querySelector(arguments[0]));"
+        "return style.getPropertyValue(arguments[1])"
+    )
+    assert browser.execute_script(colours, "body", "background-color") == "rgb(19, 22, 26)"
+    for scheme in ("dark", "light"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": "print", "features": features}
+        )
+        try:
+            assert (
+                browser.execute_script(colours, "body", "background-color") == "rgb(255, 255, 255)"
+            )
+            assert browser.execute_script(colours, "body", "color") == "rgb(0, 0, 0)"
+            assert browser.execute_script(colours, ".chip.worse", "color") == "rgb(163, 58, 0)"
+            assert browser.execute_script(colours, "figure > img", "display") == "block"
+            assert browser.execute_script(colours, "figure > .panels", "display") == "none"
+        finally:
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
 def test_without_a_script_the_figures_are_pictures(made, tmp_path) -> None:

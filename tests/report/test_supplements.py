@@ -13,6 +13,8 @@ from synthetic import realistic
 
 from ablations import report
 from ablations.errors import UserError
+from ablations.report.figures import effect_matrix
+from ablations.report.figures.style import style
 from ablations.report.sheets import FORMATS, render
 from ablations.report.statistics import power_of_difference
 from ablations.report.supplements import factorial, sheet
@@ -58,6 +60,21 @@ def test_an_effect_uses_only_seeds_that_every_variant_has(study) -> None:
     missing = [("hopper", "plain_low", 1), ("hopper", "shared_high", 4)]
     plan, results = study(finals(("hopper",)), sets=SETS, missing=missing)
     assert {row["n"] for row in rows(sheet("effects", plan, results))} == {6}
+
+
+def test_a_factorial_without_a_complete_seed_says_so(study) -> None:
+    scores = {place: values[:2] for place, values in finals().items()}
+    missing = [("hopper", "plain_low", 0), ("hopper", "shared_high", 1)]
+    plan, results = study(scores, units=UNITS, sets=SETS, missing=missing)
+    found = {(r["task"], r["kind"]): r for r in rows(sheet("effects", plan, results))}
+    for task, n in (("hopper", 0), (ALL_TASKS, 0), ("reacher", 2)):
+        for kind in ("main", "interaction"):
+            row = found[task, kind]
+            assert (row["n"], row["effect"] is None) == (n, n == 0)
+            assert (row["verdict"] == "too few seeds") == (n == 0)
+    with style():
+        assert effect_matrix(plan, sheet("effects", plan, results)) is not None
+    assert "too few seeds" in render(sheet("effects", plan, results), "markdown")
 
 
 def test_a_setting_left_out_takes_its_default_from_the_configuration(study) -> None:

@@ -163,6 +163,26 @@ def test_one_seed_has_no_interval_and_says_so(study) -> None:
     assert any("one seed: no interval" in note for note in made.notes)
 
 
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (0, "(bootstrap, Student levels)"),
+        (4, "(bootstrap, Student levels; of fewer than 5 runs Student's t)"),
+    ],
+)
+def test_the_caption_says_how_the_intervals_were_made(study, missing: int, said: str) -> None:
+    lacking = [("reacher", "brax", seed) for seed in range(missing)]
+    plan, results = study(realistic(tasks=["reacher"]), missing=lacking)
+    assert said in table(plan, results).caption
+
+
+def test_few_seeds_have_t_intervals_and_a_mean_and_say_so(study) -> None:
+    plan, results = study(realistic(seeds=3, tasks=["reacher"]))
+    made = table(plan, results)
+    assert "(Student's t)" in made.caption
+    assert any("an IQM of fewer than 4 seeds is their mean" in note for note in made.notes)
+
+
 def test_variants_stand_under_what_they_are_compared_with(study) -> None:
     finals = {("hopper", v): [1.0, 2.0, 4.0] for v in ("x2", "base", "x", "y", "y2")}
     plan, results = study(finals, baseline="base", versus={"x2": "x", "y": "y", "y2": "y"})
@@ -281,6 +301,38 @@ def test_a_variant_that_fails_more_is_neither_better_nor_equivalent(study) -> No
     plan, results = study(finals, name="even", units={"hopper": 10.0}, failed=failed)
     verdicts = {row.variant: row.verdict for row in table(plan, results).rows}
     assert verdicts["same"] == "equivalent"
+
+
+def test_a_baseline_that_fails_more_makes_nothing_worse_or_equivalent(study) -> None:
+    base = np.random.default_rng(0).normal(0, 1, 8)
+    finals = {
+        ("hopper", "base"): base,
+        ("hopper", "same"): base + 0.01 * np.arange(8),
+        ("hopper", "up"): base + 3 + 0.1 * np.arange(8),
+        ("hopper", "down"): base - 3 + 0.1 * np.arange(8),
+    }
+    plan, results = study(finals, units={"hopper": 10.0}, failed={("hopper", "base", 0): "NaN"})
+    made = table(plan, results)
+    verdicts = {row.variant: row.verdict for row in made.rows}
+    shaky = "unstable baseline"
+    assert verdicts == {"base": None, "same": shaky, "up": "better", "down": shaky}
+    assert "never called worse or equivalent" in "\n".join(made.notes)
+
+
+def test_who_is_not_significantly_below_the_best_is_tied(study) -> None:
+    """Also where the mean of its differences to the best IQM lies significantly above zero."""
+    best = np.array([1.0, 2, 3, 4, 5, 6, 7, 8])
+    other = best + np.array([3.0, 3, -0.02, -0.02, -0.02, -0.02, 3, 3])
+    below = best - 1 - 0.1 * np.arange(8)
+    finals = {("hopper", "best"): best, ("hopper", "other"): other, ("hopper", "below"): below}
+    plan, results = study(finals)
+    made = table(plan, results)
+    rows = {row.variant: row for row in made.rows}
+    assert rows["other"].p_holm < 0.05
+    assert rows["other"].difference > 0
+    assert rows["best"].best
+    assert rows["other"].tied
+    assert not rows["below"].tied
 
 
 def test_the_probability_of_improvement_has_an_interval(study) -> None:
