@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -31,12 +32,12 @@ def latex(table: Table) -> str:
     signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
     reach = r"$\pm$: half the width of its 95\% interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
-    below = r"\\ ".join(_latex_text(note) for note in table.notes)
+    below = r"\\ ".join(_breakable(note) for note in table.notes)
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_latex_text(table.caption)}{symbols}}}\vspace{{6pt}}",
+        rf"\caption{{{_breakable(table.caption)}{symbols}}}\vspace{{6pt}}",
         rf"\label{{tab:{_label(table.study)}}}",
         rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
         r"\toprule",
@@ -52,6 +53,7 @@ def latex(table: Table) -> str:
 
 
 _LONGEST = 24  # characters of a cell that still stands in one line
+_CHARACTER, _GAP = 0.0108, 0.0175  # of an article's line: one at \scriptsize, and around a column
 
 
 def latex_sheet(
@@ -62,21 +64,22 @@ def latex_sheet(
     rows: Sequence[Sequence[str]],
 ) -> str:
     """A table environment of plain cells; needs booktabs and nothing else."""
-    widths = [max([len(row[i]) for row in rows], default=0) for i in range(len(heads))]
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     # Long names are broken rather than let the table run into the margin.
     broken = [width > _LONGEST for width in widths]
-    share = 0.33 / max(1, sum(broken))
+    taken = sum(w for w, one in zip(widths, broken, strict=True) if not one)
+    left = 1 - _CHARACTER * taken - _GAP * len(heads)
+    share = max(0.1, min(0.5, left / max(1, sum(broken))))
     columns = "".join(rf"p{{{share:.2f}\linewidth}}" if one else "l" for one in broken)
 
     def cell(text: str, place: int) -> str:
-        plain = _latex_text(text)
-        return rf"{{\raggedright {plain}\par}}" if broken[place] else plain
+        return rf"{{\raggedright {_breakable(text)}\par}}" if broken[place] else _latex_text(text)
 
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_latex_text(caption)}}}\vspace{{6pt}}",
+        rf"\caption{{{_breakable(caption)}}}\vspace{{6pt}}",
         rf"\label{{tab:{_label(study)}-{kind}}}",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
@@ -177,6 +180,11 @@ _LATEX = {
 
 def _latex_text(text: str) -> str:
     return "".join(_LATEX.get(c) or _latex_letter(c) for c in " ".join(text.split()))
+
+
+def _breakable(text: str) -> str:
+    """Text that may be broken after the signs that join words in names and paths."""
+    return re.sub(r"(\\_|[/@=])(?=\S)", r"\1\\allowbreak{}", _latex_text(text))
 
 
 def _latex_letter(letter: str) -> str:
