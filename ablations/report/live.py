@@ -24,7 +24,7 @@ Running = Callable[[Sequence[Plan]], Sequence[Mapping[str, Any]]]
 
 
 class Live(ThreadingHTTPServer):
-    """Serves `/` (the page), `/state` (what the page asks every two seconds) and `/renders/`.
+    """Serves `/` (the page), `/state` (what the page asks every two seconds) and `/render/`.
 
     plans: what to show, asked anew each time, as another study may have begun. running: the cells
     under way, rows of `ablations status`. port: 0 for any that is free, None for `PORT` or, where
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(self.server.text().encode(), "text/html; charset=utf-8")
             elif path == "/state":
                 self._send(json.dumps(self.server.state()).encode(), "application/json")
-            elif path.startswith("/renders/"):
+            elif path.startswith("/render/"):
                 self._file(path)
             else:
                 self.send_error(404)
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(str(problem).encode(), "text/plain; charset=utf-8", 503)
 
     def _file(self, path: str) -> None:
-        folder = (self.server.results / "renders").resolve()
+        folder = (self.server.results / "render").resolve()
         file = (self.server.results / path.lstrip("/")).resolve()
         if not file.is_relative_to(folder) or not file.is_file():
             self.send_error(404)

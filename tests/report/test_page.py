@@ -200,10 +200,10 @@ def test_a_rendered_policy_is_linked(made) -> None:
     results, _ = made
     plan = read_plan(results, "gae")
     cell = plan.cells[0]["hash"]
-    (results / "renders" / "gae").mkdir(parents=True)
-    (results / "renders" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
+    (results / "render" / "gae").mkdir(parents=True)
+    (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
     text = page.render([plan], results, live=True)
-    assert f'href="../renders/gae/hopper-{cell}.html"' in text
+    assert f'href="../render/gae/hopper-{cell}.html"' in text
 
 
 def test_a_damaged_record_spoils_only_its_own_study(tmp_path) -> None:
@@ -472,11 +472,11 @@ def test_the_server_follows_the_records(live) -> None:
 
 def test_the_server_shows_nothing_else_and_to_nobody_else(live) -> None:
     server, _, results = live
-    (results / "renders").mkdir()
-    (results / "renders" / "a.html").write_text("<p>an episode")
+    (results / "render").mkdir()
+    (results / "render" / "a.html").write_text("<p>an episode")
     (results / "secret.html").write_text("no")
-    assert b"an episode" in get(server.address + "renders/a.html")
-    for path in ("renders/../secret.html", "renders/%2e%2e/secret.html", "secret.html"):
+    assert b"an episode" in get(server.address + "render/a.html")
+    for path in ("render/../secret.html", "render/%2e%2e/secret.html", "secret.html"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             get(server.address + path)
         assert refused.value.code == 404
