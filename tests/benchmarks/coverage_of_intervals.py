@@ -296,7 +296,7 @@ if __name__ == "__main__":
     trials = parser.parse_args().trials
     coverage(trials)
     aggregates(trials // 4)
-    improvements(trials // 8)
+    improvements(trials // 20)
     false_alarms(10 * trials)
     studies(2 * trials)
     power(2 * trials)
