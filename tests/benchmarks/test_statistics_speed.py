@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ablations.report.statistics import compare, interval, seeds_to_decide
+from ablations.report.statistics import (
+    aggregate_interval,
+    compare,
+    interval,
+    probability_of_improvement,
+    seeds_to_decide,
+)
 
 
 def test_intervals_of_ten_thousand_replicates(benchmark) -> None:
@@ -24,3 +30,18 @@ def test_comparisons_with_their_seeds_to_decide(benchmark) -> None:
         ]
 
     assert len(benchmark(judge)) == 45
+
+
+def test_aggregates_over_tasks(benchmark) -> None:
+    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
+    found = benchmark(lambda: [aggregate_interval(list(tasks)) for tasks in scores])
+    assert all(low < high for low, high in found)
+
+
+def test_probabilities_of_improvement(benchmark) -> None:
+    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
+
+    def improve() -> list[tuple[float, float, float]]:
+        return [probability_of_improvement(list(tasks), list(scores[0])) for tasks in scores[1:]]
+
+    assert all(low < chance < high for chance, low, high in benchmark(improve))
