@@ -117,7 +117,7 @@ def coverage(trials: int) -> None:
                 low, high = method(scores[: trials // share])
                 hit = 100 * np.mean((low <= target) & (target <= high))
                 line += f"{hit:9.1f} ({np.median(high - low):6.2f})"
-            print(line, flush=True)
+            print(line.rstrip(), flush=True)
 
 
 def aggregates(trials: int) -> None:
@@ -178,7 +178,7 @@ def improvements(trials: int) -> None:
                         hits[place] += low <= truth <= high
                 score, bootstrap = 100 * hits / trials
                 line += f"{truth:10.2f} {score:5.1f} {bootstrap:5.1f}"
-            print(line, flush=True)
+            print(line.rstrip(), flush=True)
 
 
 def power(trials: int) -> None:
@@ -210,7 +210,7 @@ def power(trials: int) -> None:
                     continue
                 line += f"{100 * now:10.1f} ({100 * (then - now):+5.1f})"
                 worst = max(worst, abs(then - now))
-            print(line)
+            print(line.rstrip())
     print(f"largest error of a prediction: {100 * worst:.1f} points")
 
 
