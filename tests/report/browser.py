@@ -46,7 +46,7 @@ def opened(width: int = 1280, height: int = 900, *, phone: bool = False) -> Iter
         metrics = {"width": width, "height": height, "pixelRatio": 2.0, "touch": True}
         options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
     page = webdriver.Chrome(service=Service(driver), options=options)
-    page.set_script_timeout(60)
+    page.set_script_timeout(240)  # axe takes a minute on a busy machine
     try:
         yield page
     finally:
