@@ -176,6 +176,33 @@ def _table(options: argparse.Namespace) -> None:
             print(f"{text}\n")
 
 
+def _diagnose(options: argparse.Namespace) -> None:
+    from ablations.report import diagnostics, sheets
+    from ablations.sweep import diagnosis
+
+    _load_installed_plugins()
+    plans = [_resolve(request) for request in _requests(options)]
+    diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
+    for plan in plans:
+        jobs = diagnosis.jobs(plan)
+        measured = diagnostics.read_measured(
+            diagnosis.folder(options.results), ((job.task, job.seed, job.hash) for job in jobs)
+        )
+        found = [
+            diagnostics.estimates_sheet(plan, measured, jobs[0].reference),
+            diagnostics.training_sheet(plan, options.results),
+        ]
+        for sheet in found:
+            if sheet is None:
+                continue
+            text = sheets.render(sheet, options.format)
+            if options.output:
+                name = f"{sheet.study}_{sheet.kind}.{FORMATS[options.format]}"
+                _write(options.output / name, text)
+            else:
+                print(f"{text}\n")
+
+
 def _figure(options: argparse.Namespace) -> None:
     from ablations.report import figures
 
@@ -457,6 +484,13 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--output", type=Path, metavar="DIR", help="write <study>.md, .tex, ... there instead"
     )
+
+    one = command("diagnose", _diagnose, "bias and variance of advantages, and what training met")
+    _selection(one, "+")
+    one.add_argument("--format", choices=FORMATS, default="markdown")
+    one.add_argument("--output", type=Path, metavar="DIR", help="write files there instead")
+    one.add_argument("--workers", type=_positive, metavar="N", help="default: one per core")
+    one.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
     one = command("figure", _figure, "learning curves, differences and more, ready for a paper")
     _selection(one, "+")

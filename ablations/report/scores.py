@@ -113,20 +113,26 @@ DIAGNOSTICS = (
 )
 
 
-def diagnostic_scores(plan: Plan, results: Path, most: int = 8) -> dict[str, Scores]:
-    """metric -> its scores, for those of `DIAGNOSTICS` that the records have; for a trainer that
-    has none of them its first `most` metrics other than the study's own and evaluations."""
+def diagnostic_scores(
+    plan: Plan,
+    results: Path,
+    most: int = 8,
+    names: Sequence[str] = DIAGNOSTICS,
+    score: str = "final",
+) -> dict[str, Scores]:
+    """metric -> its scores, for those of `names` that the records have; for a trainer that has
+    none of them its first `most` metrics other than the study's own and evaluations."""
     columns: list[str] = []
     for _, record in read_results(results, plan):
         if record is not None and record.status == "done":
             columns = [n for n in read_curve(results, record).column_names if n != "step"]
             break
-    chosen = [name for name in DIAGNOSTICS if name in columns] or [
+    chosen = [name for name in names if name in columns] or [
         name
         for name in columns
         if name != plan.study["metric"] and not name.startswith("evaluation/")
     ][:most]
-    return _read(plan, results, chosen, "final", strict=False) if chosen else {}
+    return _read(plan, results, chosen, score, strict=False) if chosen else {}
 
 
 def _read(

@@ -48,7 +48,7 @@ def render(made: Sheet, format: str) -> str:
     return FORMATS[format](made)
 
 
-_LEFT = ("task", "variant", "factor", "level", "[95%]", "verdict")
+_LEFT = ("task", "variant", "choice", "factor", "level", "[95%]", "verdict")
 
 
 def _markdown(made: Sheet) -> str:

@@ -250,7 +250,7 @@ def worker_environment(*, accelerator: bool) -> dict[str, str]:
 def _run_in_process(order: Order) -> None:
     from ablations.sweep.worker import Worker, use_cache
 
-    use_cache(order)
+    use_cache(order.results)
     worker = Worker(order, 0)
     try:
         worker.run()

@@ -222,7 +222,7 @@ class Block:
         values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
         for index, (lane, ok) in enumerate(zip(self.lanes, np.atleast_1d(finite), strict=False)):
             if lane.diverged is None:
-                lane.append(self.step, {n: _finite_or_none(v[index]) for n, v in values.items()})
+                lane.append(self.step, {n: finite_or_none(v[index]) for n, v in values.items()})
                 if not ok:
                     lane.diverged = (self.step - self.steps_per_point, self.step)
 
@@ -253,5 +253,5 @@ def _fold_in(keys: Any, point: int) -> Any:
     return jax.vmap(lambda key: jax.random.fold_in(key, point))(keys)
 
 
-def _finite_or_none(value: Any) -> float | None:
+def finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None

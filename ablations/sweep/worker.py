@@ -411,14 +411,14 @@ def _provenance() -> dict[str, Any]:
     return provenance.of_process() | {"device": device.device_kind, "devices": len(jax.devices())}
 
 
-def use_cache(order: Order) -> None:
+def use_cache(results: str | Path) -> None:
     """Keeps compiled programs for the other workers and for the next run: beside the results, or
     where JAX_COMPILATION_CACHE_DIR says.
     """
     import jax
 
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(order.results) / "cache"
+        cache = Path(results) / "cache"
         jax.config.update("jax_compilation_cache_dir", str(cache.resolve()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -442,7 +442,7 @@ def _end_with_parent(worker: Worker) -> None:
 def main(arguments: list[str]) -> int:
     order = Order.read(Path(arguments[0]))
     plugins.load(order.plugins)
-    use_cache(order)
+    use_cache(order.results)
     worker = Worker(order, int(arguments[1]) if len(arguments) > 1 else 0)
 
     def stop(*_: object) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablations.errors import UserError
 from ablations.tasks.task import Task
+from ablations.trainers import diagnostics
 from ablations.trainers.environment import Environments
 from ablations.trainers.networks import ACTIVATIONS, make_networks
 from ablations.trainers.ppo import PPO
-from ablations.trainers.trainer import Coefficient, Definition, Option, Trainer, register
+from ablations.trainers.trainer import (
+    Coefficient,
+    Definition,
+    Option,
+    Trainer,
+    Variant,
+    register,
+)
 
 AXES = {
     "advantage": "standard",
@@ -142,6 +150,37 @@ def make(**program: Any) -> Trainer:
     )
 
 
+def diagnosis(
+    *,
+    task: Task,
+    settings: Mapping[str, Any],
+    structure: Mapping[str, Any],
+    choices: Mapping[str, str],
+    coefficients: Mapping[str, float],
+) -> Callable[[Any, Variant, Any], dict[str, Any]]:
+    """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
+    if choices["reward_scaling"] != "constant":
+        raise UserError(
+            f"advantages are diagnosed in units of constantly scaled reward, and reward_scaling="
+            f"{choices['reward_scaling']} changes them while it trains: choose variants with "
+            f"reward_scaling=constant"
+        )
+    ppo = compose(task=task, settings=settings, structure=structure, updates_per_chunk=1)
+    steps = diagnostics.horizon(coefficients["discount"], ppo.unroll_length)
+
+    def measure(state: Any, variant: Variant, key: Any) -> dict[str, Any]:
+        return diagnostics.advantage_errors(
+            ppo,
+            state,
+            variant,
+            key,
+            horizon=steps,
+            continuations=diagnostics.CONTINUATIONS,
+        )
+
+    return measure
+
+
 def iteration_steps(structure: Mapping[str, Any]) -> int:
     """Environment steps of one iteration."""
     return structure["num_envs"] * structure["unroll_length"]
@@ -196,5 +235,7 @@ PPO_DEFINITION = register(
         make=make,
         iteration_steps=iteration_steps,
         check=check,
+        diagnosis=diagnosis,
+        diagnosed="advantage",
     )
 )

@@ -80,6 +80,10 @@ class Definition:
         of the axes that this program fixes (usually none).
     check(structure, coefficients, settings) -> complaints in words, [] when all is well.
     iteration_steps(structure) -> environment steps of one iteration.
+    diagnosis(task, settings, structure, choices, coefficients) -> function(state, variant, key) ->
+        a flat dict of scalars, named <choice>/<what>: how good the choices of the axis `diagnosed`
+        are as estimates, at a moment of training; None where there is nothing of that kind. It may
+        raise UserError.
     revision: bumped when the meaning of the trainer changes; part of every cell's hash.
     """
 
@@ -90,6 +94,8 @@ class Definition:
     make: Callable[..., Trainer]
     iteration_steps: Callable[[Mapping[str, Any]], int]
     check: Callable[..., list[str]] = field(default=lambda **_: [])
+    diagnosis: Callable[..., Callable[[Any, Variant, Any], dict[str, Any]]] | None = None
+    diagnosed: str = ""
     revision: int = 1
     summary: str = ""
 

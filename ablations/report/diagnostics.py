@@ -1,0 +1,211 @@
+"""Tables of what explains a result: the quality of estimates, and what training recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablations.records import Plan, read_curve, read_record
+from ablations.report.scores import diagnostic_scores
+from ablations.report.sheets import Sheet
+from ablations.report.statistics import Comparison, judge
+
+TRAINING = (
+    "policy/clip_fraction",
+    "value/clip_fraction",
+    "value/explained_variance",
+    "policy/effective_sample_size",
+    "policy/approximate_kl",
+    "policy/ratio_mean",
+    "policy/ratio_max",
+)
+
+# (task, seed) -> column -> a number, or None, per stage; one of the columns is step.
+Measured = Mapping[tuple[str, int], Mapping[str, Sequence[Any]]]
+
+
+def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measured:
+    """The diagnoses (task, seed, hash) that are kept in a folder; those missing are left out."""
+    found = {}
+    for task, seed, name in names:
+        record = read_record(results, name)
+        if record is not None:
+            found[task, seed] = read_curve(results, record).to_pydict()
+    return found
+
+
+def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
+    """Bias, variance, RMSE and correlation per task, stage and choice; `reference` is the choice
+    that trained, to which variance and RMSE are put in relation."""
+    rows: list[tuple[Any, ...]] = []
+    shown: list[tuple[str, ...]] = []
+    choices = list(
+        dict.fromkeys(
+            column.removesuffix("/bias")
+            for columns in measured.values()
+            for column in columns
+            if column.endswith("/bias")
+        )
+    )
+    choices.sort(key=lambda name: name != reference)
+    for task in plan.tasks:
+        seeds = [columns for (where, _), columns in sorted(measured.items()) if where == task]
+        for stage, step in enumerate(seeds[0]["step"] if seeds else ()):
+            moments = {name: _moments(seeds, stage, name) for name in choices}
+            for name in choices:
+                bias, variance, rmse, correlation = moments[name]
+                of_variance = _ratio(variance, moments[reference][1])
+                of_rmse = _ratio(rmse, moments[reference][2])
+                bias_mean, correlation_mean = judge(bias), judge(correlation)
+                deviation = math.sqrt(variance.mean()) if len(variance) else None
+                error = math.sqrt(np.mean(rmse**2)) if len(rmse) else None
+                rows.append(
+                    (
+                        task,
+                        step,
+                        name,
+                        len(bias),
+                        *_bounds(bias_mean),
+                        deviation,
+                        *_bounds(of_variance),
+                        error,
+                        *_bounds(of_rmse),
+                        *_bounds(correlation_mean),
+                    )
+                )
+                shown.append(
+                    (
+                        task,
+                        f"{step:,}",
+                        name,
+                        *_text(bias_mean, "+", 4),
+                        "" if deviation is None else f"{deviation:.4f}",
+                        *(("", "") if name == reference else _text(of_variance, "", 3)),
+                        "" if error is None else f"{error:.4f}",
+                        *(("", "") if name == reference else _text(of_rmse, "", 3)),
+                        *_text(correlation_mean, "", 3),
+                        str(len(bias)),
+                    )
+                )
+    return Sheet(
+        plan.study["name"],
+        "diagnostics",
+        f"Advantage estimates of one critic and policy against the truth, which is Q(s, a) - V(s) "
+        f"by Monte-Carlo returns of the task without its time limit. {reference} trained; in the "
+        "states of its training environments every choice estimates the advantage of the same "
+        "actions from the same segments, at their first step. Units: scaled reward, discounted. "
+        "Bias: mean over states. sd: of an estimate, given state and action. RMSE: of both bias "
+        f"and variance. Ratios: to {reference}'s variance and RMSE. Correlation: with "
+        "the truth, over states and segments. 95% t intervals over seeds, ratios paired by seed "
+        "and averaged as logarithms.",
+        (
+            "task",
+            "step",
+            "choice",
+            "n",
+            "bias",
+            "bias_low",
+            "bias_high",
+            "sd",
+            "variance_ratio",
+            "variance_ratio_low",
+            "variance_ratio_high",
+            "rmse",
+            "rmse_ratio",
+            "rmse_ratio_low",
+            "rmse_ratio_high",
+            "correlation",
+            "correlation_low",
+            "correlation_high",
+        ),
+        tuple(rows),
+        (
+            "task",
+            "step",
+            "choice",
+            "bias",
+            "[95%]",
+            "sd",
+            "variance ratio",
+            "[95%]",
+            "RMSE",
+            "RMSE ratio",
+            "[95%]",
+            "correlation",
+            "[95%]",
+            "seeds",
+        ),
+        tuple(shown),
+    )
+
+
+def training_sheet(plan: Plan, results: Path) -> Sheet | None:
+    """Means over training of what the runs of a plan recorded; None before any has."""
+    found = diagnostic_scores(plan, results, names=TRAINING, score="auc")
+    rows: list[tuple[Any, ...]] = []
+    shown: list[tuple[str, ...]] = []
+    for task in plan.tasks:
+        for variant in plan.variants:
+            means = {
+                name: judge(list(of.by_seed(task, variant).values())) for name, of in found.items()
+            }
+            seeds = max((mean.n for mean in means.values()), default=0)
+            if seeds:
+                rows.append(
+                    (task, variant, seeds, *(x for mean in means.values() for x in _bounds(mean)))
+                )
+                numbers = [_text(mean, "", 4)[0] for mean in means.values()]
+                shown.append((task, variant, *numbers, str(seeds)))
+    if not rows:
+        return None
+    names = list(found)
+    return Sheet(
+        plan.study["name"],
+        "training",
+        "Means over training of what the runs recorded per gradient step, over seeds. "
+        "clip_fraction: share of samples whose ratio, or value, was clipped. "
+        "effective_sample_size: share of the batch. approximate_kl: mean of (r - 1) - log r over "
+        "ratios r.",
+        ("task", "variant", "n", *(f"{n}{end}" for n in names for end in ("", "_low", "_high"))),
+        tuple(rows),
+        ("task", "variant", *names, "seeds"),
+        tuple(shown),
+    )
+
+
+def _moments(
+    seeds: Sequence[Mapping[str, Sequence[Any]]], stage: int, name: str
+) -> tuple[np.ndarray, ...]:
+    """Bias, variance, RMSE and correlation by seed, of the seeds that have all of them."""
+    kinds = ("bias", "variance", "squared_bias", "correlation")
+    table = np.array(
+        [[one[f"{name}/{kind}"][stage] for kind in kinds] for one in seeds], dtype=np.float64
+    )
+    bias, variance, squared_bias, correlation = table[~np.isnan(table).any(1)].T
+    return bias, variance, np.sqrt(np.maximum(squared_bias, 0) + variance), correlation
+
+
+def _ratio(numbers: np.ndarray, reference: np.ndarray) -> Comparison:
+    """Their geometric mean over that of the reference, paired, with its interval."""
+    if len(numbers) != len(reference) or not np.all(numbers > 0) or not np.all(reference > 0):
+        return Comparison(0)
+    logs = judge(np.log(numbers / reference))
+    middle, low, high = (None if x is None else math.exp(x) for x in _bounds(logs))
+    return Comparison(logs.n, middle, low, high)
+
+
+def _bounds(mean: Comparison) -> tuple[float | None, float | None, float | None]:
+    return mean.difference, mean.low, mean.high
+
+
+def _text(mean: Comparison, sign: str, places: int) -> tuple[str, str]:
+    if mean.difference is None:
+        return "", ""
+    value = f"{mean.difference:{sign}.{places}f}"
+    if mean.low is None or mean.high is None:
+        return value, ""
+    return value, f"[{mean.low:{sign}.{places}f}, {mean.high:{sign}.{places}f}]"
