@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 from composed import variant
 
+import variants
 from ablations.trainers.loss import Minibatch, normalize_advantages, ppo_loss
 from ablations.trainers.networks import MIN_STD, Networks
 
@@ -117,6 +119,29 @@ def rsl_rl(outputs: Arrays, batch: Arrays) -> float:
     return surrogate_loss + 1.0 * value_loss - 0.01 * normal_entropy(outputs["raw"]).mean()
 
 
+def torchrl(outputs: Arrays, batch: Arrays) -> float:
+    """ClipPPOLoss: clip_value 0.2, critic_coeff 1.0 with smooth_l1, no entropy bonus."""
+    return torchrl_loss(outputs, batch, clip_value=0.2, critic_coeff=1.0, smooth=True)
+
+
+def torchrl_loss(
+    outputs: Arrays, batch: Arrays, *, clip_value: float | None, critic_coeff: float, smooth: bool
+) -> float:
+    """Its objective and its critic's loss, clip_epsilon 0.2, advantages as they are."""
+    ratio = np.exp(normal_log_prob(outputs["raw"], batch["action"]) - batch["log_prob"])
+    gain = np.minimum(ratio * batch["advantage"], clamp(ratio, 0.8, 1.2) * batch["advantage"])
+
+    def distance(value: np.ndarray) -> np.ndarray:
+        error = np.abs(value - batch["target"])
+        return np.where(error < 1, 0.5 * error**2, error - 0.5) if smooth else error**2
+
+    losses = distance(outputs["value"])
+    if clip_value is not None:
+        moved = clamp(outputs["value"] - batch["old_value"], -clip_value, clip_value)
+        losses = np.maximum(losses, distance(batch["old_value"] + moved))
+    return -gain.mean() + critic_coeff * losses.mean()
+
+
 TORCH = {
     "entropy_estimate": "closed_form",
     "entropy_coefficient": 0.01,
@@ -133,6 +158,14 @@ COMPOSED = {
         "value_clip": "pessimistic",
         "value_coefficient": 1.0,
         "advantage_scope": "batch",
+    },
+    torchrl: {
+        **TORCH,
+        "advantage_statistics": "none",
+        "entropy_coefficient": 0.0,
+        "value_error": "smooth_l1",
+        "value_clip": "pessimistic",
+        "value_coefficient": 1.0,
     },
 }
 
@@ -156,15 +189,22 @@ def test_composition_is_the_library(library: Callable[[Arrays, Arrays], float], 
         one,
         1,
     )
-    np.testing.assert_allclose(loss, library(outputs, batch), rtol=1e-5, atol=1e-6)
-    for name, array in outputs.items():
-        slopes = np.zeros_like(array)
+    np.testing.assert_allclose(loss, library(outputs, batch), rtol=1e-5, atol=1e-5)
+    for name, expected in slopes(lambda outputs: library(outputs, batch), outputs).items():
+        np.testing.assert_allclose(gradient[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def slopes(loss: Callable[[Arrays], float], at: Arrays) -> Arrays:
+    """The gradient of a loss by central differences."""
+    found = {}
+    for name, array in at.items():
+        found[name] = np.zeros_like(array)
         for place in np.ndindex(array.shape):
             step = np.zeros_like(array)
             step[place] = 1e-5
-            ahead, behind = (library(outputs | {name: array + s}, batch) for s in (step, -step))
-            slopes[place] = (ahead - behind) / 2e-5
-        np.testing.assert_allclose(gradient[name], slopes, rtol=1e-4, atol=1e-5)
+            ahead, behind = (loss(at | {name: array + s}) for s in (step, -step))
+            found[name][place] = (ahead - behind) / 2e-5
+    return found
 
 
 def test_every_part_of_a_library_matters() -> None:
@@ -238,7 +278,7 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
         clip_epsilon=settings["clip_epsilon"],
         entropy_coefficient=0.0,
     )
-    _, metrics = ppo_loss(
+    gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
         {name: jnp.asarray(x, jnp.float32) for name, x in outputs.items()},
         OUTPUTS,
         Minibatch(
@@ -263,3 +303,101 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
     assert expected.keys() <= ours.keys()
     for name, number in expected.items():
         np.testing.assert_allclose(metrics[ours[name]], number, rtol=1e-5, atol=1e-6, err_msg=name)
+
+    # Its gradient is that of a loss which gives its numbers.
+    def stated(outputs: Arrays) -> float:
+        return torchrl_loss(
+            outputs,
+            {name: x[None] for name, x in rows.items()},
+            clip_value=clip,
+            critic_coeff=settings["critic_coeff"],
+            smooth=settings["loss_critic_type"] == "smooth_l1",
+        )
+
+    total = expected["loss_objective"] + expected["loss_critic"]
+    np.testing.assert_allclose(stated(outputs), total, rtol=1e-5, atol=1e-6)
+    for name, by_differences in slopes(stated, outputs).items():
+        np.testing.assert_allclose(gradient[name], by_differences, rtol=1e-5, atol=1e-6)
+
+
+# Rejax, run itself where it is installed
+
+
+def test_arithmetic_is_that_of_rejax() -> None:
+    """Its own functions, given a network whose parameters are its outputs: advantages and targets
+    over terminations, and both gradients of a minibatch."""
+    rejax = pytest.importorskip("rejax.algos.ppo")
+    rng = np.random.default_rng(3)
+    outputs, batch = case(3)
+    now = {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()}
+    part = minibatch(batch)
+    done = jnp.asarray(rng.random((T, M)) < 0.3, jnp.float32)
+    reward = jnp.asarray(rng.normal(size=(T, M)), jnp.float32)
+    last_value = jnp.asarray(rng.normal(size=M), jnp.float32)
+    seen = rejax.Trajectory(
+        obs=part.observation,
+        action=part.action,
+        log_prob=part.log_prob,
+        reward=reward,
+        value=part.old_value,
+        done=done,
+    )
+
+    def log_prob_entropy(raw: Any, *_: Any, method: str) -> tuple[Any, Any]:
+        assert method == "log_prob_entropy"
+        std = jax.nn.softplus(raw[..., A:]) + MIN_STD
+        score = (part.action - raw[..., :A]) / std
+        normal = -0.5 * score**2 - jnp.log(std) - 0.5 * jnp.log(2 * jnp.pi)
+        entropy = 0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(std)
+        return normal.sum(-1), entropy.sum(-1)
+
+    settings = SimpleNamespace(
+        gamma=0.9,
+        gae_lambda=0.8,
+        clip_eps=0.2,
+        vf_coef=0.5,
+        ent_coef=0.01,
+        actor=SimpleNamespace(apply=log_prob_entropy),
+        critic=SimpleNamespace(apply=lambda value, observation: value),
+    )
+    advantages, targets = rejax.PPO.calculate_gae(settings, seen, last_value)
+    ours = variants.axis("advantage").apply(
+        "done_cut",
+        rewards=reward,
+        values=part.old_value,
+        next_values=jnp.concatenate([part.old_value[1:], last_value[None]]),
+        termination=done,
+        truncation=jnp.zeros_like(done),
+        discount=jnp.float32(0.9),
+        lambda_=jnp.float32(0.8),
+    )
+    for mine, its in zip(ours, (advantages, targets), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
+
+    class Kept(dict[str, Any]):
+        """A training state that keeps the gradient instead of applying it."""
+
+        def replace(self, **fields: Any) -> Kept:
+            return Kept(self | fields)
+
+        def __getattr__(self, name: str) -> Any:
+            return SimpleNamespace(params=self[name], apply_gradients=lambda grads: grads)
+
+    theirs = rejax.PPO.update(
+        settings,
+        Kept(actor_ts=now["raw"], critic_ts=now["value"]),
+        rejax.AdvantageMinibatch(seen, advantages, targets),
+    )
+    one = variant(
+        entropy_estimate="closed_form",
+        entropy_coefficient=0.01,
+        clip_epsilon=0.2,
+        value_clip="pessimistic",
+        value_clip_range=0.2,
+        value_coefficient=0.25,
+    )
+    gradient, _ = jax.grad(ppo_loss, has_aux=True)(
+        now, OUTPUTS, part._replace(advantage=advantages, target=targets), KEY, one, 1
+    )
+    np.testing.assert_allclose(gradient["raw"], theirs["actor_ts"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient["value"], theirs["critic_ts"], rtol=1e-5, atol=1e-6)
