@@ -7,9 +7,9 @@ random numbers of their own. After each of 16 chunks both policies are judged by
 evaluation: the mode's return over 64 whole episodes from resets that the seed decides. The score of
 a run is the area under that curve as a share of the task's range of returns, and the two trainers
 are equivalent where the 95% interval of the mean difference lies within ±MARGIN (TOST at 2.5% on
-each side). Margin, seeds and budget were fixed before the comparison was run, the budget by how far
-seeds 100 to 107 of our own trainer scatter. Writes brax_training.md and brax_training.csv; with
---table it draws the former anew from the latter.
+each side). Margin, seeds, learning rate and budget were fixed before the comparison was run, the
+last two by how far other seeds (100 and on) of our own trainer scatter. Writes brax_training.md and
+brax_training.csv; with --table it draws the former anew from the latter.
 """
 
 from __future__ import annotations
@@ -261,6 +261,7 @@ def page(rows: list[list[str]]) -> str:
     """The table with all that it rests on."""
     from importlib.metadata import version
 
+    from ablations.report.statistics import seeds_for_effect
     from ablations.report.statistics.paired import compare, verdict
 
     lines = [
@@ -282,6 +283,10 @@ def page(rows: list[list[str]]) -> str:
     for task, settings in TASKS.items():
         scores = normalised_scores(rows, task)
         found = compare(scores["ours"], scores["brax"], MARGIN)
+        said: str = verdict(found, found.p)
+        if said == "undecided":
+            seeds = seeds_for_effect(0.0, found.deviation or 0.0, MARGIN, 1)
+            said += f" (~{seeds} seeds, were there no difference)"
         means = {side: sum(values) / len(values) for side, values in scores.items()}
         lines.append(
             f"| {task} | {CHUNKS * settings['updates'] * ITERATION:,} | "
@@ -290,7 +295,7 @@ def page(rows: list[list[str]]) -> str:
                 for side in ("brax", "ours")
             )
             + f" | {found.difference:+.4f} | [{found.low:+.4f}, {found.high:+.4f}] "
-            f"| {found.p_equivalent:.2g} | {verdict(found, found.p)} |"
+            f"| {found.p_equivalent:.2g} | {said} |"
         )
     lines += [
         "",
