@@ -2,12 +2,14 @@
 
     pytest tests/benchmarks/test_switching_speed.py --benchmark-only -s
     python tests/benchmarks/test_switching_speed.py [--lanes 4] [hopper fast ...]
+    python tests/benchmarks/test_switching_speed.py --output results/reference/switching_speed.md
 
 The specialised program has every choice written into it as a name, so that the compiler sees no
 switch at all. The other one switches over all choices of all axes. Both run the defaults,
 alternately, in one process on one core; times are CPU times. With lanes, both are vmapped: there a
 switch runs all of its branches, and axes declared `specialise` are fixed in both, as the engine
 does on an accelerator; `--axes` then tells what each axis adds by itself. Nothing is asserted.
+`--output` measures both tasks as one lane and as 4, and writes the table.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROUNDS = 9
+LANES = 4
+RUN_LIMIT, COMPILE_LIMIT = 1.05, 1.20
 
 
 class Side:
@@ -74,8 +79,9 @@ def compare(one: Callable[[], Side], other: Callable[[], Side]) -> tuple[float, 
     )
 
 
-def measure(name: str, lanes: int, axes: bool) -> None:
-    """Prints the switched program's time over that of the specialised one."""
+def measure(name: str, lanes: int, axes: bool) -> tuple[float, float]:
+    """Prints and returns the switched program's time over that of the specialised one, running and
+    compiling."""
     from test_speed import composed_trainer
 
     import variants
@@ -89,13 +95,43 @@ def measure(name: str, lanes: int, axes: bool) -> None:
         return lambda: Side(composed, variant, fixed, lanes)
 
     how = f"{name}, {lanes} lanes" if lanes else name
-    run, compiling = compare(side(always), side(names))
-    print(f"{how}: all axes: runs {run:.3f}, compiles {compiling:.2f} times as long", flush=True)
+    whole = compare(side(always), side(names))
+    print(
+        f"{how}: all axes: runs {whole[0]:.3f}, compiles {whole[1]:.2f} times as long", flush=True
+    )
     for axis in names if axes else ():
         if axis not in always:
             one = {n: c for n, c in names.items() if n != axis}
             run, compiling = compare(side(one), side(names))
             print(f"{how}: {axis:<26} runs {run:.3f}, compiles {compiling:.2f}", flush=True)
+    return whole
+
+
+def write_table(path: Path, tasks: list[str]) -> None:
+    """Measures every task as one lane and as `LANES`, and writes what was found."""
+    import variants
+    from ablations.trainers import trainer
+
+    axes = trainer("ppo").axes
+    fixed = [name for name in axes if variants.axis(name).specialise]
+    lines = [
+        "The switched program's time over that of the specialised one: "
+        f"`python tests/benchmarks/test_switching_speed.py --output {path}`",
+        "",
+        f"CPU time on one core, both in one process: running, the median of {ROUNDS} pairs; "
+        f"compiling, the shorter of two each. All {len(axes)} axes of ppo are switched; in "
+        f"{LANES} lanes, where a switch runs all of its branches, those declared `specialise` "
+        f"({', '.join(fixed)}) are fixed in both, as the engine does there. To hold: at most "
+        f"{RUN_LIMIT:.2f} running and {COMPILE_LIMIT:.2f} compiling, or the axis is specialised.",
+        "",
+        "| task | lanes | running | compiling |",
+        "|---|---|---|---|",
+    ]
+    for name in tasks:
+        for lanes in (0, LANES):
+            run, compiling = measure(name, lanes, axes=False)
+            lines.append(f"| {name} | {lanes or 1} | {run:.3f} | {compiling:.2f} |")
+            path.write_text("\n".join(lines) + "\n")
 
 
 @pytest.mark.benchmark(group="switching")
@@ -115,6 +151,11 @@ if __name__ == "__main__":
     parser.add_argument("--lanes", type=int, default=0)
     parser.add_argument("--axes", action="store_true")
     parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--output", type=Path, help="write the table of all there")
     asked = parser.parse_args()
-    for task_name in asked.tasks or ["fast", "hopper"]:
-        measure(task_name, asked.lanes, asked.axes)
+    asked.tasks = asked.tasks or ["fast", "hopper"]
+    if asked.output:
+        write_table(asked.output, asked.tasks)
+    else:
+        for task_name in asked.tasks:
+            measure(task_name, asked.lanes, asked.axes)
