@@ -35,6 +35,8 @@ def opened(width: int = 1280, height: int = 900, *, phone: bool = False) -> Iter
         "--headless=new",
         "--no-sandbox",
         "--disable-gpu",
+        "--use-angle=swiftshader",  # WebGL without a graphics card
+        "--enable-unsafe-swiftshader",
         "--disable-dev-shm-usage",
         "--hide-scrollbars",
         f"--window-size={width},{height}",

@@ -1,0 +1,136 @@
+"""The bodies of an environment as plain data: what an episode's page and pictures draw.
+
+Works on any environment that carries a MuJoCo model: Brax (`env.sys.mj_model`, bodies at
+`state.pipeline_state.x`) and MuJoCo Playground (`env.mj_model`, bodies at `state.data`). Importing
+this starts neither JAX nor MuJoCo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ablations.errors import UserError
+
+# mjtGeom. Height fields, skins and signed distance fields are not drawn.
+_KINDS = {
+    0: "plane",
+    2: "sphere",
+    3: "capsule",
+    4: "ellipsoid",
+    5: "cylinder",
+    6: "box",
+    7: "mesh",
+}
+_SHOWN_GROUPS = 3  # MuJoCo shows the groups 0 to 2; models keep collision shapes in the others
+# MuJoCo's default, and the brown of all of Brax's models: no colour of their own.
+_NO_COLOR = ((0.5, 0.5, 0.5, 1.0), (0.4, 0.33, 0.26, 1.0))
+
+
+@dataclass(frozen=True)
+class Geom:
+    """One shape, fixed to a body. Lengths are in metres.
+
+    body: index among the scene's bodies, -1 for the world.
+    index: the geom's place in the MuJoCo model.
+    kind: plane, sphere, capsule, ellipsoid, cylinder, box or mesh.
+    size: MuJoCo's three: radius; half-lengths along x, y, z; or radius and half-length along z.
+    position [3] and rotation [4] (quaternion, w first): in the body's frame.
+    color: red, green, blue and opacity in [0, 1]; None where the model states none.
+    vertices [V, 3] and faces [F, 3]: of a mesh, in the geom's frame.
+    """
+
+    body: int
+    index: int
+    kind: str
+    size: tuple[float, ...]
+    position: tuple[float, ...]
+    rotation: tuple[float, ...]
+    color: tuple[float, ...] | None
+    vertices: np.ndarray | None = None
+    faces: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What there is to see of an environment, without where it is; z is up.
+
+    bodies: names of the B bodies that move, "" where one has none. trees: for each body, which
+    kinematic tree it is in, from 0. timestep: seconds between two steps of the environment.
+    """
+
+    bodies: tuple[str, ...]
+    trees: tuple[int, ...]
+    geoms: tuple[Geom, ...]
+    timestep: float
+
+
+def scene(env: Any, task: str) -> Scene:
+    """The scene of an environment. Raises UserError where it has no bodies."""
+    model = mujoco_model(env)
+    if model is None:
+        raise UserError(f"task '{task}' has no bodies to draw: its environment has no MuJoCo model")
+    roots = [int(root) for root in model.body_rootid[1:]]
+    order = list(dict.fromkeys(roots))
+    return Scene(
+        bodies=tuple(model.body(body).name for body in range(1, model.nbody)),
+        trees=tuple(order.index(root) for root in roots),
+        geoms=tuple(
+            _geom(model, index)
+            for index in range(model.ngeom)
+            if _is_shown(model, index) and int(model.geom_type[index]) in _KINDS
+        ),
+        timestep=float(env.dt),
+    )
+
+
+def mujoco_model(env: Any) -> Any | None:
+    """The environment's mujoco.MjModel, None where it has none."""
+    holder = getattr(env, "sys", env)
+    return getattr(holder, "mj_model", None)
+
+
+def poses(state: Any) -> tuple[Any, Any]:
+    """Positions [B, 3] and rotations [B, 4] (quaternions, w first) of a state's bodies."""
+    if hasattr(state, "pipeline_state"):
+        return state.pipeline_state.x.pos, state.pipeline_state.x.rot
+    return state.data.xpos[1:], state.data.xquat[1:]  # the first body is the world
+
+
+def _is_shown(model: Any, index: int) -> bool:
+    return model.geom_group[index] < _SHOWN_GROUPS and _rgba(model, index)[3] > 0
+
+
+def _rgba(model: Any, index: int) -> tuple[float, ...]:
+    """As MuJoCo does: a geom's own colour goes before its material's."""
+    own = _rounded(model.geom_rgba[index])
+    material = int(model.geom_matid[index])
+    return _rounded(model.mat_rgba[material]) if material >= 0 and own == _NO_COLOR[0] else own
+
+
+def _geom(model: Any, index: int) -> Geom:
+    kind, rgba = _KINDS[int(model.geom_type[index])], _rgba(model, index)
+    vertices = faces = None
+    if kind == "mesh":
+        mesh = int(model.geom_dataid[index])
+        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+        vertices = np.array(model.mesh_vert[first : first + count])
+        first, count = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
+        faces = np.array(model.mesh_face[first : first + count])
+    return Geom(
+        body=int(model.geom_bodyid[index]) - 1,
+        index=index,
+        kind=kind,
+        size=_rounded(model.geom_size[index]),
+        position=_rounded(model.geom_pos[index]),
+        rotation=_rounded(model.geom_quat[index]),
+        color=None if rgba in _NO_COLOR else rgba,
+        vertices=vertices,
+        faces=faces,
+    )
+
+
+def _rounded(values: Any) -> tuple[float, ...]:
+    return tuple(round(float(value), 5) for value in values)

@@ -1,0 +1,72 @@
+"""One episode of a policy, step by step: where every body was, and what it was paid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ablations.errors import UserError
+from ablations.tasks.scene import poses
+
+Policy = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T steps from a reset, B bodies.
+
+    positions: float32 [T + 1, B, 3], metres; rotations: float32 [T + 1, B, 4], quaternions, w
+        first; both from the reset on.
+    rewards: float32 [T].
+    end: "terminated", "length" where the clock ran out, or "not finite" where the physics broke;
+        the frames before that are kept.
+    """
+
+    positions: np.ndarray
+    rotations: np.ndarray
+    rewards: np.ndarray
+    end: str
+
+
+def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> Iterator[Episode]:
+    """An episode of each policy, all from the same reset, which the seed decides.
+
+    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.tasks.scene`).
+    policies: policy(observation [O], key=None) -> action [A]; None asks for the mode.
+    length: steps at most.
+    """
+    # A policy is small and an environment is not: it is compiled once, for all of them.
+    step = jax.jit(env.step)
+    first = jax.jit(env.reset)(jax.random.key(seed))
+    for policy in policies:
+        yield _episode(step, jax.jit(lambda observation, act=policy: act(observation)), first, length)
+
+
+def _episode(step: Any, act: Any, state: Any, length: int) -> Episode:
+    frames = [poses(state)]
+    rewards = []
+    end = "length"
+    for _ in range(length):
+        state = step(state, act(state.obs))
+        frame, reward, done = jax.device_get((poses(state), state.reward, state.done))
+        if not all(np.isfinite(one).all() for one in (*frame, reward)):
+            end = "not finite"
+            break
+        frames.append(frame)
+        rewards.append(reward)
+        if done:
+            end = "terminated"
+            break
+    if not rewards:
+        raise UserError("the policy's first step already gives numbers that are not finite")
+    positions, rotations = zip(*frames, strict=True)
+    return Episode(
+        positions=np.stack(positions).astype(np.float32),
+        rotations=np.stack(rotations).astype(np.float32),
+        rewards=np.array(rewards, np.float32),
+        end=end,
+    )
