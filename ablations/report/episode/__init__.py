@@ -35,8 +35,8 @@ ENDS = {
 class Run:
     """One episode and whose it is.
 
-    variant, and snapshot: which of its policies, in words. step: environment steps that the policy
-    was trained for. positions [T + 1, B, 3] in metres, rotations [T + 1, B, 4] as quaternions with
+    variant, and snapshot: which of its policies, "best", "last", or "" where its step says it.
+    step: environment steps that the policy was trained for. positions [T + 1, B, 3] in metres, rotations [T + 1, B, 4] as quaternions with
     w first, rewards [T]. end: one of `ENDS`.
     """
 
@@ -48,6 +48,11 @@ class Run:
     rotations: np.ndarray
     rewards: np.ndarray
     end: str
+
+    @property
+    def policy(self) -> str:
+        """Which policy, in words."""
+        return f"{self.snapshot}, step {self.step:,}" if self.snapshot else f"step {self.step:,}"
 
     @property
     def total(self) -> float:

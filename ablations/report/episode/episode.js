@@ -59,19 +59,24 @@
 
   // ---- what one sees
 
+  // One WebGL context for all views: browsers have few.
+  function view(stage, canvas) {
+    const scale = Math.min(devicePixelRatio || 1, 2);
+    const width = Math.max(1, Math.round(canvas.clientWidth * scale)), height = Math.max(1, Math.round(canvas.clientHeight * scale));
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    const held = renderer.domElement;
+    if (held.width !== width || held.height !== height) renderer.setSize(width, height, false);
+    stage.render(renderer, time, orbit, width, height);
+    canvas.getContext("2d").drawImage(held, 0, 0);
+  }
+
   function draw() {
     stale = false;
     const step = Math.floor(time);
     for (const one of stages) {
       const { stage, canvas, run } = one;
-      const scale = Math.min(devicePixelRatio || 1, 2);
-      const width = Math.max(1, Math.round(canvas.clientWidth * scale)), height = Math.max(1, Math.round(canvas.clientHeight * scale));
-      if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-      const held = renderer.domElement;
-      if (held.width !== width || held.height !== height) renderer.setSize(width, height, false);
-      stage.render(renderer, time, orbit, width, height);
-      canvas.getContext("2d").drawImage(held, 0, 0);
-
+      const { top, bottom } = canvas.getBoundingClientRect();
+      if (bottom > 0 && top < innerHeight) view(stage, canvas);
       const at = Math.min(step, run.rewards.length);
       one.readout.step.textContent = at.toLocaleString("en");
       one.readout.reward.textContent = at ? number(run.rewards[at - 1]) : "–";
@@ -103,6 +108,18 @@
       zoom: clamp(orbit.zoom * zoom, 0.15, 6),
     };
     stale = true;
+  }
+  // Side by side, all views have one scale, and one place where nobody leaves it.
+  function alike(all) {
+    const radius = Math.max(...all.map((one) => one.radius));
+    const places = all.map((one) => [0, 1, 2].map((axis) => one.look(axis, 0)));
+    const still = !all.some((one) => one.follows);
+    const middle = [0, 1, 2].map((axis) => places.reduce((sum, place) => sum + place[axis], 0) / all.length);
+    const apart = Math.max(...places.map((place) => Math.hypot(...place.map((one, axis) => one - middle[axis]))));
+    for (const one of all) {
+      one.fit(still ? radius + apart : radius);
+      if (still) one.look = (axis) => middle[axis];
+    }
   }
   const home = () => { orbit = { ...stages[0].stage.home }; stale = true; };
 
@@ -186,6 +203,7 @@
         now: article.querySelector(".now"),
       };
     });
+    alike(stages.map((one) => one.stage));
     last = Math.max(...data.runs.map((run) => run.rewards.length));
     const all = data.runs.flatMap((run) => run.rewards);
     const low = all.reduce((a, b) => Math.min(a, b)), high = all.reduce((a, b) => Math.max(a, b));
@@ -198,6 +216,7 @@
     id("play").addEventListener("click", () => play(!playing));
     id("home").addEventListener("click", home);
     id("time").addEventListener("input", (event) => { play(false); seek(Number(event.target.value)); });
+    addEventListener("scroll", () => { stale = true; }, { passive: true });
     new ResizeObserver(() => { stale = true; }).observe(id("runs"));
     home();
     setTheme(theme);

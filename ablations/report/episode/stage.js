@@ -95,22 +95,28 @@ function framing(THREE, run, frames, timestep) {
   }
   // What moves in a plane is looked at from above that plane.
   const flat = spread[2] < 0.25 * Math.max(spread[0], spread[1]);
-  return { look, radius, home: { azimuth: -62, elevation: flat ? 52 : 14, zoom: 1 } };
+  return { look, radius, follows, home: { azimuth: -62, elevation: flat ? 52 : 14, zoom: 1 } };
 }
 
 class Stage {
   constructor(THREE, run, frames, timestep) {
     Object.assign(this, { THREE, run, frames, ...framing(THREE, run, frames, timestep) });
     this.scene = new THREE.Scene();
-    this.camera = new THREE.PerspectiveCamera(FIELD_OF_VIEW, 1, this.radius / 50, this.radius * 200);
+    this.camera = new THREE.PerspectiveCamera(FIELD_OF_VIEW);
     this.camera.up.set(0, 0, 1);
-    this.tile = nice(0.6 * this.radius);
-    this.lights();
     this.bodies = run.trees.map(() => new THREE.Group());
     this.scene.add(...this.bodies);
     this.floors = [];
     this.painted = [];
-    for (const geom of run.geoms) this.add(geom);
+  }
+
+  // Builds everything for views of this radius.
+  fit(radius) {
+    this.radius = radius;
+    this.tile = nice(0.6 * radius);
+    Object.assign(this.camera, { near: radius / 50, far: radius * 200 });
+    this.lights();
+    for (const geom of this.run.geoms) this.add(geom);
   }
 
   lights() {
