@@ -55,7 +55,7 @@ def pictures(
     model = _plain(model, scene, ink)
     # Drawn by a CPU as a rule: no larger than asked for, and shadows of a sensible size.
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
-    model.vis.quality.shadowsize, model.vis.quality.offsamples = 1024, 2
+    model.vis.quality.shadowsize, model.vis.quality.offsamples = 2048, 2
     try:
         renderer = mujoco.Renderer(model, height, width)
     # What a missing library looks like depends on the backend: PyOpenGL fails on an attribute.
@@ -70,7 +70,7 @@ def pictures(
     camera = mujoco.MjvCamera()
     camera.azimuth = AZIMUTH
     camera.elevation = ELEVATION["flat" if widths[2] < FLAT * max(widths[:2]) else "upright"]
-    camera.distance = radius + max(model.geom_rbound[geom.index] for geom in moving)
+    camera.distance = 1.15 * radius + max(model.geom_rbound[geom.index] for geom in moving)
     camera.distance /= np.sin(np.radians(model.vis.global_.fovy / 2))
     try:
         for place in places:
@@ -100,13 +100,15 @@ def _plain(model: Any, scene: Scene, ink: Sequence[float]) -> Any:
     """A copy of the model with bright floors, the bodies in ink, and nothing that mirrors."""
     model = copy.deepcopy(model)
     model.mat_reflectance[:] = 0
-    model.tex_data[:] = 205 + model.tex_data // 8
+    model.tex_data[:] = 150 + model.tex_data // 6
     for geom in scene.geoms:
-        if geom.color is None and geom.kind != "plane":
+        if geom.kind == "plane":
+            model.geom_rgba[geom.index] = (0.62, 0.64, 0.68, 1) if geom.color else (1, 1, 1, 1)
+        elif geom.color is None:
             model.geom_matid[geom.index] = -1
             own = ink if geom.body >= 0 and scene.trees[geom.body] == 0 else (0.55, 0.58, 0.63)
             model.geom_rgba[geom.index] = (*own, 1)
-    model.vis.headlight.ambient[:] = 0.35
+    model.vis.headlight.ambient[:] = 0.25
     return model
 
 
