@@ -250,6 +250,27 @@ def _watch(options: argparse.Namespace) -> None:
             print()
 
 
+def _render(options: argparse.Namespace) -> None:
+    from ablations import rendering
+
+    _load_installed_plugins()
+    (plan,) = _plans(options)
+    made = rendering.render(
+        plan,
+        options.results,
+        task=options.task,
+        variants=options.variant or [None],
+        seed=options.seed,
+        snapshots=options.snapshots,
+        format=options.format,
+        output=options.output,
+        length=options.length,
+    )
+    for note in made.notes:
+        print(note, file=sys.stderr)
+    print(made.path)
+
+
 def _export(options: argparse.Namespace) -> None:
     from ablations import exchange
 
@@ -513,6 +534,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--port", type=_whole, metavar="N", help="of --watch; default: 8321")
 
+    one = command("render", _render, "episodes of saved policies, to watch: a page, GIF or MP4")
+    _selection(one, 1, steps="--run-steps")
+    one.add_argument("--task", metavar="T", help="may be left out where the study has one")
+    one.add_argument(
+        "--variant", nargs="+", metavar="V", help="several: side by side; default: the baseline"
+    )
+    one.add_argument("--seed", type=_whole, default=0, metavar="S", help="default: 0")
+    one.add_argument(
+        "--steps",
+        dest="snapshots",
+        nargs="+",
+        default=["best"],
+        metavar="best|last|all|N",
+        help="which saved policies of a run, several side by side; default: best",
+    )
+    one.add_argument("--format", choices=("html", "gif", "mp4"), help="default: html")
+    one.add_argument("--length", type=_positive, metavar="N", help="steps of an episode at most")
+    one.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: under renders/ in the results folder"
+    )
+
     one = command("export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON")
     _selection(one, "*")
     one.add_argument("--format", choices=("csv", "parquet", "marl-eval"), default="csv")
@@ -570,14 +612,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _selection(parser: argparse.ArgumentParser, studies: str) -> None:
+def _selection(parser: argparse.ArgumentParser, studies: str | int, steps: str = "--steps") -> None:
     parser.add_argument("studies", nargs=studies, metavar="STUDY")
     group = parser.add_argument_group("selection")
     group.add_argument("--profile", help="how much compute: smoke, quick (default) or paper")
     group.add_argument("--tasks", nargs="+", action="extend", metavar="T")
     group.add_argument("--variants", nargs="+", action="extend", metavar="V")
     group.add_argument("--seeds", type=_whole, metavar="N", help="seeds 0 to N-1")
-    group.add_argument("--steps", type=_whole, metavar="N", help="environment steps of a run")
+    group.add_argument(
+        steps, dest="steps", type=_whole, metavar="N", help="environment steps of a run"
+    )
     group.add_argument(
         "--evaluations", type=_whole, metavar="N", help="of a run; 0: curves of training alone"
     )

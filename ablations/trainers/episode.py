@@ -43,7 +43,9 @@ def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> It
     step = jax.jit(env.step)
     first = jax.jit(env.reset)(jax.random.key(seed))
     for policy in policies:
-        yield _episode(step, jax.jit(lambda observation, act=policy: act(observation)), first, length)
+        yield _episode(
+            step, jax.jit(lambda observation, act=policy: act(observation)), first, length
+        )
 
 
 def _episode(step: Any, act: Any, state: Any, length: int) -> Episode:

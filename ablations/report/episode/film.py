@@ -78,9 +78,7 @@ def _every(runs: Sequence[Run]) -> int:
     return max(1, math.ceil(1 / RATE / runs[0].scene.timestep - 1e-6))
 
 
-def _frames(
-    runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]
-) -> Iterator[Image.Image]:
+def _frames(runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> Iterator[Image.Image]:
     columns = min(len(runs), COLUMNS)
     rows = math.ceil(len(runs) / columns)
     width, height = SIZE
@@ -98,7 +96,9 @@ def _frames(
                 (f"{run.variant}, {run.policy}", 6),
                 (f"step {at:,}  return {returns[one][at]:.4g}", height - 26),
             ):
-                pen.text((x + 8, y + down), text, "#16191d", font, stroke_width=2, stroke_fill="white")
+                pen.text(
+                    (x + 8, y + down), text, "#16191d", font, stroke_width=2, stroke_fill="white"
+                )
         yield frame
 
 

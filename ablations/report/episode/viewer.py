@@ -29,7 +29,9 @@ def of_page(page: str) -> str:
     """What of a page's scripts is three.js, and of the revision that we draw with: the header with
     its licence, and the one line that follows.
     """
-    found = re.search(r"/\*\*\s+\* @license\s+\* Copyright[^/]*?Three\.js Authors.*?\*/\n.+", page, re.DOTALL)
+    found = re.search(
+        r"/\*\*\s+\* @license\s+\* Copyright[^/]*?Three\.js Authors.*?\*/\n.+", page, re.DOTALL
+    )
     if found is None:
         raise _missing("cannot be found in it")
     header, _, rest = found[0].partition("*/\n")
