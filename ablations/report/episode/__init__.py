@@ -36,8 +36,8 @@ class Run:
     """One episode and whose it is.
 
     variant, and snapshot: which of its policies, "best", "last", or "" where its step says it.
-    step: environment steps that the policy was trained for. positions [T + 1, B, 3] in metres, rotations [T + 1, B, 4] as quaternions with
-    w first, rewards [T]. end: one of `ENDS`.
+    step: environment steps that the policy was trained for. positions [T + 1, B, 3] in metres,
+    rotations [T + 1, B, 4] as quaternions with w first, rewards [T]. end: one of `ENDS`.
     """
 
     variant: str

@@ -119,16 +119,16 @@ def _mp4(frames: Iterator[Image.Image], seconds: float) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         film = Path(folder) / "film.mp4"
         done = subprocess.run(
-            [program, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
-            + ["-s", f"{width}x{height}", "-r", f"{1 / seconds:.6f}", "-i", "-"]
-            + ["-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)],
+            [
+                *(program, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"),
+                *("-s", f"{width}x{height}", "-r", f"{1 / seconds:.6f}", "-i", "-"),
+                *("-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)),
+            ],
             input=b"".join(image.tobytes() for image in images),
             capture_output=True,
             check=False,
         )
         if done.returncode:
-            raise UserError(
-                f"ffmpeg could not write the film ({done.stderr.decode(errors='replace').strip()}): "
-                f"render with --format gif"
-            )
+            said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+            raise UserError(f"ffmpeg could not write the film ({said}): render with --format gif")
         return film.read_bytes()
