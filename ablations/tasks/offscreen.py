@@ -22,15 +22,18 @@ SMOOTH = 0.3  # seconds to either side over which the camera's way is averaged
 
 def choose_gl() -> None:
     """Has MuJoCo draw with EGL or OSMesa, whichever is installed, where there is no screen and
-    nobody chose. MuJoCo reads it once: to be called before anything imports it.
+    nobody chose. MuJoCo reads it once: to be called before anything imports it. Raises UserError
+    where there is neither, or no such choice.
     """
-    if sys.platform != "linux" or {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
-        return
-    for library in ("EGL", "OSMesa"):
-        if ctypes.util.find_library(library):
-            os.environ["MUJOCO_GL"] = library.lower()
-            return
-    raise _missing("neither EGL nor OSMesa is installed")
+    if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
+        found = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
+        if not found:
+            raise _missing("neither EGL nor OSMesa is installed")
+        os.environ["MUJOCO_GL"] = found[0].lower()
+    try:
+        import mujoco  # noqa: F401
+    except RuntimeError as error:
+        raise _missing(str(error)) from None
 
 
 def pictures(
