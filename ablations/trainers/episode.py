@@ -40,12 +40,16 @@ def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> It
     length: steps at most.
     """
     # A policy is small and an environment is not: it is compiled once, for all of them.
-    step = jax.jit(env.step)
-    first = jax.jit(env.reset)(jax.random.key(seed))
+    step = jax.jit(lambda state, action: _strong(env.step(state, action)))
+    first = jax.jit(lambda key: _strong(env.reset(key)))(jax.random.key(seed))
     for policy in policies:
-        yield _episode(
-            step, jax.jit(lambda observation, act=policy: act(observation)), first, length
-        )
+        act = jax.jit(lambda observation, act=policy: _strong(act(observation)))
+        yield _episode(step, act, first, length)
+
+
+def _strong(tree: Any) -> Any:
+    """The same without weak types, for each of which a program would be compiled again."""
+    return jax.tree.map(lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree)
 
 
 def _episode(step: Any, act: Any, state: Any, length: int) -> Episode:

@@ -138,7 +138,8 @@ def test_what_a_model_says_of_its_shapes() -> None:
     colors = [geom.color for geom in seen.geoms]
     assert colors == [None, (1, 0, 0, 1), (0, 1, 0, 0.5), None, None]
     tent = seen.geoms[2]
-    assert tent.vertices is not None and tent.faces is not None
+    assert tent.vertices is not None
+    assert tent.faces is not None
     assert tent.vertices.shape == (4, 3)
     assert tent.faces.shape == (4, 3)
 

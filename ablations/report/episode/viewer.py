@@ -44,5 +44,5 @@ def of_page(page: str) -> str:
 def _missing(what: str) -> UserError:
     return UserError(
         f"the page needs three.js r{REVISION} from the Python package trimesh, and it {what}: "
-        f"pip install 'trimesh>=4,<6', or render with --format gif"
+        f"pip install 'trimesh>=5.2,<6', or render with --format gif"
     )
