@@ -552,7 +552,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=("html", "gif", "mp4"), help="default: html")
     one.add_argument("--length", type=_positive, metavar="N", help="steps of an episode at most")
     one.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: under renders/ in the results folder"
+        "--output", type=Path, metavar="FILE", help="default: under render/ in the results folder"
     )
 
     one = command("export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON")

@@ -1,6 +1,6 @@
 """What `ablations render` does: saved policies act once, and their episodes become a page or film.
 
-    results/renders/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
+    results/render/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
 
 The report links to such a page from each run whose hash its name carries.
 """
@@ -220,7 +220,7 @@ def _default_path(
     hashes = "-".join(dict.fromkeys(cell.name for cell in cells))
     room = LONGEST_NAME - len(hashes) - len(f"-.{format}")
     name = _plain(f"{task}-{'-'.join(names)}-seed{seed}")[:room].rstrip("-.")
-    return results / "renders" / _plain(study)[:LONGEST_NAME] / f"{name}-{hashes}.{format}"
+    return results / "render" / _plain(study)[:LONGEST_NAME] / f"{name}-{hashes}.{format}"
 
 
 def _plain(name: str) -> str:

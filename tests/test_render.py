@@ -155,7 +155,7 @@ def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> 
     }
     name = f"rolling-slow-quick-seed0-{cells['slow']}-{cells['quick']}.html"
     path = shell.folder / done.stdout.strip()
-    assert path == results / "renders" / "rolling" / name
+    assert path == results / "render" / "rolling" / name
     text = path.read_text()
     assert text.count("last, step ") >= 2
     assert "rolling / rolling / seed 0" in text
@@ -170,7 +170,7 @@ def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> 
 
     shell("report", "rolling")
     page = (results / "report" / "index.html").read_text()
-    assert page.count(f'href="../renders/rolling/{name}"') == 2
+    assert page.count(f'href="../render/rolling/{name}"') == 2
 
 
 def test_they_become_a_film(shell: Shell) -> None:

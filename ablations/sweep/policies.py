@@ -163,8 +163,9 @@ def find_cell(
     variant: str | None = None,
     seed: int = 0,
     results: str | Path = "results",
+    plan: str | None = None,
 ) -> Path:
-    """The folder of one cell of a study's last plan.
+    """The folder of one cell of a study's last plan, or of its plan of that name.
 
     task, variant: may be left out where the plan has only one task; the variant is then the
     baseline. Raises UserError, also where the cell has no record yet.
@@ -172,7 +173,7 @@ def find_cell(
     from ablations.errors import unknown
 
     folder = Path(results)
-    planned = read_plan(folder, study)
+    planned = read_plan(folder, study, plan)
     if task is None and len(planned.tasks) > 1:
         raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
     task = task or next(iter(planned.tasks))
