@@ -152,6 +152,8 @@ def _status(options: argparse.Namespace) -> None:
                 )
             elif row["state"] in ("failed", "damaged"):
                 print(f"    {row['state']}: {where}: {row['reason']}")
+            elif "checkpoint" in row:
+                print(f"    stopped: {where}: would go on at step {row['checkpoint']:,}")
 
 
 def _states(rows: Sequence[dict[str, Any]]) -> str:
@@ -304,9 +306,8 @@ def _policies(options: argparse.Namespace) -> None:
     from ablations.sweep import policies
 
     where = {"task": options.task, "variant": options.variant, "seed": options.seed}
-    if (options.results / "cells" / options.name).is_dir():
-        cell = options.results / "cells" / options.name
-    else:
+    cell = options.results / "cells" / options.name
+    if not (options.name and (cell / "record.json").exists()):
         cell = policies.find_cell(options.name, results=options.results, **where)
     if options.brax is None:
         print(policies.listing(cell))
@@ -480,7 +481,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     group.add_argument(
         "--snapshots",
-        type=_whole,
+        type=_natural,
         default=4,
         metavar="N",
         help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
@@ -657,6 +658,12 @@ def _whole(text: str) -> int:
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number") from None
     return int(value)
+
+
+def _natural(text: str) -> int:
+    if (value := _whole(text)) < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, not {value}")
+    return value
 
 
 def _minutes(text: str) -> float:

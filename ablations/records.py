@@ -110,7 +110,9 @@ def write_record(
         )
         pyarrow.parquet.write_table(table, curve)
         if policies and record.policies:
-            shutil.copytree(policies, temporary / "policies")
+            (temporary / "policies").mkdir()
+            for step in record.policies["files"]:
+                shutil.copyfile(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
         described = asdict(record) | {
             "format": FORMAT,
             "curve": {

@@ -55,7 +55,8 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
     for task in plan.tasks:
         seeds = [columns for (where, _), columns in sorted(measured.items()) if where == task]
         for stage, step in enumerate(seeds[0]["step"] if seeds else ()):
-            moments = {name: _moments(seeds, stage, name) for name in choices}
+            whole = [one for one in seeds if all(_has(one, stage, name) for name in choices)]
+            moments = {name: _moments(whole, stage, name) for name in choices}
             for name in choices:
                 bias, variance, rmse, correlation = moments[name]
                 of_variance = _ratio(variance, moments[reference][1])
@@ -177,15 +178,24 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
     )
 
 
+_KINDS = ("bias", "variance", "squared_bias", "correlation")
+
+
+def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
+    """Whether a seed has every number of a choice: ratios are paired, so it counts for all choices
+    or for none."""
+    values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
+    return not any(value is None or math.isnan(value) for value in values)
+
+
 def _moments(
     seeds: Sequence[Mapping[str, Sequence[Any]]], stage: int, name: str
 ) -> tuple[np.ndarray, ...]:
-    """Bias, variance, RMSE and correlation by seed, of the seeds that have all of them."""
-    kinds = ("bias", "variance", "squared_bias", "correlation")
+    """Bias, variance, RMSE and correlation by seed."""
     table = np.array(
-        [[one[f"{name}/{kind}"][stage] for kind in kinds] for one in seeds], dtype=np.float64
-    )
-    bias, variance, squared_bias, correlation = table[~np.isnan(table).any(1)].T
+        [[one[f"{name}/{kind}"][stage] for kind in _KINDS] for one in seeds], dtype=np.float64
+    ).reshape(-1, len(_KINDS))
+    bias, variance, squared_bias, correlation = table.T
     return bias, variance, np.sqrt(np.maximum(squared_bias, 0) + variance), correlation
 
 

@@ -18,6 +18,7 @@ import re
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,7 +35,7 @@ FORMAT = 1
 DESCRIPTION = "checkpoint.json"
 
 # Another version of these may compute other bits from the same state.
-DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax")
+DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx")
 
 
 class Refused(Exception):
@@ -131,7 +132,13 @@ def save(
 
 def load(results: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:
     """The cell's checkpoint of that point. Raises Refused if it is torn, changed or alien."""
-    folder = folder_of(results, cell) / f"{point:08}"
+    try:
+        return _load(folder_of(results, cell) / f"{point:08}", cell, config, point)
+    except OSError as error:
+        raise Refused(f"it cannot be read: {error.strerror or error}") from None
+
+
+def _load(folder: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:
     description = _description(folder)
     if description["format"] != FORMAT:
         raise Refused(f"it has format {description['format']}, not {FORMAT}")
@@ -179,12 +186,30 @@ def newest(
     return None, refused
 
 
+def discard_after(results: Path, cell: str, point: int) -> None:
+    """Sets aside the checkpoints beyond the point that a cell goes on from: they were refused, and
+    the new ones that come do not compete with them."""
+    for path in folder_of(results, cell).glob("*"):
+        if path.name.isdecimal() and int(path.name) > point:
+            aside = results / "set-aside" / f"{cell}-checkpoint-{path.name}-{uuid.uuid4().hex[:8]}"
+            aside.parent.mkdir(exist_ok=True)
+            os.rename(path, aside)
+
+
 def tidy(results: Path, cell: str) -> None:
-    """Deletes what a killed process left half written: checkpoints, records."""
-    halves = [*folder_of(results, cell).glob(".saving-*")]
+    """Deletes what a killed process left half written: checkpoints, policies, records, signs."""
+    work = work_folder(results, cell)
+    halves = [
+        *folder_of(results, cell).glob(".saving-*"),
+        *work.glob(".*"),
+        *work.glob("*/.*.npz.*"),
+    ]
     halves += cell_folder(results, cell).parent.glob(f".{cell}.*")
     for path in halves:
-        shutil.rmtree(path, ignore_errors=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
@@ -210,7 +235,10 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: v for name, v in provenance.versions().items() if name in DECISIVE}
+    import jax
+
+    found = {name: v for name, v in provenance.versions().items() if name in DECISIVE}
+    return found | {"device": jax.devices()[0].device_kind}
 
 
 def _digest(description: Mapping[str, Any]) -> str:
@@ -227,7 +255,7 @@ def _description(folder: Path) -> dict[str, Any]:
         )
     except FileNotFoundError:
         raise Refused(f"{DESCRIPTION} is missing") from None
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         good = False
     if not good:
         raise Refused(f"{DESCRIPTION} is damaged")
@@ -248,12 +276,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _prune(folder: Path, keep: int) -> None:
-    there = sorted(path for path in folder.iterdir() if path.name.isdecimal())
+    there = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
     scores: dict[Path, float] = {}
     for path in there:
         try:
             score = _description(path)["score"]
-        except Refused:
+        except (Refused, OSError):
             continue
         if score is not None:
             scores[path] = score
@@ -278,7 +306,7 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> list[str]:
     except OSError:
         raise
     except Exception as error:  # tensorstore tells the system's errors as text in a ValueError
-        raise _system_error(error, path) from error
+        raise system_error(error, path) from error
     return list(arrays)
 
 
@@ -290,7 +318,8 @@ def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.asarray(arrays[f"{i:05}"]) for i, name in enumerate(names)}
 
 
-def _system_error(error: Exception, path: Path) -> OSError:
+def system_error(error: Exception, path: Path) -> OSError:
+    """The system's error that tensorstore told as text."""
     if told := re.search(r"os_error_code='(\d+)'", str(error)):
         number = int(told.group(1))
         return OSError(number, os.strerror(number), str(path))

@@ -134,6 +134,15 @@ def claim(results: Path, cell: str) -> Claim | None:
     """This process's claim on a cell, or None if it is done or somebody else's."""
     if published(results, cell):
         return None
+    held = hold(results, cell)
+    if held is not None and published(results, cell):
+        held.finish()
+        return None
+    return held
+
+
+def hold(results: Path, cell: str) -> Claim | None:
+    """A claim on a cell, done or not; None if it is somebody else's."""
     folder = work_folder(results, cell)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
@@ -143,10 +152,6 @@ def claim(results: Path, cell: str) -> Claim | None:
         return None
     except FileNotFoundError:  # its holder published the record and removed the folder just now
         return None
-    if published(results, cell):
-        lock.release()
-        shutil.rmtree(folder, ignore_errors=True)
-        return None
     return Claim(results, cell, lock)
 
 
@@ -154,7 +159,7 @@ def checkpoint_points(results: Path, cell: str) -> list[int]:
     """The points at which a running or stopped cell has checkpoints, good or bad, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
     found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(int(path.name) for path in found if path.name.isdecimal())
+    return sorted(int(path.name) for path in found if path.name.isdecimal() and path.is_dir())
 
 
 def published(results: Path, cell: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.records import read_plan
-from ablations.sweep.claims import claim, read_heartbeat
+from ablations.sweep.claims import hold, read_heartbeat
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,10 @@ def _running(results: Path, path: Path) -> bool:
         return any(beat is not None and beat.alive for beat in beats)
     if path.parent.name != "work" or not path.is_dir():
         return False
-    held = claim(results, path.name)
+    if not (path / "lock").exists():
+        return False
+    held = hold(results, path.name)
     if held is None:
-        return (path / "lock").exists()
+        return True
     held.release()
     return False

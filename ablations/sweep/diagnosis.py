@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -23,7 +24,17 @@ from typing import Any
 import variants
 from ablations import plugins
 from ablations.errors import UserError
-from ablations.records import Plan, Record, canonical, digest, read_record, write_atomically
+from ablations.records import (
+    DamagedRecord,
+    Plan,
+    Record,
+    canonical,
+    cell_folder,
+    digest,
+    read_record,
+    verify_curve,
+    write_atomically,
+)
 from ablations.sweep.claims import claim, published
 from ablations.sweep.local import POLL_SECONDS, cores, has_accelerator, worker_environment
 from ablations.trainers import trainer
@@ -85,7 +96,7 @@ def run(
     """
     asked = list({job.hash: job for plan in plans for job in jobs(plan)}.values())
     kept = folder(results)
-    todo = [job for job in asked if read_record(kept, job.hash) is None]
+    todo = [job for job in asked if not _is_there(kept, job.hash)]
     if not quiet:
         print(
             f"{', '.join(plan.study['name'] for plan in plans)}: {len(asked)} diagnoses: "
@@ -125,6 +136,20 @@ def run(
         raise UserError((lines or [f"a worker ended: see '{log}'"])[-1])
     order.unlink()
     log.unlink()
+
+
+def _is_there(kept: Path, name: str) -> bool:
+    """Whether a diagnosis needs no measurement; a damaged one is set aside."""
+    try:
+        record = read_record(kept, name)
+        if record is not None:
+            verify_curve(kept, record)
+        return record is not None
+    except DamagedRecord:
+        aside = kept / "set-aside" / f"{name}-{uuid.uuid4().hex[:8]}"
+        aside.parent.mkdir(exist_ok=True)
+        os.rename(cell_folder(kept, name), aside)
+        return False
 
 
 def _watch(
@@ -200,12 +225,13 @@ def measure(config: Mapping[str, Any]) -> dict[str, list[Any]]:
 def main(arguments: Sequence[str]) -> int:
     from ablations.records import write_record
     from ablations.sweep import provenance
-    from ablations.sweep.worker import use_cache
+    from ablations.sweep.worker import end_with_parent, use_cache
 
     order = json.loads(Path(arguments[0]).read_text())
     results = Path(order["results"])
     plugins.load(order["plugins"])
     use_cache(results)
+    end_with_parent(lambda: None)
     waiting = {digest(config): config for config in order["jobs"]}
     while waiting:
         waiting = {n: c for n, c in waiting.items() if not published(folder(results), n)}

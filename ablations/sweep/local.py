@@ -4,6 +4,7 @@ itself.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -30,7 +31,7 @@ from ablations.records import (
     write_plan,
 )
 from ablations.sweep import provenance
-from ablations.sweep.claims import claim, published
+from ablations.sweep.claims import hold, published, work_folder
 from ablations.sweep.plan import program_of
 from ablations.sweep.progress import Progress
 from ablations.sweep.worker import CANNOT_WRITE, Keeping, Order
@@ -106,7 +107,11 @@ def run(
         print(f"{_names(plans)}: all {len(cells)} cells are done; nothing to run", flush=True)
     for cell in cells:
         record = read_record(results, cell["hash"])
-        assert record is not None
+        if record is None:
+            raise UserError(
+                f"the record of {cell['variant']} on {cell['task']}, seed {cell['seed']}, was set "
+                f"aside by another run meanwhile: run it again"
+            )
         if record.status == "done":
             outcome.done += 1
         else:
@@ -323,20 +328,25 @@ def _has_result(results: Path, cell: str) -> bool:
         if record is None:
             return False
         if record.failure != "error":
+            if work_folder(results, cell).is_dir() and (held := hold(results, cell)):
+                held.finish()  # left by one that was killed right after it wrote the record
             return True
-    _set_aside(results, cell)
+    _set_aside(results, cell, cell_folder(results, cell))
     return False
 
 
-def _set_aside(results: Path, cell: str) -> None:
-    aside = results / "set-aside"
-    aside.mkdir(exist_ok=True)
-    os.rename(cell_folder(results, cell), aside / f"{cell}-{uuid.uuid4().hex[:8]}")
+def _set_aside(results: Path, cell: str, path: Path) -> None:
+    """Moves it out of the way, if no other run did or is at work on the cell."""
+    if held := hold(results, cell):
+        aside = results / "set-aside" / f"{cell}-{uuid.uuid4().hex[:8]}"
+        aside.parent.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, aside)
+        held.release()
 
 
 def _start_over(results: Path, cell: str) -> None:
-    """Forgets how far a cell came, unless somebody runs it now."""
-    if cell_folder(results, cell).is_dir():
-        _set_aside(results, cell)
-    if held := claim(results, cell):
-        held.finish()
+    """Sets aside how far a cell came, unless somebody runs it now."""
+    for path in (cell_folder(results, cell), work_folder(results, cell) / "checkpoints"):
+        if path.is_dir():
+            _set_aside(results, cell, path)

@@ -97,7 +97,7 @@ class Snapshots:
         nothing where none was kept."""
         self.prune(lane)
         files = _files(self.folder)
-        if not files:
+        if not files or not self.count:
             return {}
         last = max(files)
         return {
@@ -151,9 +151,13 @@ class Policy:
         """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
         returns the path to give to that. Raises UserError for what Brax's networks cannot express.
         """
+        from ablations.sweep.checkpoints import system_error
         from ablations.trainers import brax_policies
 
-        return brax_policies.write(self.state, self.config, self.step, Path(folder))
+        try:
+            return brax_policies.write(self.state, self.config, self.step, Path(folder))
+        except ValueError as error:
+            raise system_error(error, Path(folder)) from None
 
 
 def find_cell(
@@ -285,8 +289,13 @@ def _cell(cell: str | Path, results: str | Path) -> Path:
 
 def _record(folder: Path) -> Record:
     folder = folder.resolve()
+    if folder.parent.name != "cells" or not (folder / "record.json").exists():
+        raise UserError(
+            f"'{folder}' is not the folder of a cell, such as results/cells/<hash>: a policy that "
+            f"was taken elsewhere is loaded by its file"
+        )
     record = read_record(folder.parent.parent, folder.name)
-    assert record is not None  # its folder is there
+    assert record is not None  # its file is there
     return record
 
 

@@ -11,7 +11,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "numpy")
+PACKAGES = (
+    "rl-ablations",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "brax",
+    "mujoco",
+    "mujoco-mjx",
+    "numpy",
+)
 ENVIRONMENT = ("XLA_FLAGS", "NPROC", "JAX_PLATFORMS", "SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID")
 
 

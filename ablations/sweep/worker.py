@@ -11,6 +11,7 @@ Lines of its output that start with "notice: " are for the user; the rest is its
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 3
 WAIT_SECONDS = 0.5
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 CANNOT_WRITE = 74  # EX_IOERR: another worker would not fare better
 
 
@@ -180,6 +182,8 @@ class Worker:
             program, compile_seconds = self._program_for(cells[0])
             training = self._start(program, cells)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise
             traceback.print_exc()
             self._fail(cells, held, error, {"started": started})
             return
@@ -196,7 +200,7 @@ class Worker:
 
     def _start(self, program: Program, cells: list[Mapping[str, Any]]) -> _Training:
         """The cells at their last checkpoint, or at their beginning."""
-        from ablations.sweep.checkpoints import newest
+        from ablations.sweep.checkpoints import discard_after, newest
         from ablations.sweep.policies import Snapshots
         from ablations.trainers.leaves import Mismatch
 
@@ -207,6 +211,8 @@ class Worker:
         except Mismatch as why:
             refused.append(f"checkpoints of {cells[0]['hash']} are refused: {why}")
             found, block = None, program.start(configs)
+        for cell in cells:
+            discard_after(self.results, cell["hash"], block.point)
         for line in refused:
             print(f"notice: {line}", flush=True)
         if found or refused:
@@ -424,17 +430,19 @@ def use_cache(results: str | Path) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _end_with_parent(worker: Worker) -> None:
+def end_with_parent(release: Callable[[], None]) -> None:
     """Ends this process soon after its parent is gone, whatever killed it: no orphan keeps a
-    core.
+    core. release: lets go of what it holds.
     """
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
-        worker.release()
-        os._exit(0)
+        try:
+            release()
+        finally:
+            os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -451,7 +459,7 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    _end_with_parent(worker)
+    end_with_parent(worker.release)
     try:
         worker.run()
     except OSError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -62,5 +65,9 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     )
     params = (statistics, parameters["policy"], parameters["value"])
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(folder.resolve(), step, params, described)
-    return folder / f"{step:012d}"
+    final = folder / f"{step:012d}"
+    with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
+        checkpoint.save(Path(temporary).resolve(), step, params, described)
+        shutil.rmtree(final, ignore_errors=True)
+        os.rename(Path(temporary) / final.name, final)
+    return final

@@ -17,6 +17,7 @@ from ablations.records import canonical
 from ablations.request import Request
 from ablations.sweep import checkpoints
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
+from ablations.sweep.claims import checkpoint_points
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Block, Lane, Program, Saved
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
@@ -209,6 +210,47 @@ def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
         checkpoints.save(tmp_path, cell["hash"], cell["config"], checkpoint, keep=2)
     kept = sorted(p.name for p in checkpoints.folder_of(tmp_path, cell["hash"]).iterdir())
     assert kept == ["00000002", "00000004", "00000005"]
+
+
+def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
+    """Of other versions, and further on: what starts over saves its own way."""
+    for point in (5, 6):
+        saved = Checkpoint(replace(halfway, point=point), Spent(), 9.0)
+        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
+        folder = checkpoints.folder_of(tmp_path, cell["hash"]) / f"{point:08}"
+        rewrite(folder, versions={"jax": "0.0.1"})
+    assert checkpoints.newest(tmp_path, [cell])[0] is None
+    checkpoints.discard_after(tmp_path, cell["hash"], 0)
+    for point in (1, 2, 3):
+        saved = Checkpoint(replace(halfway, point=point), Spent(), 1.0 / point)
+        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
+    assert checkpoint_points(tmp_path, cell["hash"]) == [1, 2, 3]
+    assert len(list((tmp_path / "set-aside").iterdir())) == 2
+
+
+def test_what_cannot_be_read_is_refused_like_what_is_damaged(tmp_path, cell, written) -> None:
+    (written / "checkpoint.json").unlink()
+    (written / "checkpoint.json").mkdir()
+    (written.parent / "00000061").write_text("")
+    found, refused = checkpoints.newest(tmp_path, [cell])
+    assert found is None
+    assert len(refused) == 1
+
+
+def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
+    work = written.parents[1]
+    (work / "policies").mkdir()
+    halves = [
+        work / ".heartbeat.json.abc",
+        work / "policies" / ".20.npz.abc",
+        written.parent / ".saving-abc",
+        tmp_path / "cells" / f".{cell['hash']}.abc",
+    ]
+    for half in halves:
+        half.mkdir(parents=True)
+    checkpoints.tidy(tmp_path, cell["hash"])
+    assert not any(half.exists() for half in halves)
+    assert checkpoints.newest(tmp_path, [cell])[0]
 
 
 def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:

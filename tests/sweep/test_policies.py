@@ -132,6 +132,7 @@ def test_the_command_lists_them(study, cell) -> None:
         ("policies gea", "'gea' has not run"),
         ("policies gae --task hopper", "unknown task of 'gae' 'hopper': known: fast"),
         ("policies gae --variant bracks", "unknown variant of 'gae' 'bracks'"),
+        ("policies .", "'.' has not run"),
         ("policies gae --seed 5", "'gae' has no seed 5: it ran with seeds 0 to 0"),
         ("policies gae --step 7 --brax out", "has no policy of step 7: there are best, last and"),
     ],
@@ -140,6 +141,27 @@ def test_what_is_not_there_is_said_in_a_line(study, arguments: str, says: str) -
     errors = study(*arguments.split(), code=2, plugin=False).stderr
     assert says in errors
     assert errors.count("\n") == 1
+
+
+def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
+    for folder in (tmp_path, study.results, study.results / "cells"):
+        with pytest.raises(UserError, match="is not the folder of a cell"):
+            load_policy(folder)
+
+
+def test_no_room_for_braxs_checkpoint_is_one_line(study) -> None:
+    command = study.command("policies", "gae", "--brax", "full", plugin=False)
+    done = subprocess.run(
+        ["prlimit", "--fsize=2000", *command],
+        cwd=study.folder,
+        env=study.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "ablations: cannot write 'full': File too large\n"
+    assert not list((study.folder / "full").iterdir())
 
 
 def test_a_changed_file_is_noticed(cell, tmp_path) -> None:

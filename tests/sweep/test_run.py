@@ -279,6 +279,19 @@ def test_fresh_computes_again_and_loses_nothing(shell) -> None:
     assert len(list(shell.results.glob("set-aside/*/curve.parquet"))) == 2
 
 
+def test_what_is_left_of_a_published_cell_is_cleaned(shell) -> None:
+    """As by a kill between the record and the end of its cell."""
+    shell("run", "toy", "--seeds", "1", "--workers", "1")
+    for cell in shell.curves():
+        left = shell.results / "work" / cell / "checkpoints" / "00000001"
+        left.mkdir(parents=True)
+        (left / "state").write_text("x" * 3_000_000)
+        (left.parents[1] / "lock").touch()
+    assert "6.0 MB      2  unfinished cells" in shell("clean").stdout
+    shell("run", "toy", "--seeds", "1")
+    assert not list(shell.results.glob("work/*/checkpoints"))
+
+
 def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
     flags = ("run", "toy_slow", "--variants", "up", "--seeds", "1", "--workers", "1")
     process = shell.start(*flags, "--checkpoint-steps", "20")
