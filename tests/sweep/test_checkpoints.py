@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from ablations.records import canonical
 from ablations.request import Request
 from ablations.sweep import checkpoints
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
-from ablations.sweep.claims import checkpoint_points
+from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Block, Lane, Program, Saved
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
@@ -322,6 +323,9 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
         assert process.poll() is None, process.communicate()
     process.kill()
     process.communicate()
+    (cell,) = [path.parent.name for path in folder.glob("*/checkpoints")]
+    while (sign := read_heartbeat(stopped.results, cell)) and sign.alive:
+        time.sleep(0.1)  # the worker ends soon after its parent
     last = sorted(folder.glob("*/checkpoints/0*"))[-1]
     description = last / "checkpoint.json"
     description.write_text(description.read_text()[:-1])
