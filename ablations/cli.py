@@ -39,7 +39,9 @@ class _Version(argparse.Action):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 1 where cells failed, 2 for bad input, 130 after Ctrl-C."""
+    """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 130 after
+    Ctrl-C.
+    """
     try:
         options = _parser().parse_args(arguments)
         if options.plugin:
@@ -421,9 +423,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
+    families: dict[str, Any] = {}
+
     def command(name: str, function: Any, summary: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(
-            name, help=summary, description=summary[0].upper() + summary[1:] + "."
+        """ "clean"; or "baseline save", one of a family."""
+        family, _, own = name.rpartition(" ")
+        if family and family not in families:
+            families[family] = commands.add_parser(
+                family, help=f"what to do with a {family}"
+            ).add_subparsers(title="commands", metavar="COMMAND", required=True)
+        one = (families[family] if family else commands).add_parser(
+            own, help=summary, description=summary[0].upper() + summary[1:] + "."
         )
         one.set_defaults(command=function)
         one.add_argument(
@@ -607,6 +617,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="write that one there, as Brax's own checkpoint",
     )
+
+    from ablations import cli_check
+
+    cli_check.add_commands(command, _selection, _positive, _plans)
 
     one = command("clean", _clean, "what may be deleted, and its size")
     one.add_argument("--yes", action="store_true", help="delete it")

@@ -1,0 +1,284 @@
+"""Has it become worse? A baseline's curves against new ones, with stated error rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablations.errors import UserError
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
+from ablations.regression.curves import (
+    Curves,
+    first_difference,
+    require_same_steps,
+    scores,
+)
+from ablations.regression.design import Design, Look, design
+
+Floats = NDArray[np.float64]
+Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is asked of a check.
+
+    alpha: chance of calling a trainer worse in which nothing changed. effect: the smallest loss
+    worth catching, as a share of `unit` (default: what the baseline learns, see `gained`). most:
+    bound on the seeds. paired: compare seed by seed, which pays where equal seeds still go through
+    training alike. lowest: a score that is as bad as it gets, such as a random policy's.
+    """
+
+    alpha: float = ALPHA
+    effect: float = EFFECT
+    unit: float | None = None
+    higher_is_better: bool = True
+    most: int = MOST_SEEDS
+    paired: bool = False
+    lowest: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One score: means over seeds, their difference (now - baseline) with its 95% t interval
+    (Welch's, or paired), and p of a loss and of a gain, corrected over the scores."""
+
+    score: str
+    baseline: float
+    now: float
+    difference: float
+    low: float
+    high: float
+    p_worse: float
+    p_better: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found.
+
+    verdict: "identical", the curves of equal seeds are the same bits; "worse", a loss is shown and
+        that it is below the effect is not; "better", a gain of at least the effect is shown;
+        "no worse", a loss as large as the effect is ruled out; "undecided", neither, at the last
+        look.
+    differs: seed and step of the first difference in bits, where seeds are shared.
+    """
+
+    verdict: Verdict
+    rows: tuple[Row, ...]
+    design: Design
+    terms: Terms
+    unit: float
+    baseline: Curves
+    now: Curves
+    differs: tuple[int, float] | None = None
+
+    @property
+    def worst(self) -> Row:
+        """The score with the strongest evidence of a loss."""
+        sign = 1.0 if self.terms.higher_is_better else -1.0
+        return min(self.rows, key=lambda row: (row.p_worse, sign * row.difference))
+
+    @property
+    def best(self) -> Row:
+        sign = 1.0 if self.terms.higher_is_better else -1.0
+        return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
+
+
+def gained(curves: Curves) -> float:
+    """What a trainer learns: how far the mean curve `[points]` goes from its lowest to its highest
+    point; where it stays level, the spread of the final scores, or of a rounding error."""
+    with np.errstate(invalid="ignore"):
+        counts = np.sum(~np.isnan(curves.values), axis=0)
+    means = np.nansum(curves.values, axis=0)[counts > 0] / counts[counts > 0]
+    rounding = 1e-9 * max(1.0, float(np.abs(means).max()))
+    return max(float(np.ptp(means)), float(scores(curves)["final"].std()), rounding)
+
+
+def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
+    """How a check against this baseline will go, and the unit of its effect."""
+    if not terms.effect > 0:
+        raise UserError(f"the smallest effect worth catching must be above 0, not {terms.effect:g}")
+    unit = gained(baseline) if terms.unit is None else float(terms.unit)
+    if not (unit > 0 and math.isfinite(unit)):
+        raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
+    old, _ = _signed_scores(baseline, baseline.of(()), terms)
+    made = design(
+        old,
+        terms.effect * unit,
+        alpha=terms.alpha,
+        most=terms.most,
+        exactly=exactly,
+        paired=terms.paired,
+    )
+    return made, unit
+
+
+def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
+    """One look, at curves that are there already. Raises UserError for curves that cannot be
+    compared."""
+    terms = terms or Terms()
+    require_same_steps(now, baseline)
+    if _identical(baseline, now):
+        # Also where there are too few seeds to say anything else.
+        made, unit = layout(baseline, terms)
+        return _judge(baseline, now, made.looks[-1], made, unit, terms)
+    if terms.paired:
+        now = now.of([seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds])
+    made, unit = layout(baseline, terms, exactly=len(now))
+    return _judge(baseline, now, made.looks[-1], made, unit, terms)
+
+
+def checking(
+    baseline: Curves, terms: Terms | None = None
+) -> Generator[tuple[int, ...], Curves, Check]:
+    """Yields the seeds to train next and takes their curves, until it returns what it found.
+
+    The baseline's own seeds come first: a trainer that did not change at all gives the same bits,
+    and the check ends at the first look.
+    """
+    terms = terms or Terms()
+    made, unit = layout(baseline, terms)
+    now: Curves | None = None
+    for look in made.looks:
+        known = 0 if now is None else len(now)
+        got = yield _seeds(baseline, look.seeds, terms.paired)[known:]
+        require_same_steps(got, baseline)
+        now = got if now is None else now.and_(got)
+        found = _judge(baseline, now, look, made, unit, terms)
+        if found.verdict != "undecided":
+            break
+    return found
+
+
+def sequential(
+    baseline: Curves, more: Callable[[tuple[int, ...]], Curves], terms: Terms | None = None
+) -> Check:
+    """Few seeds first, more only while undecided. more: seeds -> their curves."""
+    steps = checking(baseline, terms)
+    asked = next(steps)
+    while True:
+        got = more(asked)
+        if sorted([*got.seeds, *got.failed]) != sorted(asked):
+            raise UserError(
+                f"asked for {len(asked)} more seeds ({', '.join(map(str, asked))}), got curves of "
+                f"{len(got)} ({', '.join(map(str, [*got.seeds, *got.failed]))})"
+            )
+        try:
+            asked = steps.send(got)
+        except StopIteration as ended:
+            found: Check = ended.value
+            return found
+
+
+def _seeds(baseline: Curves, number: int, paired: bool) -> tuple[int, ...]:
+    own = baseline.seeds
+    if paired and number > len(own):
+        raise UserError(
+            f"a paired check of {number} seeds needs a baseline of as many: it has {len(own)}"
+        )
+    after = max([*own, *baseline.failed], default=-1) + 1
+    return (*own, *range(after, after + number))[:number]
+
+
+def _identical(baseline: Curves, now: Curves) -> bool:
+    shared = bool(now.seeds) and not now.failed and set(now.seeds) <= set(baseline.seeds)
+    return shared and first_difference(now, baseline) is None
+
+
+def _signed_scores(
+    baseline: Curves, now: Curves, terms: Terms
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Scores of both, higher is better; a failed seed counts with the lowest there is."""
+    sign = 1.0 if terms.higher_is_better else -1.0
+    old, new = scores(baseline), scores(now)
+    lowest = {}
+    for name in old:
+        seen = sign * np.concatenate([old[name], new[name]])
+        floor = [] if terms.lowest is None else [sign * terms.lowest]
+        lowest[name] = sign * min([*seen, *floor])
+    return (
+        {name: sign * values for name, values in scores(baseline, lowest).items()},
+        {name: sign * values for name, values in scores(now, lowest).items()},
+    )
+
+
+def _judge(
+    baseline: Curves, now: Curves, look: Look, made: Design, unit: float, terms: Terms
+) -> Check:
+    old, new = _signed_scores(baseline, now, terms)
+    names = list(old)
+    before = np.stack([old[name] for name in names], axis=1)
+    after = np.stack([new[name] for name in names], axis=1)
+    loss = np.full(len(names), made.effect)
+    # As many deals as it takes to see twenty at the level.
+    deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.alpha)))
+    if terms.paired:
+        row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
+        shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
+        before = before[shared]
+        evidence = permutation.paired(after - before, loss, deals)
+    else:
+        evidence = permutation.unpaired(after, before, loss, deals)
+    found = Check(
+        verdict="undecided",
+        rows=tuple(
+            _row(name, before[:, i], after[:, i], evidence, i, terms)
+            for i, name in enumerate(names)
+        ),
+        design=made,
+        terms=terms,
+        unit=unit,
+        baseline=baseline,
+        now=now,
+        differs=first_difference(now, baseline),
+    )
+    return replace(found, verdict=_verdict(found, evidence, look))
+
+
+def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdict:
+    if _identical(found.baseline, found.now):
+        return "identical"
+    # A gain is flagged at the false-alarm rate of its own.
+    sign = 1.0 if found.terms.higher_is_better else -1.0
+    gains = [sign * row.difference for row in found.rows if row.p_better <= look.alpha]
+    if evidence.worse <= look.alpha and evidence.not_lost > look.miss:
+        return "worse"
+    if max(gains, default=0.0) >= found.design.effect:
+        return "better"
+    return "no worse" if evidence.not_lost <= look.miss else "undecided"
+
+
+def _row(
+    name: str, before: Floats, after: Floats, evidence: permutation.Evidence, i: int, terms: Terms
+) -> Row:
+    from scipy.special import stdtrit
+
+    sign = 1.0 if terms.higher_is_better else -1.0
+    n, m = len(after), len(before)
+    difference = float(after.mean() - before.mean())
+    if terms.paired:
+        error, freedom = float((after - before).std(ddof=1)) / math.sqrt(n), n - 1.0
+    else:
+        ours, theirs = after.var(ddof=1) / n, before.var(ddof=1) / m
+        error = math.sqrt(ours + theirs)
+        # Welch and Satterthwaite
+        parts = ours**2 / (n - 1) + theirs**2 / (m - 1)
+        freedom = float((ours + theirs) ** 2 / parts) if parts > 0 else n + m - 2.0
+    reach = -float(stdtrit(freedom, 0.025)) * error
+    ends = sorted((sign * (difference - reach), sign * (difference + reach)))
+    return Row(
+        score=name,
+        baseline=sign * float(before.mean()),
+        now=sign * float(after.mean()),
+        difference=sign * difference,
+        low=ends[0],
+        high=ends[1],
+        p_worse=float(evidence.worse_each[i]),
+        p_better=float(evidence.better_each[i]),
+    )

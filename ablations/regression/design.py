@@ -1,0 +1,165 @@
+"""How a check is laid out before it runs: seeds, looks and levels, from the baseline's variance.
+
+A check looks at a few seeds first and adds seeds only while it is undecided. Its false-alarm rate
+is split over the looks, half of it for the last, so their sum bounds the rate whatever the returns
+look like; so is its rate of misses by stopping too early. Within the looks that remain, the last
+has `POWER` of catching the effect, so the whole check has at least `POWER - EARLY_MISSES` = 95%.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablations.errors import UserError
+from ablations.regression import ALPHA, MOST_SEEDS
+from ablations.regression.permutation import smallest_p
+
+FIRST_SEEDS = 4
+EARLY_MISSES = 0.025
+POWER = 0.975
+FEWEST_OLD = 5
+
+
+@dataclass(frozen=True)
+class Look:
+    """seeds: in all, up to here. alpha: chance of a false alarm, miss: of a miss, spent here."""
+
+    seeds: int
+    alpha: float
+    miss: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """looks: in order. effect: the loss to be caught, in the metric's units. caught: score -> the
+    smallest loss in it that the check catches with 95%. needed: the seeds that would catch
+    `effect` in every score; None above `MOST_NEEDED`.
+    """
+
+    looks: tuple[Look, ...]
+    alpha: float
+    effect: float
+    caught: Mapping[str, float]
+    needed: int | None
+    old_seeds: int
+
+    @property
+    def most_seeds(self) -> int:
+        return self.looks[-1].seeds
+
+
+MOST_NEEDED = 1_000
+
+
+def design(
+    baseline: Mapping[str, NDArray[np.float64]],
+    effect: float,
+    *,
+    alpha: float = ALPHA,
+    most: int = MOST_SEEDS,
+    exactly: int | None = None,
+    paired: bool = False,
+) -> Design:
+    """baseline: score -> `[m]`. effect: the smallest loss worth catching, in the metric's units.
+
+    most: bound on the seeds. exactly: one look at so many seeds. Raises UserError where so few
+    seeds could never show a loss at this level.
+    """
+    if not 0 < alpha < 0.5:
+        raise UserError(f"the false-alarm rate must be between 0 and 0.5, not {alpha:g}")
+    if not effect > 0:
+        raise UserError(f"the smallest effect worth catching must be above 0, not {effect:g}")
+    old = len(next(iter(baseline.values())))
+    if old < FEWEST_OLD:
+        raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
+    spread = [float(values.std(ddof=1)) for values in baseline.values()]
+    # The permutation test corrects over the scores better than Bonferroni; planning need not.
+    level = alpha / (1 if exactly else 2) / len(spread)
+
+    def power(seeds: int, loss: float) -> float:
+        """Of the score that varies most."""
+        return _power(seeds, old, loss, max(spread), level, paired)
+
+    fewest = _fewest(old if not paired else None, alpha)
+    if (exactly or most) < fewest:
+        raise _too_few(exactly or most, fewest, old, alpha, paired)
+    needed = _needed(power, effect, fewest)
+    looks = (
+        (Look(exactly, alpha, EARLY_MISSES),)
+        if exactly
+        else _looks(min(most, needed or most), alpha, old, paired)
+    )
+    last = looks[-1].seeds
+    caught = {
+        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired))
+        for name, one in zip(baseline, spread, strict=True)
+    }
+    return Design(looks, alpha, effect, caught, needed, old)
+
+
+def _looks(last: int, alpha: float, old: int, paired: bool) -> tuple[Look, ...]:
+    seeds = [FIRST_SEEDS]
+    while 2 * seeds[-1] < last:
+        seeds.append(2 * seeds[-1])
+    seeds = [n for n in seeds if n < last]
+    # A look that cannot reach its level would only spend it.
+    while seeds and smallest_p(seeds[0], None if paired else old) > alpha / 2 / len(seeds) / 2:
+        seeds.pop(0)
+    if not seeds:
+        return (Look(last, alpha, EARLY_MISSES),)
+    share = alpha / 2 / len(seeds), EARLY_MISSES / 2 / len(seeds)
+    return (*(Look(n, *share) for n in seeds), Look(last, alpha / 2, EARLY_MISSES / 2))
+
+
+def _fewest(old: int | None, alpha: float) -> int:
+    """The fewest new seeds that can reach half the level, so that a second deal may be as bad."""
+    return next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
+
+
+def _too_few(seeds: int, fewest: int, old: int, alpha: float, paired: bool) -> UserError:
+    against = "paired seeds" if paired else f"seeds against {old} of the baseline"
+    return UserError(
+        f"too few seeds: {seeds} {against} could never show a loss at a false-alarm rate of "
+        f"{alpha:.2g}; at least {fewest} are needed"
+    )
+
+
+def _power(seeds: int, old: int, loss: float, spread: float, level: float, paired: bool) -> float:
+    """Of a t-test at `level`, one-sided, for equal variances; paired: seeds unrelated at worst."""
+    from scipy.special import nctdtr, stdtrit
+
+    if not spread > 0:
+        return 1.0
+    freedom = seeds - 1 if paired else seeds + old - 2
+    error = spread * math.sqrt(2 / seeds if paired else 1 / seeds + 1 / old)
+    critical = -float(stdtrit(freedom, level))
+    return float(1 - nctdtr(freedom, loss / error, critical))
+
+
+def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | None:
+    if power(MOST_NEEDED, effect) < POWER:
+        return None
+    low, high = fewest - 1, MOST_NEEDED
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle, effect) >= POWER else (middle, high)
+    return high
+
+
+def _caught(power: Callable[..., float]) -> float:
+    """The smallest loss with enough power, to three digits."""
+    low, high = 0.0, 1.0
+    if power(1e-12) >= POWER:
+        return 0.0
+    while power(high) < POWER:
+        low, high = high, 2 * high
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high

@@ -1,0 +1,94 @@
+"""Both curves of every check, and the scores of their seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from ablations.regression.check import Check
+from ablations.regression.curves import Curves, scores
+from ablations.regression.words import SCORE_NAMES
+from ablations.report.figures.style import (
+    COLORS,
+    VERDICT_COLORS,
+    dress,
+    footnote,
+    label,
+    save,
+    style,
+    title,
+)
+
+BEFORE = COLORS[0]
+AFTER = {"worse": VERDICT_COLORS["worse"], "better": VERDICT_COLORS["better"]}
+
+
+def write(
+    folder: Path,
+    name: str,
+    checks: Mapping[str, Check],
+    metrics: Mapping[str, str],
+    formats: Sequence[str] = ("png",),
+) -> list[Path]:
+    """Draws all checks of a baseline into `folder`; returns the files, `<name>.<format>` each.
+
+    metrics: check -> what its curves show.
+    """
+    with style():
+        return save(_draw(name, checks, metrics), folder, re.sub(r"[^\w.-]+", "_", name), formats)
+
+
+def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:
+    drawn = Figure(figsize=(9.0, 2.7 * len(checks) + 0.7), layout="constrained")
+    panels = drawn.subplots(len(checks), 3, squeeze=False, width_ratios=(2.2, 1, 1))
+    for row, (where, found) in zip(panels, checks.items(), strict=True):
+        after = AFTER.get(found.verdict, COLORS[1])
+        _curves(row[0], found.baseline, BEFORE, f"baseline, {len(found.baseline)} seeds")
+        _curves(row[0], found.now, after, f"now, {len(found.now)} seeds")
+        row[0].set_title(f"{where}: {found.verdict}" if where else found.verdict)
+        row[0].set_ylabel(label(metrics[where]))
+        row[0].set_xlabel("steps")
+        row[0].xaxis.set_major_formatter(EngFormatter(sep=""))
+        row[0].xaxis.set_major_locator(MaxNLocator(5))
+        row[0].set_xlim(left=0)
+        row[0].legend(frameon=False, loc="best")
+        dress(row[0])
+        old, new = scores(found.baseline), scores(found.now)
+        for panel, score in zip(row[1:], old, strict=True):
+            _scores(panel, old[score], new[score], after)
+            panel.set_title(SCORE_NAMES[score])
+    title(drawn, name)
+    footnote(drawn, "Thin: seeds. Thick: their mean. Dots: seeds; bars: means.")
+    return drawn
+
+
+def _curves(panel: Any, curves: Curves, color: str, name: str) -> None:
+    for row in curves.values:
+        seen = ~np.isnan(row)
+        panel.plot(curves.steps[seen], row[seen], color=color, alpha=0.22, linewidth=0.7)
+    counts = np.sum(~np.isnan(curves.values), axis=0)
+    seen = 2 * counts >= max(1, len(curves.seeds))
+    means = np.nansum(curves.values[:, seen], axis=0) / np.maximum(counts[seen], 1)
+    panel.plot(curves.steps[seen], means, color=color, linewidth=2.0, label=name, zorder=4)
+
+
+def _scores(
+    panel: Any, before: NDArray[np.float64], after: NDArray[np.float64], color: str
+) -> None:
+    for place, (values, shade) in enumerate(((before, BEFORE), (after, color))):
+        # Spread sideways by rank, so that the picture is the same every time.
+        aside = 0.26 * (np.argsort(np.argsort(values)) % 5 - 2) / 2
+        panel.plot(place + aside, values, "o", color=shade, alpha=0.5, markersize=3.5, mew=0)
+        if len(values):
+            panel.hlines(values.mean(), place - 0.36, place + 0.36, color=shade, linewidth=2.2)
+    panel.set_xticks([0, 1], ["baseline", "now"])
+    panel.set_xlim(-0.6, 1.6)
+    dress(panel)
+    panel.grid(visible=False, axis="x")
