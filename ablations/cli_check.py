@@ -169,12 +169,13 @@ def _check_one(name: str, baseline: Baseline, results: Path, asked: Asked, total
             checks = {}
         else:
             checks = cells.check_all(baseline, terms, train)
+    made_by = _made_by(baseline, asked.records or folder / "records")
     if asked.exact:
-        return _exact(baseline, given)
-    return _tell(name, baseline, checks, asked.figures or folder, asked.format)
+        return _exact(baseline, given, made_by)
+    return _tell(name, baseline, checks, asked.figures or folder, asked.format, made_by)
 
 
-def _exact(baseline: Baseline, given: Mapping[str, Curves]) -> int:
+def _exact(baseline: Baseline, given: Mapping[str, Curves], made_by: str) -> int:
     from ablations.regression.curves import first_difference, require_same_steps
 
     different = 0
@@ -190,35 +191,62 @@ def _exact(baseline: Baseline, given: Mapping[str, Curves]) -> int:
         if not shared:
             raise UserError(f"{where}: no seed in common with the baseline: nothing to compare")
         if (differs := first_difference(now, group.curves)) is None:
-            print(f"{where}: identical, to the bit, on {len(shared)} seeds")
+            plural = "" if len(shared) == 1 else "s"
+            print(f"{where}: identical, to the bit, on {len(shared)} seed{plural}")
         else:
-            print(f"{where}: seed {differs[0]} differs from step {differs[1]:,.0f} on")
+            print(f"{where}: seed {differs[0]} differs from step {differs[1]:,.0f} on; {made_by}")
             different += 1
     return different
 
 
 def _tell(
-    name: str, baseline: Baseline, checks: Mapping[str, Check], folder: Path, format: str
+    name: str,
+    baseline: Baseline,
+    checks: Mapping[str, Check],
+    folder: Path,
+    format: str,
+    made_by: str,
 ) -> int:
     from ablations.regression import figures, words
 
     metrics = {where: group.metric for where, group in baseline.groups.items()}
     shown = Path(name).name
     try:
-        drawn = figures.write(folder, f"{shown}_curves", checks, metrics, ("svg", "png"))[-1]
+        drawn = figures.write(folder, f"{shown}_curves", shown, checks, metrics, ("svg", "png"))[-1]
     except OSError as error:
         raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
     lines = [words.line(where, found) for where, found in checks.items()]
     for where, found in checks.items():
         if found.differs is not None:
             seed, step = found.differs
-            lines.append(f"{where}: bits differ from step {step:,.0f} on (seed {seed})")
+            lines.append(f"{where}: bits differ from step {step:,.0f} on (seed {seed}); {made_by}")
     if format == "markdown":
         print(words.markdown(shown, checks, lines, str(drawn)))
     else:
         print("\n".join(["", words.text(checks), "", words.caption(list(checks.values()))]))
         print("\n".join(["", *lines, f"figure: {drawn}"]))
     return sum(found.verdict == "worse" for found in checks.values())
+
+
+def _made_by(baseline: Baseline, records: Path) -> str:
+    """Whether what made the records is what made the baseline, in words."""
+    import json
+
+    path = next((records / "cells").glob("*/record.json"), None)
+    if path is None:
+        return "made by an unknown version"
+    now, then = json.loads(path.read_text())["provenance"], baseline.provenance
+    changed = [
+        f"{name} {before} → {now.get('versions', {}).get(name, 'none')}"
+        for name, before in then.get("versions", {}).items()
+        if now.get("versions", {}).get(name) != before
+    ]
+    changed += [
+        f"{what} {then.get(what)} → {now.get(what)}"
+        for what in ("processor", "device")
+        if now.get(what) != then.get(what)
+    ]
+    return f"not made alike: {', '.join(changed)}" if changed else "versions and machine are alike"
 
 
 def _trainer(

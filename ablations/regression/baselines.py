@@ -157,7 +157,7 @@ def _described(group: Group) -> dict[str, Any]:
     return {
         "metric": group.metric,
         "higher_is_better": group.higher_is_better,
-        "seeds": list(curves.seeds),
+        "seeds": len(curves.seeds),
         "failed": {str(seed): reason for seed, reason in curves.failed.items()},
         "points": len(curves.steps),
         "steps": float(curves.steps[-1]),
@@ -210,18 +210,19 @@ def _groups(described: Mapping[str, Any], raw: bytes) -> dict[str, Group]:
     names = np.array(table.column("curves").to_pylist(), object)
     steps = np.array(table.column("step").to_pylist(), np.float64)
     values = np.array(table.column("value").to_pylist(), np.float64)
+    seeds = np.array(table.column("seed").to_pylist(), np.int64)
     found = {}
     for name, about in described.items():
         mine = names == name
-        points, seeds = about["points"], tuple(about["seeds"])
-        marks = steps[mine].reshape(len(seeds), points)
-        if np.any(marks != marks[:1]):
+        shape = about["seeds"], about["points"]
+        marks, whose = steps[mine].reshape(shape), seeds[mine].reshape(shape)
+        if np.any(marks != marks[:1]) or np.any(whose != whose[:, :1]):
             raise ValueError("steps differ between seeds")
         found[name] = Group(
             curves=Curves(
-                seeds=seeds,
+                seeds=tuple(whose[:, 0].tolist()),
                 steps=marks[0],
-                values=values[mine].reshape(len(seeds), points),
+                values=values[mine].reshape(shape),
                 failed={int(seed): reason for seed, reason in about["failed"].items()},
             ),
             metric=about["metric"],

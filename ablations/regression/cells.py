@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, Terms, check, checking
-from ablations.regression.curves import Curves
+from ablations.regression.curves import Curves, require_numbers
 
 # More seeds of some groups are wanted: (study, task, variant) -> seeds
 Wanted = Mapping[tuple[str, str, str], Sequence[int]]
@@ -100,17 +99,17 @@ def read(
                 f"--records"
             )
         return Curves((), np.zeros(0), np.zeros((0, 0)), failed)
-    return Curves(tuple(kept), steps, np.stack(rows), failed)
+    found = Curves(tuple(kept), steps, np.stack(rows), failed)
+    require_numbers(found, missing_ok=True)
+    return found
 
 
 def _curve(record: Record, results: Path, metric: str) -> tuple[Any, Any]:
     curve = read_curve(results, record)
     if metric not in curve.column_names:
         raise unknown("metric", metric, (name for name in curve.column_names if name != "step"))
-    steps = np.array(curve.column("step").to_pylist(), np.float64)
-    values = np.array(curve.column(metric).to_pylist(), np.float64)
-    if math.isnan(float(values[-1])) and np.isnan(values).all():
-        raise UserError(f"the record {record.hash} has no value of {metric}")
+    columns = (curve.column(name).to_pylist() for name in ("step", metric))
+    steps, values = (np.array(column, np.float64) for column in columns)
     return steps, values
 
 

@@ -216,9 +216,11 @@ def _judge(
     before = np.stack([old[name] for name in names], axis=1)
     after = np.stack([new[name] for name in names], axis=1)
     loss = np.full(len(names), made.effect)
+    sign = 1.0 if terms.higher_is_better else -1.0
     # As many deals as it takes to see twenty at the level.
     deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.alpha)))
-    if terms.paired:
+    same = _identical(baseline, now)
+    if terms.paired or same:
         row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
         shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
         before = before[shared]
@@ -228,7 +230,7 @@ def _judge(
     found = Check(
         verdict="undecided",
         rows=tuple(
-            _row(name, before[:, i], after[:, i], evidence, i, terms)
+            _row(name, before[:, i], after[:, i], evidence, i, sign, terms.paired or same)
             for i, name in enumerate(names)
         ),
         design=made,
@@ -238,12 +240,11 @@ def _judge(
         now=now,
         differs=first_difference(now, baseline),
     )
-    return replace(found, verdict=_verdict(found, evidence, look))
+    verdict: Verdict = "identical" if same else _verdict(found, evidence, look)
+    return replace(found, verdict=verdict)
 
 
 def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdict:
-    if _identical(found.baseline, found.now):
-        return "identical"
     # A gain is flagged at the false-alarm rate of its own.
     sign = 1.0 if found.terms.higher_is_better else -1.0
     gains = [sign * row.difference for row in found.rows if row.p_better <= look.alpha]
@@ -255,14 +256,20 @@ def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdic
 
 
 def _row(
-    name: str, before: Floats, after: Floats, evidence: permutation.Evidence, i: int, terms: Terms
+    name: str,
+    before: Floats,
+    after: Floats,
+    evidence: permutation.Evidence,
+    i: int,
+    sign: float,
+    paired: bool,
 ) -> Row:
+    """before, after: one score of the seeds, higher is better; sign: -1 where it is not so."""
     from scipy.special import stdtrit
 
-    sign = 1.0 if terms.higher_is_better else -1.0
     n, m = len(after), len(before)
     difference = float(after.mean() - before.mean())
-    if terms.paired:
+    if paired:
         error, freedom = float((after - before).std(ddof=1)) / math.sqrt(n), n - 1.0
     else:
         ours, theirs = after.var(ddof=1) / n, before.var(ddof=1) / m

@@ -79,7 +79,7 @@ def from_user(
     if len(set(which)) != len(which):
         raise UserError("a seed occurs twice: give each curve a seed of its own")
     found = Curves(which, steps_, rows)
-    _require_numbers(found, missing_ok)
+    require_numbers(found, missing_ok)
     return found
 
 
@@ -163,7 +163,8 @@ def _increasing(steps: Any) -> Floats:
     return marks
 
 
-def _require_numbers(found: Curves, missing_ok: bool) -> None:
+def require_numbers(found: Curves, missing_ok: bool) -> None:
+    """Raises UserError for a value that is no number, and for a curve without a score."""
     for seed, row in zip(found.seeds, found.values, strict=True):
         bad = np.isinf(row) if missing_ok else ~np.isfinite(row)
         if bad.any():

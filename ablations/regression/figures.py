@@ -32,17 +32,18 @@ AFTER = {"worse": VERDICT_COLORS["worse"], "better": VERDICT_COLORS["better"]}
 
 def write(
     folder: Path,
+    stem: str,
     name: str,
     checks: Mapping[str, Check],
     metrics: Mapping[str, str],
     formats: Sequence[str] = ("png",),
 ) -> list[Path]:
-    """Draws all checks of a baseline into `folder`; returns the files, `<name>.<format>` each.
+    """Draws all checks of a baseline into `folder`; returns the files, `<stem>.<format>` each.
 
-    metrics: check -> what its curves show.
+    name: the title. metrics: check -> what its curves show.
     """
     with style():
-        return save(_draw(name, checks, metrics), folder, re.sub(r"[^\w.-]+", "_", name), formats)
+        return save(_draw(name, checks, metrics), folder, re.sub(r"[^\w.-]+", "_", stem), formats)
 
 
 def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:

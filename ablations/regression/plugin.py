@@ -264,7 +264,7 @@ class LearningCurve:
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
         stem = f"{test}_{name}" if folder else name
-        return figures.write(Path(target).absolute(), stem, {"": found}, {"": metric})[0]
+        return figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})[0]
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((_SAID, text))

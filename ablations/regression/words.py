@@ -79,7 +79,7 @@ def _change(row: Row, found: Check, noun: str) -> str:
         f"{SCORE_NAMES[row.score]} {row.baseline:.{places}f} → {row.now:.{places}f}, "
         f"{row.difference:+.{places}f} {ends}, a {noun} of "
         f"{_percent(abs(row.difference) / found.unit)} of {_unit(found.terms)}, "
-        f"p {p_text(p) if p < 0.001 else f'= {p_text(p)}'}"
+        f"p {'< .001' if p < 0.001 else f'= {p_text(p)}'}"
     )
 
 

@@ -1,0 +1,178 @@
+"""`ablations baseline` and `ablations check`, as typed, on the toy trainer and on worse toys."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOY = Path(__file__).parents[1] / "sweep" / "toy.py"
+
+
+class Shell:
+    """`ablations` in a folder of its own, with a toy that can be edited between two commands."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.toy()
+
+    def toy(self, old: str = "", new: str = "") -> None:
+        text = TOY.read_text()
+        assert old in text
+        (self.folder / "toy.py").write_text(text.replace(old, new))
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "ablations.cli", *arguments, "--plugin", "toy"],
+            cwd=self.folder,
+            env=dict(os.environ) | {"TOY_DEATHS": "nowhere"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        if code == 2:
+            assert done.stderr.startswith("ablations: ")
+            assert done.stderr.count("\n") == 1
+            return done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    shell = Shell(tmp_path_factory.mktemp("check"))
+    shell("run", "toy", "--variants", "up", "--seeds", "20", "--quiet")
+    said = shell("baseline", "save", "toy", "--name", "up")
+    assert "1 curves of 20 seeds: first version" in said
+    return shell
+
+
+@pytest.fixture
+def shell(saved: Shell, tmp_path: Path) -> Shell:
+    """One of one's own, with the baseline and the records."""
+    shutil.copytree(saved.folder / "results", tmp_path / "results")
+    return Shell(tmp_path)
+
+
+def described(shell: Shell) -> dict:
+    return json.loads((shell.folder / "results/baselines/up/baseline.json").read_text())
+
+
+def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
+    files = sorted(path.name for path in (saved.folder / "results/baselines/up").iterdir())
+    assert files == ["baseline.json", "baseline.parquet"]
+    one = described(saved)
+    assert one["provenance"]["versions"]["jax"]
+    assert "host" not in one["provenance"]
+    assert one["curves"]["toy/line/up"]["seeds"] == 20
+    import pandas
+
+    frame = pandas.read_parquet(saved.folder / "results/baselines/up/baseline.parquet")
+    assert list(frame.columns) == ["curves", "seed", "step", "value"]
+    assert len(frame) == 200
+    assert "toy/line/up; 20 seeds" in saved("baseline", "list")
+    assert "first version" in saved("baseline", "show", "up")
+
+
+def test_the_same_code_gives_the_same_bits(shell: Shell) -> None:
+    said = shell("check", "up")
+    assert "4 seeds" in said.splitlines()[0]
+    assert "toy/line/up: identical, to the bit, on 4 seeds" in said
+    assert "identical, to the bit, on 1 seed" in shell("check", "up", "--exact")
+    assert (shell.folder / "results/checks/up/up_curves.png").stat().st_size > 10_000
+    # The records of today's code are not those that were there.
+    assert len(list((shell.folder / "results/checks/up/records/cells").iterdir())) == 1
+
+
+def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
+    shell.toy("state.x + direction", "state.x - direction")
+    said = shell("check", "up", "--format", "markdown", code=1)
+    assert said.startswith("### up: 1 of 1 got worse")
+    assert "toy/line/up got worse: " in said
+    assert "of its range" in said
+    assert "| worse" in said
+    assert "bits differ from step 20 on (seed 0); versions and machine are alike" in said
+
+
+def test_exact_says_which_step_first_differs(shell: Shell) -> None:
+    shell.toy("0.1 * noise", "jnp.where(state.updates < 9, 0.1, 0.1001) * noise")
+    said = shell("check", "up", "--exact", code=1)
+    assert "toy/line/up: seed 0 differs from step 100 on; versions and machine are alike" in said
+    assert "no worse" in shell("check", "up")
+
+
+def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
+    assert "identical, to the bit, on 20 seeds" in shell("check", "up", "--records", "results")
+    assert not (shell.folder / "results/checks/up/records").exists()
+    shell("run", "toy", "--variants", "down", "--seeds", "6", "--quiet")
+    said = shell("check", "up", "--records", "results", code=2)
+    assert "has no up on line" in said
+
+
+def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:
+    shell.toy("jnp.where(state.updates + 1 == c", "jnp.where(state.updates + 1 == 7 + 0 * c")
+    said = shell("check", "up", code=1)
+    assert "4 diverged" in said
+
+
+def test_an_update_needs_a_reason_and_keeps_it(shell: Shell) -> None:
+    said = shell("baseline", "save", "toy", "--name", "up", code=2)
+    assert "an update needs a reason" in said
+    shell("baseline", "save", "toy", "--name", "up", "--reason", "the line is  longer")
+    assert [one["reason"] for one in described(shell)["history"]] == [
+        "first version",
+        "the line is longer",
+    ]
+
+
+def test_other_settings_are_not_compared(shell: Shell) -> None:
+    shell.toy("steps=200, points=10", "steps=400, points=10")
+    said = shell("check", "up", code=2)
+    assert "run.updates_per_chunk was 2, is 4" in said
+
+
+def edit(shell: Shell, **fields: object) -> None:
+    path = shell.folder / "results/baselines/up/baseline.json"
+    path.write_text(json.dumps(described(shell) | fields))
+
+
+def test_bad_input(shell: Shell) -> None:
+    assert "no baseline 'down' in 'results/baselines/down'" in shell("check", "down", code=2)
+    assert "--alpha must be between 0 and 0.5" in shell("check", "up", "--alpha", "0", code=2)
+    assert "--effect must be above 0" in shell("check", "up", "--effect", "-1", code=2)
+    few = shell("check", "up", "--seeds", "2", code=2)
+    assert "too few seeds: 2 seeds against 20 of the baseline" in few
+    name = shell("baseline", "save", "toy", "--name", "../up", code=2)
+    assert "letters, digits" in name
+    edit(shell, format=2)
+    newer = shell("check", "up", code=2)
+    assert "has format 2, and this rl-ablations reads 1: a newer version wrote it" in newer
+    edit(shell, format=1, sha256="0")
+    assert "'baseline.parquet' fails the checksum" in shell("check", "up", code=2)
+    shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
+    few = shell("baseline", "save", "toy", "--name", "few", code=2)
+    assert "a baseline of 3 seeds says too little" in few
+
+
+def test_comparing_needs_no_jax(saved: Shell) -> None:
+    script = (
+        "import sys; from ablations.cli import main\n"
+        "code = main(['check', 'up', '--records', 'results'])\n"
+        "assert not code\n"
+        "assert not {'jax', 'brax', 'pandas'} & set(sys.modules), sys.modules.keys()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=saved.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
