@@ -141,27 +141,30 @@ class LearningCurve:
         Returns what it found, None after an update.
         """
         __tracebackhide__ = True
+        asked: dict[str, Any] = {"effect": effect, "most": most_seeds, "alpha": alpha}
+        given = {what: value for what, value in asked.items() if value is not None}
+        about = {} if task is None else {"task": task}
+        found, problem = None, ""
         try:
             read = self._reader(curves, steps, seeds, missing_ok)
-            about = {} if task is None else {"task": task}
             stem = self._stem(name)
             if self._config.getoption("--learning-curve-update"):
                 self._update(stem, name, read, baseline_seeds, metric, higher_is_better, about)
                 return None
-            from ablations.regression import EFFECT, MOST_SEEDS
             from ablations.regression.check import Terms
 
             terms = Terms(
-                alpha=self._alpha() if alpha is None else alpha,
-                effect=EFFECT if effect is None else effect,
+                **{"alpha": self._alpha(), **given},
                 unit=unit,
                 higher_is_better=higher_is_better,
-                most=MOST_SEEDS if most_seeds is None else most_seeds,
                 paired=paired,
             )
             found = self._compare(stem, name, read, terms, metric, about)
         except UserError as error:
-            pytest.fail(f"learning_curve: {error}", pytrace=False)
+            problem = f"learning_curve: {error}"
+        # Outside of the handler, or pytest would show both errors.
+        if found is None:
+            pytest.fail(problem, pytrace=False)
         return self._say(name, found, metric)
 
     def _reader(

@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
+
+from ablations.regression.check import Check, Terms, gained, sequential
+from ablations.regression.curves import Curves, scores
+from ablations.report.formats import pipes
 
 POOL = Path("results/learning_curve_checks.npz")
+REPORT = Path("results/reference/learning_curve_checks.md")
 CHECKS = 200
 OLD, NEW = 20, 12  # seeds of a baseline; of a check, at most
 PLANTED_SEEDS = 480
@@ -44,6 +51,186 @@ def train() -> None:
             print(f"{name}: {len(whole)} of {wanted}, {1e3 * seconds:.0f} ms each", flush=True)
 
 
+# What others do with the same curves, each at its usual use
+
+
+def threshold(baseline: Curves, now: Curves, effect: float) -> bool:
+    """RLlib's learning tests: one seed fails unless its curve reaches a fixed return at any point.
+    The return is the baseline's final mean less the effect, as an author would choose it."""
+    reached = -np.inf if 0 in now.failed else np.nanmax(now.values[now.seeds.index(0)])
+    return bool(reached < scores(baseline)["final"].mean() - effect)
+
+
+def welch(baseline: Curves, now: Curves, effect: float) -> bool:
+    """One-sided at 1% on the final performance of all seeds."""
+    before, after = _final(baseline, now)
+    return bool(stats.ttest_ind(after, before, equal_var=False, alternative="less").pvalue < 0.01)
+
+
+def mann_whitney(baseline: Curves, now: Curves, effect: float) -> bool:
+    """The same by ranks."""
+    before, after = _final(baseline, now)
+    return bool(stats.mannwhitneyu(after, before, alternative="less").pvalue < 0.01)
+
+
+def welch_either(baseline: Curves, now: Curves, effect: float) -> bool:
+    """At 1% on each of final performance and area, as one does who looks at both."""
+    before, after = scores(baseline), scores(now)
+    return welch(baseline, now, effect) or bool(
+        stats.ttest_ind(after["auc"], before["auc"], equal_var=False, alternative="less").pvalue
+        < 0.01
+    )
+
+
+def _final(baseline: Curves, now: Curves) -> tuple[np.ndarray, np.ndarray]:
+    lowest = float(np.nanmin(np.concatenate([baseline.values.ravel(), now.values.ravel()])))
+    floor = {"final": lowest, "auc": lowest}
+    return scores(baseline)["final"], scores(now, floor)["final"]
+
+
+OTHERS: dict[str, Callable[[Curves, Curves, float], bool]] = {
+    "threshold, 1 seed (RLlib)": threshold,
+    "Welch, final": welch,
+    "Welch, final or area": welch_either,
+    "Mann-Whitney, final": mann_whitney,
+}
+EFFECTS = (0.05, 0.15)
+SEEDS = (4, 8, 12)
+PLANTED_CHECKS = 100
+
+
+def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
+    """A seed whose return is no number at the end has diverged."""
+    steps = np.arange(1.0, rows.shape[1] + 1)
+    whole = np.isfinite(rows[:, 1:]).all(axis=1)
+    seeds = np.arange(first_seed, first_seed + len(rows))
+    lost = {int(seed): "no longer finite" for seed in seeds[~whole]}
+    values = rows[whole].astype(np.float64)
+    return Curves(tuple(int(seed) for seed in seeds[whole]), steps, values, lost)
+
+
+def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, np.ndarray]]:
+    """A baseline and the rows of a check: the null's are used once; those of a bug are drawn
+    without replacement from its seeds, so that its checks share some."""
+    null = curves["none"].reshape(CHECKS, OLD + NEW, -1)
+    random = np.random.default_rng(sorted(curves).index(name))
+    for old in null if name == "none" else null[:PLANTED_CHECKS]:
+        rows = old[OLD:] if name == "none" else random.permutation(curves[name])[:NEW]
+        yield as_curves(old[:OLD], 0), rows
+
+
+def ours(baseline: Curves, rows: np.ndarray, effect: float, most: int) -> Check:
+    """Sequential, as of code that draws other numbers from the same seeds."""
+    fresh = as_curves(rows, 0)
+    return sequential(baseline, fresh.of, Terms(effect=effect, most=most))
+
+
+def measured_effect(curves: dict[str, np.ndarray], name: str) -> dict[str, float]:
+    """Loss of each score over all seeds, as a share of what the baseline learns."""
+    null, planted = as_curves(curves["none"], 0), as_curves(curves[name], 0)
+    old = scores(null)
+    lowest = {score: float(values.min()) for score, values in old.items()}
+    new = scores(planted, lowest)
+    return {score: float(old[score].mean() - new[score].mean()) / gained(null) for score in old}
+
+
+BUDGETS = tuple((effect, seeds) for effect in EFFECTS for seeds in SEEDS)
+FULL = (EFFECTS[0], SEEDS[-1])
+
+
+def report() -> None:
+    curves = pool()
+    caught, lines, beside = [], [], []
+    for name in curves:
+        hits = dict.fromkeys(BUDGETS, 0)
+        others = dict.fromkeys(OTHERS, 0)
+        taken, flagged, number = [], 0, 0
+        for old, rows in checks(curves, name):
+            number += 1
+            for budget in BUDGETS:
+                found = ours(old, rows, *budget)
+                hits[budget] += found.verdict == "worse"
+                if budget == FULL:
+                    taken.append(len(found.now))
+                    flagged += found.verdict == "better"
+                    caught.append([loss / found.unit for loss in found.design.caught.values()])
+            now = as_curves(rows, 0)
+            for method, judge in OTHERS.items():
+                others[method] += judge(old, now, EFFECTS[0] * gained(old))
+        effect = measured_effect(curves, name)
+        real = [f"{100 * effect[score]:.1f}%" for score in ("final", "auc")]
+        shares = [_share(hits[budget], number) for budget in BUDGETS]
+        lines.append([name, *real, *shares, f"{np.mean(taken):.1f}", _share(flagged, number)])
+        beside.append(
+            [name, *real, _share(hits[FULL], number), *(_share(n, number) for n in others.values())]
+        )
+        print(" | ".join([*lines[-1], "||", *beside[-1][3:]]), flush=True)
+    final, area = np.median(caught, axis=0)
+    budgets = [f"{effect:.0%}, ≤{seeds} seeds" for effect, seeds in BUDGETS]
+    head = ["planted", "loss of final", "loss of area", *budgets, "seeds taken", "better"]
+    head_beside = ["planted", "loss of final", "loss of area", "ours", *OTHERS]
+    REPORT.write_text(
+        "\n".join(
+            [
+                *TEXT.format(
+                    old=OLD,
+                    new=NEW,
+                    checks=CHECKS,
+                    planted=PLANTED_CHECKS,
+                    seeds=PLANTED_SEEDS,
+                    trained=sum(map(len, curves.values())),
+                    final=f"{final:.1%}",
+                    area=f"{area:.1%}",
+                ).splitlines(),
+                "",
+                *pipes(head, lines, set(head[1:])),
+                "",
+                "## Beside what others do",
+                "",
+                *BESIDE.format(new=NEW).splitlines(),
+                "",
+                *pipes(head_beside, beside, set(head_beside[1:])),
+                "",
+            ]
+        )
+    )
+    print(REPORT)
+
+
+def _share(hits: int, of: int) -> str:
+    return f"{100 * hits / of:.1f}%"
+
+
+TEXT = """\
+# How often a learning-curve check is wrong, and what it catches
+
+Made by `tests/benchmarks/learning_curve_checks.py` from {trained:,} trained seeds: a small PPO on
+`fast` with observations in odd units, 10,240 steps, 20 points. Every check has a baseline of {old}
+seeds, at most {new} fresh ones, and a false-alarm rate of 1%.
+
+First row: {checks} checks of unchanged code. No two of them share a seed, in the baseline or
+outside. Other rows: {planted} checks each of a planted bug, against the first {planted} of those
+baselines; their seeds are drawn from {seeds} trained with the bug, so checks share some.
+
+Losses are what the bug costs over all its seeds, in shares of what the trainer learns (from the
+lowest to the highest point of its mean curve); a negative loss is a gain. Then the share of checks
+that say "worse", by smallest effect worth catching and bound on the seeds; the mean number of seeds
+that the check with {new} took, and how often it said "suspiciously better". At the first effect and
+{new} seeds a check promises to catch, with 95%, a loss of {final} of final performance or {area} of
+the area under the curve (medians over the baselines)."""
+
+BESIDE = """\
+The same baselines and seeds. Ours takes at most {new} seeds and stops earlier where it can; the
+others get all {new}, but for the threshold, which is what RLlib's learning tests do: one seed that
+has to reach a fixed return at any point of training. The return is the baseline's final mean less
+5% of what it learns. The tests are one-sided at 1%."""
+
+
 if __name__ == "__main__":
-    os.environ |= {"NPROC": "1", "JAX_PLATFORMS": "cpu"}  # before JAX starts
-    train()
+    if sys.argv[1:] == ["train"]:
+        os.environ |= {"NPROC": "1", "JAX_PLATFORMS": "cpu"}  # before JAX starts
+        train()
+    elif sys.argv[1:] == ["report"]:
+        report()
+    else:
+        sys.exit(__doc__)
