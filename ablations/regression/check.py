@@ -197,15 +197,12 @@ def _signed_scores(
     """Scores of both, higher is better; a failed seed counts with the lowest there is."""
     sign = 1.0 if terms.higher_is_better else -1.0
     old, new = scores(baseline), scores(now)
-    lowest = {}
     for name in old:
-        seen = sign * np.concatenate([old[name], new[name]])
-        floor = [] if terms.lowest is None else [sign * terms.lowest]
-        lowest[name] = sign * min([*seen, *floor])
-    return (
-        {name: sign * values for name, values in scores(baseline, lowest).items()},
-        {name: sign * values for name, values in scores(now, lowest).items()},
-    )
+        floor = [] if terms.lowest is None else [terms.lowest]
+        lowest = min(sign * np.concatenate([old[name], new[name], floor]))
+        for of, curves in ((old, baseline), (new, now)):
+            of[name] = np.append(sign * of[name], np.full(len(curves.failed), lowest))
+    return old, new
 
 
 def _judge(

@@ -200,17 +200,12 @@ def _span(curves: Curves) -> str:
     return f"{len(curves.steps)} points up to step {curves.steps[-1]:,.0f}"
 
 
-def scores(curves: Curves, lowest: Mapping[str, float] | None = None) -> dict[str, Floats]:
-    """name -> `[seeds]`: final performance and area under the curve, of `report.scores`.
-
-    lowest: score that a failed seed counts with; the failed come last.
-    """
-    found = {}
-    for name, score in SCORES.items():
-        ours = [score(curves.steps, row) for row in curves.values]
-        ours += [] if lowest is None else [lowest[name]] * len(curves.failed)
-        found[name] = np.array(ours, np.float64)
-    return found
+def scores(curves: Curves) -> dict[str, Floats]:
+    """name -> `[seeds]`: final performance and area under the curve, of `report.scores`."""
+    return {
+        name: np.array([score(curves.steps, row) for row in curves.values], np.float64)
+        for name, score in SCORES.items()
+    }
 
 
 def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:

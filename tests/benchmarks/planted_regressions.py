@@ -74,8 +74,6 @@ PLANTED: Mapping[str, Mapping[str, Any]] = {
     "reward scale x100": {"reward_scale": 100.0},
     "entropy sign flipped": {"entropy_coefficient": -COMMON["entropy_coefficient"]},
     "old log-probabilities stale": {},
-    "learning rate x0.7": {"learning_rate": 0.7 * COMMON["learning_rate"]},
-    "learning rate x0.5": {"learning_rate": 0.5 * COMMON["learning_rate"]},
     "learning rate x0.3": {"learning_rate": 0.3 * COMMON["learning_rate"]},
 }
 STALE = "old log-probabilities stale"

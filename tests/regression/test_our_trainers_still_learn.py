@@ -1,0 +1,22 @@
+"""Our own PPO against the baseline in results/baselines, with a small budget: at most 7 seeds of
+20,000 steps on `fast`, 4 where it still gives the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BASELINE = Path(__file__).parents[2] / "results" / "baselines" / "fast"
+
+
+def test_ppo_still_learns(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ablations.cli", "check", str(BASELINE)]
+    done = subprocess.run(
+        [*command, "--effect", "0.25", "--results", str(tmp_path / "results")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "caught with 95%: a loss of 7.5 (25% of its range)" in done.stdout
