@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 PRIOR_SEEDS = 6
-DEALS = 20_000
+DEALS = 10_000
 SEED = 20261
 _BLOCK = 4_000
 

@@ -11,7 +11,7 @@ from synthetic_curves import STEPS, array, made
 from ablations.errors import UserError
 from ablations.regression import words
 from ablations.regression.check import Terms, check, gained, layout, sequential
-from ablations.regression.curves import from_user
+from ablations.regression.curves import first_difference, from_user
 from ablations.report.scores import auc, final
 
 BASELINE = made(range(24))
@@ -35,6 +35,14 @@ def test_nothing_changed_is_seen_at_the_first_look() -> None:
     assert found.verdict == "identical"
     assert len(found.now) == found.design.looks[0].seeds
     assert all(row.difference == 0 for row in found.rows)
+
+
+def test_the_first_step_that_differs_is_named_whoever_it_is() -> None:
+    values = BASELINE.values.copy()
+    values[7, 12] = np.nextafter(values[7, 12], np.inf)
+    values[3, 15] += 1.0
+    assert first_difference(replace(BASELINE, values=values), BASELINE) == (7, STEPS[12])
+    assert first_difference(BASELINE.of([5, 2]), BASELINE) is None
 
 
 @pytest.mark.parametrize("loss", [10.0, 20.0])

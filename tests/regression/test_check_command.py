@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -102,9 +103,11 @@ def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
 
 
 def test_exact_says_which_step_first_differs(shell: Shell) -> None:
-    shell.toy("0.1 * noise", "jnp.where(state.updates < 9, 0.1, 0.1001) * noise")
+    shell.toy(", jnp.nan, x)", ", jnp.nan, jnp.where(state.updates < 9, x, x + 0.001))")
     said = shell("check", "up", "--exact", code=1)
-    assert "toy/line/up: seed 0 differs from step 100 on; versions and machine are alike" in said
+    # By step 100 at the latest; another program may round differently before.
+    (step,) = re.findall(r"seed 0 differs from step (\d+) on; versions and machine are alike", said)
+    assert int(step) in range(20, 101, 20)
     assert "no worse" in shell("check", "up")
 
 
