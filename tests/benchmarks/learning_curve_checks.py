@@ -165,7 +165,8 @@ def report() -> None:
             [name, *real, _share(hits[FULL], number), *(_share(n, number) for n in others.values())]
         )
         print(" | ".join([*lines[-1], "||", *beside[-1][3:]]), flush=True)
-    final, area = np.median(caught, axis=0)
+    # A smaller loss than the effect may be ruled out as one that does not matter.
+    final, area = np.maximum(np.median(caught, axis=0), FULL[0])
     budgets = [f"{effect:.0%}, ≤{seeds} seeds" for effect, seeds in BUDGETS]
     head = ["planted", "loss of final", "loss of area", *budgets, "seeds taken", "better"]
     head_beside = ["planted", "loss of final", "loss of area", "ours", *OTHERS]
