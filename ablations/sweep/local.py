@@ -214,6 +214,8 @@ class _Crew:
                 continue
             last = self._last_line(index)
             if code == CANNOT_WRITE:
+                if not last.startswith("cannot write"):  # the log had no room for it either
+                    last = f"cannot write to '{self.results}'"
                 raise UserError(
                     f"{last}: make room or give another --results; what is done is safe"
                 )

@@ -11,6 +11,7 @@ Lines of its output that start with "notice: " are for the user; the rest is its
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -463,7 +464,8 @@ def main(arguments: list[str]) -> int:
     try:
         worker.run()
     except OSError as error:
-        print(f"cannot write to '{order.results}': {error.strerror or error}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the log may lie on the same full disc
+            print(f"cannot write to '{order.results}': {error.strerror or error}", file=sys.stderr)
         return CANNOT_WRITE
     finally:
         worker.release()
@@ -471,4 +473,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if code == CANNOT_WRITE:
+        os._exit(code)  # to flush a log that cannot be written would change the code
+    sys.exit(code)

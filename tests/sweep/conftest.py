@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,6 +35,8 @@ class Shell:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # whatever the shell ignores in which the tests run
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             **keywords,  # type: ignore[call-overload]
         )
 
