@@ -65,18 +65,11 @@ def render(
 
         choose_gl()
     study = plan.study["name"]
-    task = task or next(iter(plan.tasks))
     cells = [
-        find_cell(
-            study,
-            task=task if len(plan.tasks) > 1 else None,
-            variant=variant,
-            seed=seed,
-            results=results,
-            plan=plan.name,
-        )
+        find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
         for variant in variants
     ]
+    task = task or next(iter(plan.tasks))
     names = [variant or plan.study["baseline"] for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
     _use_cache(results)
