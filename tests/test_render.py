@@ -204,6 +204,8 @@ def test_what_cannot_be_watched_is_said_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(shell.folder)
+    # Else every later run of this process would tell its workers to load it.
+    monkeypatch.setattr("ablations.plugins._loaded", [])
     results = str(shell.folder / "results")
     assert main(["render", "rolling", *arguments, "--plugin", "rolling", "--results", results]) == 2
     said = capsys.readouterr().err

@@ -206,7 +206,8 @@ def _groups(described: Mapping[str, Any], raw: bytes) -> dict[str, Group]:
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(raw)).read()
+    # Without threads: beside JAX, those of pyarrow now and then abort a process as it ends.
+    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(raw)).read(use_threads=False)
     names = np.array(table.column("curves").to_pylist(), object)
     steps = np.array(table.column("step").to_pylist(), np.float64)
     values = np.array(table.column("value").to_pylist(), np.float64)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from ablations.errors import UserError
@@ -67,7 +68,18 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{step:012d}"
     with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
+        _ask_for_room(Path(temporary), sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(params)))
         checkpoint.save(Path(temporary).resolve(), step, params, described)
         shutil.rmtree(final, ignore_errors=True)
         os.rename(Path(temporary) / final.name, final)
     return final
+
+
+def _ask_for_room(folder: Path, size: int) -> None:
+    """Raises OSError where `size` bytes cannot be written; orbax would print its threads' errors
+    too, whenever they come.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder) as trial:
+        trial.write(bytes(size))
+        trial.flush()
+        os.fsync(trial.fileno())
