@@ -68,7 +68,7 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{step:012d}"
     with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
-        _ask_for_room(Path(temporary), sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(params)))
+        _ask_for_room(Path(temporary), sum(np.asarray(x).nbytes for x in jax.tree.leaves(params)))
         checkpoint.save(Path(temporary).resolve(), step, params, described)
         shutil.rmtree(final, ignore_errors=True)
         os.rename(Path(temporary) / final.name, final)
