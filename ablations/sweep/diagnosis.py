@@ -36,7 +36,7 @@ from ablations.records import (
     write_atomically,
 )
 from ablations.sweep.claims import claim, published
-from ablations.sweep.local import POLL_SECONDS, cores, has_accelerator, worker_environment
+from ablations.sweep.crew import POLL_SECONDS, cores, has_accelerator, worker_environment
 from ablations.trainers import trainer
 
 STAGES = (0.1, 0.5, 1.0)

@@ -1,0 +1,157 @@
+"""The worker processes of one order on one machine: started, watched, replaced when they die,
+stopped. Never starts JAX itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ablations.errors import UserError
+from ablations.records import write_atomically
+from ablations.sweep.claims import published
+from ablations.sweep.progress import Progress
+from ablations.sweep.worker import CANNOT_WRITE, Order
+
+POLL_SECONDS = 0.25
+STOP_SECONDS = 5.0
+MAX_DEATHS = 3
+
+
+class Crew:
+    """The worker processes of one run: started, watched, replaced when they die, stopped."""
+
+    def __init__(self, order: Order, workers: int, results: Path):
+        self.order = order
+        self.results = results
+        self.folder = results / "work"
+        self.path = self.folder / "orders" / f"{order.run}.json"
+        write_atomically(self.path, order.text())
+        self.deaths = 0
+        self._read: dict[int, int] = {}
+        self.processes = [self._start(index) for index in range(workers)]
+
+    def work(self, progress: Progress) -> None:
+        try:
+            with progress:
+                while True:
+                    self._pass_on_notices(progress)
+                    self._replace_the_dead()
+                    progress.update()
+                    if all(process.poll() == 0 for process in self.processes):
+                        break
+                    time.sleep(POLL_SECONDS)
+                self._pass_on_notices(progress)
+                progress.update()
+        finally:
+            self._stop()
+            self.path.unlink(missing_ok=True)
+
+    def _start(self, index: int) -> subprocess.Popen[bytes]:
+        log = self._log(index)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "ablations.sweep.worker", str(self.path), str(index)]
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=worker_environment(accelerator=self.order.accelerator),
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
+            )
+
+    def _log(self, index: int) -> Path:
+        return self.folder / "logs" / f"{self.order.run[:8]}-{index}.log"
+
+    def _pass_on_notices(self, progress: Progress) -> None:
+        for index in range(len(self.processes)):
+            with self._log(index).open("rb") as log:
+                log.seek(self._read.get(index, 0))
+                lines = log.read().split(b"\n")
+                self._read[index] = log.tell() - len(lines.pop())  # the last is not whole yet
+            for line in lines:
+                if line.startswith(b"notice: "):
+                    progress.say(line.removeprefix(b"notice: ").decode(errors="replace"))
+
+    def _replace_the_dead(self) -> None:
+        for index, process in enumerate(self.processes):
+            code = process.poll()
+            if code in (None, 0):
+                continue
+            last = self._last_line(index)
+            if code == CANNOT_WRITE:
+                if not last.startswith("cannot write"):  # the log had no room for it either
+                    last = f"cannot write to '{self.results}'"
+                raise UserError(
+                    f"{last}: make room or give another --results; what is done is safe"
+                )
+            self.deaths += 1
+            finished = sum(published(self.results, cell["hash"]) for cell in self.order.cells)
+            if self.deaths > MAX_DEATHS * (len(self.processes) + finished):
+                raise UserError(
+                    f"workers die before they finish a cell (exit code {code}): "
+                    f"{last or 'no output'}; see '{self._log(index)}'"
+                )
+            self.processes[index] = self._start(index)
+
+    def _last_line(self, index: int) -> str:
+        lines = self._log(index).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _stop(self) -> None:
+        running = [process for process in self.processes if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def worker_environment(*, accelerator: bool) -> dict[str, str]:
+    """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend
+    on neither the cores nor the neighbours."""
+    environment = dict(os.environ)
+    if not accelerator:
+        environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+    return environment
+
+
+def cores() -> int:
+    """Cores that this process may use: its affinity, cut to the container's quota where there is
+    one.
+    """
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        available = min(available, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return available
+
+
+def has_accelerator() -> bool:
+    """Whether JAX would find a GPU or TPU. Asks a process of its own, and only if a plugin is
+    installed.
+    """
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    if platforms:
+        return platforms.split(",")[0] != "cpu"
+    if not (importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")):
+        return False
+    probe = "import jax; print(jax.default_backend())"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    )
+    return done.returncode == 0 and done.stdout.split()[-1:] not in (["cpu"], [])
