@@ -95,75 +95,6 @@ def _show(options: argparse.Namespace) -> None:
     print(describe.show(options.name, options.results, options.profile))
 
 
-def _run(options: argparse.Namespace) -> int:
-    from ablations.sweep import local
-    from ablations.sweep.worker import Keeping
-
-    _load_installed_plugins()
-    plans = [_resolve(request) for request in _requests(options)]
-    outcome = local.run(
-        plans,
-        options.results,
-        workers=options.workers,
-        lanes=options.lanes,
-        in_process=options.cluster == "debug",
-        quiet=options.quiet,
-        keeping=Keeping(
-            minutes=options.checkpoint_minutes,
-            steps=options.checkpoint_steps,
-            checkpoints=options.keep,
-            snapshots=options.snapshots,
-        ),
-        fresh=options.fresh,
-    )
-    for cell, record in outcome.failed:
-        print(
-            f"failed: {cell['variant']} on {cell['task']}, seed {cell['seed']}: {record.reason}",
-            file=sys.stderr,
-        )
-    if not options.quiet:
-        print(
-            f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
-            f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
-        )
-    return 1 if outcome.failed else 0
-
-
-def _status(options: argparse.Namespace) -> None:
-    from ablations.sweep.status import status
-
-    rows = [row for plan in _plans(options) for row in status(plan, options.results)]
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return
-    for study in dict.fromkeys(row["study"] for row in rows):
-        mine = [row for row in rows if row["study"] == study]
-        print(f"{study}: {_states(mine)}")
-        for variant in dict.fromkeys(row["variant"] for row in mine):
-            per_task = []
-            for task in dict.fromkeys(row["task"] for row in mine):
-                of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
-                per_task.append(f"{task} {_states(of_both)}")
-            print(f"    {variant:<20} {'; '.join(per_task)}")
-        for row in mine:
-            where = f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
-            if row["state"] == "running":
-                print(
-                    f"    running: {where}: step {row['step']:,} of {row['steps']:,}, "
-                    f"{row['rate']:,} steps/s on {row['host']}"
-                )
-            elif row["state"] in ("failed", "damaged"):
-                print(f"    {row['state']}: {where}: {row['reason']}")
-            elif "checkpoint" in row:
-                print(f"    stopped: {where}: would go on at step {row['checkpoint']:,}")
-
-
-def _states(rows: Sequence[dict[str, Any]]) -> str:
-    states = ("done", "running", "failed", "damaged", "missing")
-    counts = {state: sum(row["state"] == state for row in rows) for state in states}
-    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
-
-
 def _table(options: argparse.Namespace) -> None:
     from ablations.report import sheets, supplements, tables
 
@@ -184,8 +115,7 @@ def _diagnose(options: argparse.Namespace) -> None:
     from ablations.report import diagnostics, sheets
     from ablations.sweep import diagnosis
 
-    _load_installed_plugins()
-    plans = [_resolve(request) for request in _requests(options)]
+    plans = _resolved(options)
     diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
     for plan in plans:
         jobs = diagnosis.jobs(plan)
@@ -242,8 +172,7 @@ def _watch(options: argparse.Namespace) -> None:
         return _plans(options)
 
     def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
-        rows = (row for plan in plans for row in status(plan, options.results))
-        return [row for row in rows if row["state"] == "running"]
+        return [row for row in status(plans, options.results).rows if row["state"] == "running"]
 
     plans()
     with Live(plans, options.results, running, options.port) as server:
@@ -367,6 +296,11 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return settings
 
 
+def _resolved(options: argparse.Namespace) -> list[Plan]:
+    _load_installed_plugins()
+    return [_resolve(request) for request in _requests(options)]
+
+
 def _resolve(request: Request) -> Plan:
     from ablations.sweep.plan import plan
 
@@ -455,51 +389,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("name", metavar="STUDY|VARIANT|CELL")
     one.add_argument("--profile", default=PROFILE)
 
-    one = command("run", _run, "run what a study needs and nobody has")
-    _selection(one, "+")
-    one.add_argument(
-        "--cluster", choices=("local", "debug"), default="local", help="debug: in this process"
-    )
-    one.add_argument("--workers", type=_positive, metavar="N", help="default: one per core")
-    one.add_argument(
-        "--lanes",
-        type=_positive,
-        metavar="N",
-        help="cells side by side in a worker, on an accelerator",
-    )
-    one.add_argument("--quiet", action="store_true", help="no progress display")
-    one.add_argument(
-        "--fresh", action="store_true", help="compute again; what is there is set aside"
-    )
-    group = one.add_argument_group("what is saved on the way (changes no result)")
-    group.add_argument(
-        "--checkpoint-minutes",
-        type=_minutes,
-        default=1.0,
-        metavar="M",
-        help="how often a running cell's whole state is saved; default: 1; 0: not by time",
-    )
-    group.add_argument(
-        "--checkpoint-steps", type=_positive, metavar="N", help="or by its environment steps"
-    )
-    group.add_argument(
-        "--keep",
-        type=_positive,
-        default=2,
-        metavar="K",
-        help="how many of those stay until the cell is done, besides the best; default: 2",
-    )
-    group.add_argument(
-        "--snapshots",
-        type=_natural,
-        default=4,
-        metavar="N",
-        help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
-    )
+    from ablations import cli_check, cli_sweep
 
-    one = command("status", _status, "every cell: done, running, failed and why, missing")
-    _selection(one, "*")
-    one.add_argument("--json", action="store_true")
+    numbers = {"positive": _positive, "natural": _natural, "minutes": _minutes}
+    cli_sweep.add_commands(command, _selection, numbers, _resolved, _plans)
 
     one = command("table", _table, "the results in numbers")
     _selection(one, "+")
@@ -617,8 +510,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="write that one there, as Brax's own checkpoint",
     )
-
-    from ablations import cli_check
 
     cli_check.add_commands(command, _selection, _positive, _plans)
 

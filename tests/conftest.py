@@ -3,11 +3,89 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+TOY = Path(__file__).parent / "sweep" / "toy.py"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """One compilation cache for all processes of the tests, kept between runs."""
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+
+
+class Shell:
+    """Runs `ablations` as a user would: a process of its own in an empty folder, with the toy
+    plugin.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.results = folder / "results"
+        self.environment = dict(os.environ) | {"TOY_DEATHS": str(folder / "deaths")}
+        self.environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # each has its own, and is counted
+
+    def command(self, *arguments: str, plugin: bool = True) -> list[str]:
+        with_plugin = ["--plugin", "toy"] if plugin else []
+        return [sys.executable, "-m", "ablations.cli", *arguments, *with_plugin]
+
+    def start(self, *arguments: str, **keywords: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # whatever the shell ignores in which the tests run
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **keywords,  # type: ignore[call-overload]
+        )
+
+    def __call__(
+        self, *arguments: str, code: int = 0, plugin: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*arguments, plugin=plugin),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def curves(self) -> dict[str, bytes]:
+        """Every published curve by its cell, to the byte."""
+        return {
+            path.parent.name: path.read_bytes() for path in self.results.glob("cells/*/*.parquet")
+        }
+
+    def policies(self) -> dict[str, bytes]:
+        """Every saved policy by its cell and step, to the byte."""
+        found = self.results.glob("cells/*/policies/*.npz")
+        return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="session")
+def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
+    def make() -> Shell:
+        folder = tmp_path_factory.mktemp("shell")
+        (folder / "toy.py").write_text(TOY.read_text())
+        (folder / "deaths").write_text("0")
+        return Shell(folder)
+
+    return make
+
+
+@pytest.fixture
+def shell(shells: Callable[[], Shell]) -> Shell:
+    return shells()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ablations.errors import UserError
@@ -26,9 +27,12 @@ MAX_DEATHS = 3
 class Crew:
     """The worker processes of one run: started, watched, replaced when they die, stopped."""
 
-    def __init__(self, order: Order, workers: int, results: Path):
+    def __init__(
+        self, order: Order, workers: int, results: Path, *, patience: float = STOP_SECONDS
+    ):
         self.order = order
         self.results = results
+        self.patience = patience
         self.folder = results / "work"
         self.path = self.folder / "orders" / f"{order.run}.json"
         write_atomically(self.path, order.text())
@@ -36,10 +40,14 @@ class Crew:
         self._read: dict[int, int] = {}
         self.processes = [self._start(index) for index in range(workers)]
 
-    def work(self, progress: Progress) -> None:
+    def work(self, progress: Progress, interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Until every worker has ended well; or until `interrupted` says so: then each of them has
+        `patience` seconds to save what it has. Raises UserError when they
+        die without end, or cannot write.
+        """
         try:
             with progress:
-                while True:
+                while not interrupted():
                     self._pass_on_notices(progress)
                     self._replace_the_dead()
                     progress.update()
@@ -67,7 +75,7 @@ class Crew:
             )
 
     def _log(self, index: int) -> Path:
-        return self.folder / "logs" / f"{self.order.run[:8]}-{index}.log"
+        return self.folder / "logs" / f"{self.order.run}-{index}.log"
 
     def _pass_on_notices(self, progress: Progress) -> None:
         for index in range(len(self.processes)):
@@ -108,7 +116,7 @@ class Crew:
         running = [process for process in self.processes if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + self.patience
         for process in running:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))

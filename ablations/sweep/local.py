@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ablations.records import (
 )
 from ablations.sweep import provenance
 from ablations.sweep.crew import Crew, cores, has_accelerator
-from ablations.sweep.plan import program_of
+from ablations.sweep.plan import fixed_axes, program_of
 from ablations.sweep.progress import Progress
 from ablations.sweep.todo import look
 from ablations.sweep.worker import Keeping, Order
@@ -50,23 +50,26 @@ def run(
     quiet: bool = False,
     keeping: Keeping | None = None,
     fresh: bool = False,
+    only: Collection[str] | None = None,
 ) -> Outcome:
     """Runs whatever the plans need and nobody has. Returns when every cell has a record.
 
     workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
     side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
     for debuggers. keeping: how often state is saved. fresh: computes everything again; what was
-    there is set aside. Raises UserError when the results folder cannot be written,
-    KeyboardInterrupt after a clean stop.
+    there is set aside. only: hashes of the cells to look at. Raises UserError when the results
+    folder cannot be written, KeyboardInterrupt after a clean stop.
     """
     started = time.monotonic()
-    work = look(plans, results, fresh=fresh)
+    work = look(plans, results, fresh=fresh, only=only)
     cells, todo = work.cells, work.todo
     outcome = Outcome(cells=len(cells), found=len(cells) - len(todo))
     if todo:
         accelerator = has_accelerator()
+        checkout = provenance.of_checkout()
+        provenance.keep_difference(results, checkout)
         order = Order(
-            run=uuid.uuid4().hex,
+            run=uuid.uuid4().hex[:8],
             results=str(results),
             cells=tuple({"hash": cell["hash"], "config": cell["config"]} for cell in todo),
             plugins=plugins.loaded(),
@@ -74,7 +77,7 @@ def run(
             accelerator=accelerator,
             metric=plans[0].study["metric"],
             keeping=keeping or Keeping(),
-            provenance=provenance.of_checkout(),
+            provenance=checkout,
         )
         workers = min(
             workers or (1 if accelerator else cores()), math.ceil(len(todo) / order.lanes)
@@ -122,8 +125,6 @@ def _announce(
 ) -> None:
     if quiet:
         return
-    from ablations.sweep.program import fixed_axes
-
     programs = {
         program_of(c["config"], fixed_axes(c["config"], accelerator=order.accelerator))
         for c in todo

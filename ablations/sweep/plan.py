@@ -208,6 +208,15 @@ def program_of(config: Mapping[str, Any], fixed: Iterable[str] = ()) -> str:
     )
 
 
+def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so
+    an accelerator gets one program per choice of those declared `specialise`; a single lane only
+    pays for the branch that it takes."""
+    if not accelerator:
+        return ()
+    return tuple(name for name in config["choices"] if registry.axis(name).specialise)
+
+
 def _common(
     study: Study, profile: Profile, task: Task, definition: Definition, request: Request
 ) -> dict[str, Any]:

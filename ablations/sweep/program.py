@@ -51,15 +51,6 @@ class Saved:
     state: Mapping[str, np.ndarray]
 
 
-def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so
-    an accelerator gets one program per choice of those declared `specialise`; a single lane only
-    pays for the branch that it takes."""
-    if not accelerator:
-        return ()
-    return tuple(name for name in config["choices"] if registry.axis(name).specialise)
-
-
 def compose(
     config: Mapping[str, Any], fixed: Sequence[str] = ()
 ) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:

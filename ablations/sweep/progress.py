@@ -24,7 +24,8 @@ LINE_SECONDS = 10.0
 class Progress:
     """Cells done, steps, steps per second, current return, time left.
 
-    On a terminal it redraws itself; into a pipe or a file it prints a line now and then.
+    On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`. A
+    cell that none of the plans names goes by its hash.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class Progress:
         *,
         quiet: bool = False,
         console: Console | None = None,
+        line_seconds: float = LINE_SECONDS,
     ):
         self.results = results
         self.console = console or Console(quiet=quiet, highlight=False)
-        self._names = _names(plans, todo)
+        self._line_seconds = line_seconds
+        self._names = {cell["hash"]: cell["hash"] for cell in todo} | _names(plans, todo)
         self._steps = {cell["hash"]: steps_of(cell["config"]) for cell in todo}
         self._waiting = dict.fromkeys(self._steps)
         self._done_steps = 0
@@ -71,7 +74,7 @@ class Progress:
         self._collect()
         if self._live:
             self._live.update(self._picture(self._beats()))
-        elif time.monotonic() - self._last_line > LINE_SECONDS:
+        elif time.monotonic() - self._last_line > self._line_seconds:
             self._print_line(self._beats())
 
     def say(self, line: str) -> None:

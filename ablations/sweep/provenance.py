@@ -7,9 +7,12 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from ablations.records import digest, write_atomically
 
 PACKAGES = (
     "rl-ablations",
@@ -22,20 +25,52 @@ PACKAGES = (
     "mujoco-mjx",
     "numpy",
 )
-ENVIRONMENT = ("XLA_FLAGS", "NPROC", "JAX_PLATFORMS", "SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID")
+OURS = ("ablations", "variants")
+ENVIRONMENT = (
+    "XLA_FLAGS",
+    "NPROC",
+    "JAX_PLATFORMS",
+    "SLURM_JOB_ID",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_RESTART_COUNT",
+    "SLURM_JOB_PARTITION",
+)
 
 
 def of_checkout() -> dict[str, Any]:
-    """The commit of the code that runs, and whether it was changed since; {} outside a checkout."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return {}
+    """The commit of the code that runs, and whether it was changed since: then also the digest of
+    the difference (see `difference`). {} outside a checkout.
+    """
     try:
-        commit = _git(root, "rev-parse", "HEAD")
-        changed = bool(_git(root, "status", "--porcelain", "--", "ablations", "variants"))
+        commit = _git("rev-parse", "HEAD")
+        changed = bool(_git("status", "--porcelain", "--", *OURS))
     except (OSError, subprocess.SubprocessError):
         return {}
-    return {"commit": commit, "changed": changed}
+    if not changed:
+        return {"commit": commit, "changed": False}
+    return {"commit": commit, "changed": True, "difference": digest(difference())}
+
+
+def difference() -> str:
+    """What the checkout's code has over its commit, as a patch; new files included. "" where there
+    is nothing, or no checkout."""
+    try:
+        text = _git("diff", "--binary", "HEAD", "--", *OURS)
+        new = _git("ls-files", "--others", "--exclude-standard", "--", *OURS).splitlines()
+        # `git diff --no-index` ends with 1 where there is a difference, and there is one
+        added = [_git("diff", "--binary", "--no-index", "/dev/null", one, code=1) for one in new]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return "\n".join(filter(None, [text, *added]))
+
+
+def keep_difference(results: Path, of: Mapping[str, Any]) -> None:
+    """Leaves the patch that records refer to beside them: differences/<digest>.patch."""
+    if name := of.get("difference"):
+        path = results / "differences" / f"{name}.patch"
+        if not path.exists():
+            write_atomically(path, difference() + "\n")
 
 
 def of_process() -> dict[str, Any]:
@@ -57,9 +92,16 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _git(*arguments: str, code: int = 0) -> str:
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        raise FileNotFoundError(root / ".git")
     command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, timeout=20
+    )
+    if done.returncode != code:
+        raise subprocess.SubprocessError(done.stderr)
     return done.stdout.strip()
 
 

@@ -1,33 +1,79 @@
-"""What became of every cell of a plan: done, running, failed (and why), missing, damaged."""
+"""What became of every cell of a plan: done, running, queued, failed and why, missing, damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablations.records import DamagedRecord, Plan, read_record
+from ablations.sweep import queue
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
+from ablations.sweep.submissions import Held, holders
+
+STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 
 
-def status(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """One entry per cell, in the plan's order: study, task, variant, seed, hash, state, reason,
-    progress.
+@dataclass(frozen=True)
+class Status:
+    """rows: one per cell. silent: why the queue of the cluster could not be asked, or None; what it
+    has is then among the missing."""
 
-    state is "done", "running" (with step, steps, rate, host), "failed" or "damaged" (with reason),
-    or "missing" (with checkpoint, the step to go on from, where there is one).
+    rows: tuple[dict[str, Any], ...]
+    silent: str | None = None
+
+    @property
+    def moving(self) -> bool:
+        return any(row["state"] in ("running", "queued") for row in self.rows)
+
+
+def status(plans: Sequence[Plan], results: Path) -> Status:
+    """One row per cell, in the plans' order: study, task, variant, seed, hash, state, and what
+    there is to say of it.
+
+    state is "done"; "running" (with step, steps, rate, host, and job on a cluster); "queued" (job,
+    queue: what Slurm calls its state, reason); "failed" (reason, failed_step, log: the end of its
+    traceback); "damaged" (reason); or "missing" (checkpoint: the step to go on from, reason: what
+    became of the job that had it; where there are such).
     """
-    return [
-        {
-            "study": plan.study["name"],
-            "task": cell["task"],
-            "variant": cell["variant"],
-            "seed": cell["seed"],
-            "hash": cell["hash"],
-            **_state(results, cell),
+    rows, lost = [], []
+    for plan in plans:
+        for cell in plan.cells:
+            row = {
+                "study": plan.study["name"],
+                "task": cell["task"],
+                "variant": cell["variant"],
+                "seed": cell["seed"],
+                "hash": cell["hash"],
+                **_state(results, cell),
+            }
+            rows.append(row)
+            if row["state"] in ("missing", "running"):
+                lost.append(row)
+    silent = None
+    if lost:
+        try:
+            held = holders(results, (row["hash"] for row in lost))
+        except queue.Silent as why:
+            held, silent = {}, str(why)
+        for row in lost:
+            if row["hash"] in held:
+                row |= _in_queue(held[row["hash"]], running=row["state"] == "running")
+    return Status(tuple(rows), silent)
+
+
+def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
+    if running:
+        return {"job": held.id} if held.state.alive else {}
+    if held.state.alive:
+        return {
+            "state": "queued",
+            "job": held.id,
+            "queue": held.state.name,
+            "reason": held.state.reason,
         }
-        for cell in plan.cells
-    ]
+    return {"reason": held.why_ended, "log": held.last_line()}
 
 
 def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,7 +84,12 @@ def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
     if record is not None:
         if record.status == "done":
             return {"state": "done"}
-        return {"state": "failed", "reason": record.reason, "failed_step": record.failed_step}
+        return {
+            "state": "failed",
+            "reason": record.reason,
+            "failed_step": record.failed_step,
+            "log": record.provenance.get("log", []),
+        }
     beat = read_heartbeat(results, cell["hash"])
     if beat is not None and beat.alive:
         return {

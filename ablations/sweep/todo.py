@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,25 @@ class Work:
     todo: tuple[Mapping[str, Any], ...]
 
 
-def look(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
+def look(
+    plans: Sequence[Plan],
+    results: Path,
+    *,
+    fresh: bool = False,
+    only: Collection[str] | None = None,
+) -> Work:
     """Stores the plans and finds out what they still need.
 
-    fresh: everything is to do; what was there is set aside. Raises UserError when the results
+    fresh: everything is to do; what was there is set aside. only: hashes of the cells to look at;
+    the others are not in the answer. Raises UserError when the results
     folder cannot be written.
     """
-    _require_writable(results)
+    require_writable(results)
     for plan in plans:
         write_plan(results, plan)
     cells = list({cell["hash"]: cell for plan in plans for cell in plan.cells}.values())
+    if only is not None:
+        cells = [cell for cell in cells if cell["hash"] in only]
     if fresh:
         for cell in cells:
             _start_over(results, cell["hash"])
@@ -48,7 +57,23 @@ def look(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
     return Work(tuple(cells), tuple(todo))
 
 
-def _require_writable(results: Path) -> None:
+def missing(plans: Sequence[Plan], results: Path) -> list[Mapping[str, Any]]:
+    """What `look` would find to do; changes nothing."""
+    cells = {cell["hash"]: cell for plan in plans for cell in plan.cells}
+    return [cell for cell in cells.values() if not _is_computed(results, cell["hash"])]
+
+
+def _is_computed(results: Path, cell: str) -> bool:
+    try:
+        record = read_record(results, cell)
+        if record is not None:
+            verify_curve(results, record)
+    except DamagedRecord:
+        return False
+    return record is not None and record.failure != "error"
+
+
+def require_writable(results: Path) -> None:
     try:
         for folder in (results / "cells", results / "work"):
             folder.mkdir(parents=True, exist_ok=True)

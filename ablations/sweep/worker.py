@@ -4,7 +4,8 @@ The same on this machine and on a cluster. It reads an order (a list of cells), 
 has, and leaves records behind; the order, the claims and the records are all that it shares with
 anybody. On CPU it runs one lane on one core, on an accelerator a block of lanes. It ends when every
 cell of the order has a record, also those that others run: if one of them dies, its cell is taken
-over, and goes on from its last checkpoint.
+over, and goes on from its last checkpoint. (Where it is not to be patient, it ends when nothing is
+left that nobody runs.)
 
 Lines of its output that start with "notice: " are for the user; the rest is its log.
 """
@@ -15,6 +16,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -30,7 +32,7 @@ from filelock import FileLock
 from ablations import plugins
 from ablations.records import Record, write_record
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
-from ablations.sweep.plan import program_of, steps_of
+from ablations.sweep.plan import fixed_axes, program_of, steps_of
 
 if TYPE_CHECKING:
     from ablations.sweep.checkpoints import Checkpoint
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from ablations.sweep.program import Block, Lane, Program
 
 MAX_TRIES = 3
+LOG_LINES = 12
 WAIT_SECONDS = 0.5
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 CANNOT_WRITE = 74  # EX_IOERR: another worker would not fare better
@@ -75,6 +78,7 @@ class Order:
     metric: str = "training/return"
     keeping: Keeping = field(default_factory=Keeping)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    patient: bool = True
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -94,12 +98,12 @@ class Order:
 
 class Worker:
     def __init__(self, order: Order, index: int):
-        from ablations.sweep.program import fixed_axes
-
         self.order = order
         self.index = index
         self.results = Path(order.results)
         self._program: tuple[str, Program] | None = None
+        # A job that Slurm puts back into its queue dies with all its cells: not the fault of one.
+        self._attempt = f"{order.run}/{os.environ.get('SLURM_RESTART_COUNT', '0')}"
         self._claims: list[Claim] = []
         self._training = False
         self._stopping = False
@@ -119,6 +123,8 @@ class Worker:
             block = self._claim_block(waiting)
             if block:
                 self._run_block(block)
+            elif waiting and not self.order.patient:
+                return
             elif waiting:
                 time.sleep(WAIT_SECONDS)
 
@@ -144,10 +150,10 @@ class Worker:
                 continue
             if held := claim(self.results, cell["hash"]):
                 point = max(checkpoint_points(self.results, cell["hash"]), default=0)
-                if held.tries(self.order.run, point) >= MAX_TRIES:
+                if held.tries(self._attempt, point) >= MAX_TRIES:
                     self._give_up(cell, held)
                     continue
-                held.begin(self.order.run, point)
+                held.begin(self._attempt, point)
                 tidy(self.results, cell["hash"])
                 self._claims.append(held)
                 block.append(cell)
@@ -312,8 +318,9 @@ class Worker:
         error: Exception,
         provenance: Mapping[str, Any],
     ) -> None:
+        told = {"log": _tail_of(error), **provenance}
         for cell, one in zip(cells, held, strict=True):
-            self._publish(cell, one, None, _one_line(error), provenance)
+            self._publish(cell, one, None, _one_line(error), told)
 
     def _give_up(self, cell: Mapping[str, Any], held: Claim) -> None:
         self._claims.append(held)
@@ -409,13 +416,24 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:300]}"
 
 
+def _tail_of(error: BaseException) -> list[str]:
+    """The innermost lines of a traceback: the log itself is deleted one day."""
+    text = "".join(traceback.format_exception(error))
+    return text.rstrip().splitlines()[-LOG_LINES:]
+
+
 def _provenance() -> dict[str, Any]:
     import jax
 
     from ablations.sweep import provenance
 
     device = jax.devices()[0]
-    return provenance.of_process() | {"device": device.device_kind, "devices": len(jax.devices())}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
+    return provenance.of_process() | {
+        "device": device.device_kind,
+        "devices": len(jax.devices()),
+        "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
+    }
 
 
 def use_cache(results: str | Path) -> None:

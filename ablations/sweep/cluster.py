@@ -1,0 +1,147 @@
+"""What every job asks a cluster for: a few settings, from flags or from a small TOML file.
+
+partition = "cpu"
+time = "2:00:00"
+cpus = 16
+memory = "32G"
+setup = ["module load python/3.11"]
+
+[sbatch]                 # any other option of sbatch, by its long name
+exclude = "node[7-9]"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError, unknown
+
+_MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
+    of each job, on one node. memory: of each job, in megabytes; None: what its workers need, as far
+    as that was measured. at_once: jobs of an array that run side by side. job_minutes: how long a
+    job should take. lanes: cells side by side on the accelerators of a job. setup: lines of shell
+    before the job. sbatch: further options of sbatch.
+    """
+
+    partition: str | None = None
+    time: int | None = None
+    cpus: int = 4
+    gpus: int = 0
+    memory: int | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    at_once: int = 256
+    job_minutes: int = 30
+    lanes: int | None = None
+    setup: tuple[str, ...] = ()
+    sbatch: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def time_limit(self) -> int:
+        """In minutes."""
+        return self.time or 2 * self.job_minutes + 15
+
+    @property
+    def signal_seconds(self) -> int:
+        """How long before its end a job is told to save what it has."""
+        return min(300, max(20, 60 * self.time_limit // 10))
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Cluster:
+        return cls(**{**values, "setup": tuple(values["setup"])})
+
+
+def read(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
+    """The file's settings, if there is one, under those of the flags; None among these is left out.
+
+    Raises UserError for a file that is none, an unknown name or a value that makes no sense.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text())
+        except FileNotFoundError:
+            raise UserError(
+                f"--cluster is local, debug, slurm or a TOML file; there is no file '{path}'"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read the cluster file '{path}': {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"the cluster file '{path}' is not TOML: {error}") from None
+    values |= {name: value for name, value in flags.items() if value is not None}
+    known = {one.name for one in fields(Cluster)}
+    where = f"setting of the cluster file '{path}'" if path else "cluster setting"
+    for name in values:
+        if name not in known:
+            raise unknown(where, name, sorted(known))
+    return Cluster(**{name: _checked(name, value) for name, value in values.items()})
+
+
+def minutes(text: str | int) -> int:
+    """A time limit as Slurm spells it (90, 90:00, 1:30:00, 1-12, 1-12:30:00) in minutes, rounded
+    up."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(text).strip())
+    if not match:
+        raise UserError(
+            f"a time limit is minutes, hours:minutes:seconds or days-hours, not '{text}'"
+        )
+    days, *rest = match.groups()
+    numbers = [int(one) for one in rest if one is not None]
+    if days is not None:  # days-hours[:minutes[:seconds]]
+        hours, minute, second = [*numbers, 0, 0][:3]
+        seconds = ((int(days) * 24 + hours) * 60 + minute) * 60 + second
+    elif len(numbers) == 3:
+        seconds = (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
+    else:  # minutes[:seconds]
+        seconds = numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
+    if not seconds:
+        raise UserError(f"a time limit of '{text}' leaves no time")
+    return math.ceil(seconds / 60)
+
+
+def megabytes(text: str | float) -> int:
+    """16G, 500M, 1.5T; a bare number is in gigabytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(text).strip(), re.IGNORECASE)
+    size = float(match[1]) * _MEMORY[match[2].upper()] if match else 0
+    if size < 1:
+        raise UserError(f"memory is a number with M, G or T, such as 16G, not '{text}'")
+    return math.ceil(size)
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name == "time":
+        return minutes(value)
+    if name == "memory":
+        return megabytes(value)
+    if name == "setup":
+        lines = [value] if isinstance(value, str) else value
+        if not isinstance(lines, list | tuple) or any(not isinstance(one, str) for one in lines):
+            raise UserError(f"setup is a list of shell lines, not {value!r}")
+        return tuple(lines)
+    if name == "sbatch":
+        if not isinstance(value, Mapping):
+            raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
+        return {str(option).lstrip("-"): one for option, one in value.items()}
+    if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes"):
+        low = 0 if name in ("gpus", "job_minutes") else 1
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")
+        return value
+    if not isinstance(value, str) or not value or "\n" in value:
+        raise UserError(f"{name} must be a text, not {value!r}")
+    return value

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from one_node import Cluster, missing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _require_slurm() -> None:
+    if programs := missing():
+        line = f"no {', '.join(programs)}: apt-get install slurm-wlm munge"
+        if os.environ.get("REQUIRE_SLURM") == "1":
+            pytest.fail(line)
+        pytest.skip(line)
+
+
+@pytest.fixture(scope="module")
+def clusters(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., Cluster]]:
+    """Starts real ones; ended after the module."""
+    running = []
+
+    def start(**settings: Any) -> Cluster:
+        one = Cluster(tmp_path_factory.mktemp("slurm"), **settings)
+        running.append(one)
+        return one.start()
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+@pytest.fixture(scope="module")
+def slurm(clusters: Callable[..., Cluster]) -> Cluster:
+    return clusters()
+
+
+class Sweep:
+    """`ablations` in an empty folder, and a Slurm that it submits to."""
+
+    def __init__(self, shell: Any, cluster: Cluster):
+        self.shell = shell
+        self.cluster = cluster
+        self.results: Path = shell.results
+        keep = shell.environment
+        shell.environment = cluster.environment | {"TOY_DEATHS": keep["TOY_DEATHS"]}
+
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.shell(*arguments, code=code)
+
+    def submit(self, *arguments: str) -> str:
+        """SLOW: cells of three seconds, with a checkpoint every third of one."""
+        return self("run", "toy_slow", "--cluster", "slurm", *SLOW, *arguments).stdout
+
+    def ask(self, *command: str) -> str:
+        return self.cluster.ask(*command)
+
+    def jobs(self) -> list[str]:
+        """Slurm's ids of those that wait or run."""
+        return self.ask("squeue", "-h", "-r", "-o", "%i").split()
+
+    def rows(self) -> list[dict[str, Any]]:
+        return json.loads(self("status", "--json").stdout)
+
+    def beats(self) -> dict[str, dict[str, Any]]:
+        """The heartbeats of the cells that are training."""
+        found = {}
+        for path in self.results.glob("work/*/heartbeat.json"):
+            try:
+                beat = json.loads(path.read_text())
+            except (FileNotFoundError, ValueError):
+                continue
+            if beat["phase"] == "training":
+                found[path.parent.name] = beat
+        return found
+
+    def until(self, ready: Callable[[], Any], what: str, seconds: float = 120) -> Any:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if value := ready():
+                return value
+            time.sleep(0.1)
+        queue = self.ask("squeue", "-t", "all")
+        logs = "\n".join(
+            f"{path}:\n{path.read_text(errors='replace')[-2000:]}"
+            for path in [
+                *self.results.glob("work/submissions/*/slurm/*.err"),
+                *self.results.glob("work/logs/*"),
+            ]
+        )
+        raise AssertionError(f"waited {seconds} s for {what}\n{queue}\n{logs}")
+
+    def trains(self) -> dict[str, dict[str, Any]]:
+        """Waits until cells have checkpoints and are on their way."""
+
+        def on_their_way() -> dict[str, dict[str, Any]]:
+            kept = {path.parents[1].name for path in self.results.glob("work/*/checkpoints/[0-9]*")}
+            return {cell: beat for cell, beat in self.beats().items() if cell in kept}
+
+        return self.until(on_their_way, "a checkpoint")
+
+    def finished(self, cells: int = 8) -> dict[str, bytes]:
+        """Waits until every cell has a record; returns their curves."""
+        self.until(lambda: len(list(self.results.glob("cells/*/record.json"))) == cells, "the end")
+        return self.shell.curves()
+
+    def records(self) -> list[dict[str, Any]]:
+        paths = sorted(self.results.glob("cells/*/record.json"))
+        return [json.loads(path.read_text()) for path in paths]
+
+
+SLOW = ("--steps", "600", "--set", "points=30", "--checkpoint-steps", "60")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(shells: Any) -> dict[str, bytes]:
+    """The curves of what `Sweep.submit` computes, from processes of this machine."""
+    one = shells()
+    one("run", "toy_slow", "--quiet", *SLOW)
+    return one.curves()
+
+
+@pytest.fixture(scope="module")
+def sweeps(shells: Any, clusters: Callable[..., Cluster]) -> Callable[..., Sweep]:
+    """In a new folder, on a new cluster with these settings."""
+    return lambda **settings: Sweep(shells(), clusters(**settings))
+
+
+@pytest.fixture
+def sweep(shells: Any, slurm: Cluster) -> Sweep:
+    return Sweep(shells(), slurm)

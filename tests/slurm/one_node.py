@@ -1,0 +1,320 @@
+"""A real Slurm on this machine alone: one node, on loopback, without systemd, cgroups or /etc.
+
+    python tests/slurm/one_node.py start FOLDER      prints `export SLURM_CONF=...` for a shell
+    python tests/slurm/one_node.py stop FOLDER
+
+Needs slurmctld, slurmd and munged (Debian, Ubuntu: apt-get install slurm-wlm munge), root or not.
+Configuration, state, logs and the munge key lie in FOLDER; its processes end with `stop`.
+
+Two partitions: `main`, and `high`, whose jobs preempt those of `main` (they are put back into the
+queue). What one node cannot show: GPUs, several nodes and their shared folder, enforced memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch")
+WAIT_SECONDS = 20.0
+
+
+def missing() -> list[str]:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """cpus: that the node claims to have. grace: seconds between the warning and the end of a
+    preempted job. warn: whether such a job gets SIGUSR2 too. accounting: with slurmdbd, which needs
+    MariaDB.
+    """
+
+    folder: Path
+    cpus: int = 4
+    grace: int = 5
+    warn: bool = True
+    largest_array: int = 1001
+    accounting: bool = False
+    port: int = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+
+    def start(self) -> Cluster:
+        for name in ("state", "spool", "log", "run", "munge"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o755)
+        (self.folder / "munge").chmod(0o711)
+        (self.folder / "log").chmod(0o755)
+        port = self.port or _free_ports(4)
+        self._write_configuration(port)
+        self._start_munge()
+        if self.accounting:
+            self._start_accounting(port)
+        self.start_controller()
+        self._run("slurmd", "-f", str(self.folder / "slurm.conf"), "-N", "localhost")
+        self._wait("the node to be idle", lambda: "idle" in self.ask("sinfo", "-h", "-o", "%T"))
+        return self
+
+    def stop(self) -> None:
+        if self._pid("slurmctld"):
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                self.ask("scancel", "--user", str(os.getuid()))
+        for name in ("slurmd", "slurmctld", "slurmdbd", "mariadb", "munged"):
+            _end(self._pid(name))
+        shutil.rmtree(self.folder / "state", ignore_errors=True)
+        shutil.rmtree(self.folder / "spool", ignore_errors=True)
+
+    def start_controller(self) -> None:
+        self._run("slurmctld", "-f", str(self.folder / "slurm.conf"))
+        self._wait("the controller", lambda: "UP" in self.ask("scontrol", "ping"))
+
+    def restart_controller(self) -> None:
+        """As after a crash: it is killed, and finds its state again."""
+        pid = self._pid("slurmctld")
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            self._wait("the controller to be gone", lambda: not _alive(pid))
+        self.start_controller()
+
+    def ask(self, *command: str) -> str:
+        done = subprocess.run(
+            command,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def _pid(self, name: str) -> int | None:
+        try:
+            pid = int((self.folder / "run" / f"{name}.pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if _alive(pid) else None
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stderr or done.stdout}{self._logs()}")
+
+    def _wait(self, what: str, ready: object) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            if ready():  # type: ignore[operator]
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"waited {WAIT_SECONDS:.0f} s for {what}{self._logs()}")
+
+    def _logs(self) -> str:
+        tails = []
+        for path in sorted((self.folder / "log").glob("*.log")):
+            tails += ["", f"{path.name}:", *path.read_text(errors="replace").splitlines()[-10:]]
+        return "\n".join(tails)
+
+    def _start_munge(self) -> None:
+        key = self.folder / "munge" / "munge.key"
+        if not key.exists():
+            key.write_bytes(os.urandom(128))
+            key.chmod(0o600)
+        socket_path = self.folder / "munge" / "munge.socket"
+        self._run(
+            "munged",
+            f"--key-file={key}",
+            f"--socket={socket_path}",
+            f"--pid-file={self.folder / 'run' / 'munged.pid'}",
+            f"--log-file={self.folder / 'log' / 'munged.log'}",
+            f"--seed-file={self.folder / 'munge' / 'munge.seed'}",
+            "--num-threads=2",
+            "--force",  # else it minds who else may look into the folders above
+        )
+        self._wait("munge", lambda: "MUNGE:" in self.ask("munge", "-n", "-S", str(socket_path)))
+
+    def _write_configuration(self, port: int) -> None:
+        folder, user = self.folder, _user()
+        storage = "AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none"
+        if self.accounting:
+            storage = (
+                "AccountingStorageType=accounting_storage/slurmdbd\n"
+                f"AccountingStorageHost=localhost\nAccountingStoragePort={port + 2}\n"
+                f"AccountingStoragePass={folder}/munge/munge.socket"
+            )
+        warn = "SlurmctldParameters=preempt_send_user_signal" if self.warn else ""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20 * 9 // 10
+        # Ids from the clock: those of an earlier cluster in the same folder never come again.
+        # cred_expire: else a job that is put back waits two minutes.
+        # config_overrides: the node may claim more cores than there are.
+        (folder / "slurm.conf").write_text(f"""\
+ClusterName=one
+FirstJobId={int(time.time()) % 60_000_000 + 1}
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+SlurmdPort={port + 1}
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/slurmd.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+SlurmdParameters=config_overrides
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,bf_interval=2,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MaxArraySize={self.largest_array}
+MaxJobCount=10000
+MinJobAge=300
+KillWait=3
+OverTimeLimit=0
+InactiveLimit=0
+JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+{warn}
+{storage}
+NodeName=localhost NodeAddr=127.0.0.1 NodeHostname={socket.gethostname().partition(".")[0]} \
+CPUs={self.cpus} RealMemory={memory} State=UNKNOWN
+PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE DefaultTime=5 State=UP \
+PriorityTier=1 OverSubscribe=NO PreemptMode=REQUEUE GraceTime={self.grace}
+PartitionName=high Nodes=localhost Default=NO MaxTime=60 DefaultTime=5 State=UP \
+PriorityTier=10 OverSubscribe=NO
+""")
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # read, never used
+
+    def _start_accounting(self, port: int) -> None:
+        """A MariaDB and slurmdbd of its own."""
+        data = self.folder / "database"
+        data.mkdir(exist_ok=True)
+        user, log = _user(), self.folder / "log"
+        if not (data / "mysql").is_dir():
+            self._run(
+                *("mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={user}"),
+                *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            )
+        line = self.folder / "run" / "mariadb.sock"
+        subprocess.Popen(
+            [
+                *("mariadbd", "--no-defaults", f"--user={user}", f"--datadir={data}"),
+                *(f"--socket={line}", f"--pid-file={self.folder / 'run' / 'mariadb.pid'}"),
+                *("--bind-address=127.0.0.1", f"--port={port + 3}"),
+                *("--innodb-buffer-pool-size=64M", f"--log-error={log / 'mariadb.log'}"),
+            ],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        client = ("--no-defaults", "-S", str(line), "-uroot")
+        self._wait("MariaDB", lambda: "alive" in self.ask("mariadb-admin", *client, "ping"))
+        self._run(
+            *("mariadb", *client, "-e"),
+            "create database if not exists accounts; "
+            "create user if not exists 'slurm'@'127.0.0.1' identified by 'slurm'; "
+            "create user if not exists 'slurm'@'localhost' identified by 'slurm'; "
+            "grant all on accounts.* to 'slurm'@'127.0.0.1'; "
+            "grant all on accounts.* to 'slurm'@'localhost';",
+        )
+        conf = self.folder / "slurmdbd.conf"
+        conf.write_text(f"""\
+AuthType=auth/munge
+AuthInfo=socket={self.folder}/munge/munge.socket
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port + 2}
+SlurmUser={user}
+PidFile={self.folder}/run/slurmdbd.pid
+LogFile={log}/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={port + 3}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=accounts
+CommunicationParameters=NoInAddrAny
+""")
+        conf.chmod(0o600)
+        self._run("slurmdbd")
+        self._wait("slurmdbd", lambda: "error" not in self.ask("sacctmgr", "-n", "show", "cluster"))
+        self.ask("sacctmgr", "-i", "add", "cluster", "one")
+
+
+def _user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def _free_ports(number: int) -> int:
+    """The first of some ports in a row that nobody listens on."""
+    for first in range(20_000 + os.getpid() % 10_000, 60_000, number):
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + number):
+                    one = stack.enter_context(socket.socket())
+                    one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise RuntimeError("no free ports")
+
+
+def _alive(pid: int) -> bool:
+    """A zombie is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def _end(pid: int | None) -> None:
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(50):
+            if not _alive(pid):
+                return
+            time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    what, where = sys.argv[1:]
+    one = Cluster(Path(where).resolve())
+    if what == "stop":
+        one.stop()
+    elif missing():
+        sys.exit(f"missing: {', '.join(missing())}: apt-get install slurm-wlm munge")
+    else:
+        one.start()
+        print(f"export SLURM_CONF={one.folder / 'slurm.conf'}")

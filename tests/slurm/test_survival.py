@@ -1,0 +1,135 @@
+"""Whatever befalls a job, its cells end with the bits of an undisturbed run, and once."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+
+def _is_whole(sweep, undisturbed: dict[str, bytes]) -> None:
+    assert sweep.finished() == undisturbed
+    assert {record["status"] for record in sweep.records()} == {"done"}
+    assert not list(sweep.results.glob("cells/.*"))
+
+
+def _was_resumed(sweep) -> bool:
+    return any(record["provenance"].get("resumed_at_steps") for record in sweep.records())
+
+
+def test_put_back_by_slurm(sweep, undisturbed) -> None:
+    sweep.submit("--cpus", "2")
+    sweep.trains()
+    (job,) = sweep.jobs()
+    assert not sweep.ask("scontrol", "requeue", job)
+    _is_whole(sweep, undisturbed)
+    assert _was_resumed(sweep)
+    assert any(r["provenance"]["environment"].get("SLURM_RESTART_COUNT") for r in sweep.records())
+
+
+def test_cancelled_and_submitted_again(sweep, undisturbed) -> None:
+    sweep.submit("--cpus", "2")
+    sweep.trains()
+    sweep.ask("scancel", *sweep.jobs())
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    sweep.submit("--cpus", "2")
+    _is_whole(sweep, undisturbed)
+    assert _was_resumed(sweep)
+
+
+def test_a_worker_is_killed(sweep, undisturbed) -> None:
+    sweep.submit("--cpus", "2")
+    os.kill(next(iter(sweep.trains().values()))["pid"], signal.SIGKILL)
+    _is_whole(sweep, undisturbed)
+    assert _was_resumed(sweep)
+
+
+def test_a_job_dies_without_a_word(sweep, undisturbed) -> None:
+    """No result pickle, no end: what others wait for, for ever."""
+    sweep.submit("--cpus", "2")
+    worker = next(iter(sweep.trains().values()))["pid"]
+    with open(f"/proc/{worker}/stat") as stat:
+        supervisor = int(stat.read().rpartition(")")[2].split()[1])
+    os.kill(supervisor, signal.SIGKILL)
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    lost = [row for row in sweep.rows() if row["state"] == "missing"]
+    assert lost
+    assert all("ended as FAILED" in row["reason"] for row in lost)
+    assert "submitted" in sweep("retry", "--checkpoint-steps", "60").stdout
+    _is_whole(sweep, undisturbed)
+    assert _was_resumed(sweep)
+
+
+def test_a_cell_that_kills_its_worker_fails_alone(sweep) -> None:
+    (sweep.shell.folder / "deaths").write_text("1000")
+    sweep("run", "toy_deadly", "--cluster", "slurm", "--cpus", "2")
+    sweep.until(lambda: len(sweep.records()) == 8, "records")
+    failed = [record for record in sweep.records() if record["status"] == "failed"]
+    assert len(failed) == 4
+    assert all("its worker died 3 times" in record["reason"] for record in failed)
+    assert "its worker died 3 times" in sweep("status").stdout
+
+
+def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
+    sweep("run", "toy_broken", "--cluster", "slurm", "--seeds", "1")
+    sweep.until(lambda: len(sweep.records()) == 2, "records")
+    said = sweep("status").stdout
+    assert "ValueError: this toy is broken" in said
+    assert 'raise ValueError("this toy is broken")' in said
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    assert "1 submitted" in sweep("retry").stdout
+
+
+def test_a_leftover_of_submitit_is_in_nobodys_way(sweep, undisturbed) -> None:
+    sweep.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
+    try:
+        sweep.submit("--cpus", "2")
+        (pickle,) = sweep.results.glob("work/submissions/*/slurm/*_submitted.pkl")
+        job = pickle.name.partition("_")[0]
+        (pickle.parent / f"{job}_0_result.pkl.save_tmp").write_text("half")
+    finally:
+        sweep.ask("scontrol", "update", "PartitionName=main", "State=UP")
+    _is_whole(sweep, undisturbed)
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    assert (pickle.parent / f"{job}_0_result.pkl").exists()
+
+
+def test_the_controller_restarts(sweep, undisturbed) -> None:
+    sweep.submit("--cpus", "2", "--job-minutes", "0")
+    sweep.trains()
+    sweep.cluster.restart_controller()
+    _is_whole(sweep, undisturbed)
+
+
+@pytest.mark.parametrize(("grace", "warn"), [(0, True), (0, False), (5, True), (5, False)], ids=str)
+def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
+    sweep = sweeps(grace=grace, warn=warn, cpus=2)
+    sweep.submit("--cpus", "2")
+    sweep.trains()
+    (job,) = sweep.jobs()
+    sweep.ask("sbatch", "-p", "high", "-c", "2", "--output=/dev/null", "--wrap", "sleep 3")
+    sweep.until(
+        lambda: sweep.ask("squeue", "-h", "-j", job, "-o", "%T").split() != ["RUNNING"], "it"
+    )
+    assert not [row for row in sweep.rows() if row["state"] == "failed"]
+    _is_whole(sweep, undisturbed)
+    assert _was_resumed(sweep)
+
+
+@pytest.mark.slow
+def test_the_time_limit(sweep, undisturbed) -> None:
+    """A minute is the least that Slurm knows; the signal comes at most a minute early."""
+    sweep("run", "toy_slow", "--cluster", "slurm", "--cpus", "1", "--time", "1", *LONG)
+    sweep.until(
+        lambda: (
+            "SIGUSR2"
+            in "".join(p.read_text() for p in sweep.results.glob("work/submissions/*/slurm/*.out"))
+        ),
+        "the signal",
+    )
+    sweep.until(lambda: len(sweep.records()) == 2, "records", 240)
+    assert {record["status"] for record in sweep.records()} == {"done"}
+
+
+LONG = ("--seeds", "1", "--steps", "6000", "--set", "points=300")
