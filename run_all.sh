@@ -60,6 +60,18 @@ have_browser() {
   fi
 }
 
+# The tests on a cluster start a Slurm of their own; without it they skip (REQUIRE_SLURM=1: they fail).
+have_slurm() {
+  PATH="$PATH:/usr/sbin" command -v slurmctld >/dev/null && PATH="$PATH:/usr/sbin" command -v munged >/dev/null && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "Installing Slurm for the tests on a cluster"
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends slurm-wlm munge; } \
+      >/dev/null 2>&1 || echo "Slurm could not be installed: those tests will be skipped"
+  else
+    echo "No Slurm: the tests on a cluster are skipped (apt-get install slurm-wlm munge)"
+  fi
+}
+
 # Whether a record, or the code that draws, is newer than what was drawn last
 out_of_date() {
   [ ! -e results/.drawn ] || [ ! -e results/report/index.html ] ||
@@ -91,6 +103,7 @@ case "${1:-}" in
   test)
     shift
     have_browser
+    have_slurm
     say "Checking style and types"
     ruff check .
     ruff format --check .

@@ -106,7 +106,12 @@ class Program:
             finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
             return state, metrics, jnp.stack(finite).all()
 
-        self._init = jax.jit(lift(self.trainer.init)).lower(keys, data).compile()
+        # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
+        # and the next chunk expects its shard.
+        spread: dict[str, Any] = {}
+        if self._sharding is not None:
+            spread = {"out_shardings": self._sharding}
+        self._init = jax.jit(lift(self.trainer.init), **spread).lower(keys, data).compile()
         state = jax.eval_shape(lift(self.trainer.init), keys, data)
         self._one_state = state
         if self.lanes > 1:
@@ -117,7 +122,7 @@ class Program:
             state = jax.tree.map(
                 lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
             )
-        self._chunk = jax.jit(lift(chunk), donate_argnums=0).lower(state, data).compile()
+        self._chunk = jax.jit(lift(chunk), donate_argnums=0, **spread).lower(state, data).compile()
         self._evaluate = None
         if config["run"]["evaluations"]:
             self._evaluate = (

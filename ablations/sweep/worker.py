@@ -302,12 +302,13 @@ class Worker:
         if lane and snapshots:
             outcome["policies"] = snapshots.finish(lane)
         whole = {**self.order.provenance, **_provenance(), **provenance}
-        write_record(
+        first = write_record(
             self.results,
             Record(cell["hash"], cell["config"], provenance=whole, **outcome),
             lane.columns if lane else {"step": []},
             snapshots.folder if snapshots else None,
         )
+        print(f"{'ended' if first else 'doubled'} {cell['hash']}", flush=True)
         self._claims.remove(held)
         held.finish(keep_checkpoints=lane is None)
 

@@ -198,3 +198,23 @@ def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
     assert "squeue does not answer" in again.stderr
     assert again.stderr.count("\n") == 1
     assert json.loads(sweep("status", "--json").stdout)
+
+
+@pytest.mark.slow
+def test_the_readmes_five_lines(sweep) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    block = readme.partition("```sh\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    assert len(lines) == 5
+    said = [
+        sweep.shell(
+            *line.replace("paper", "smoke --seeds 1 --variants standard brax").split()[1:],
+            plugin=False,
+        ).stdout
+        for line in lines
+    ]
+    assert "2 to submit" in said[0]
+    assert "2 submitted" in said[1]
+    assert said[2].splitlines()[-3] == "gae: 2 done"
+    assert "nothing to retry" in said[3]
+    assert "| brax |" in said[4]
