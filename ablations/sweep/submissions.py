@@ -171,7 +171,8 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
         for index, job in enumerate(submission.jobs):
             for cell in wanted.intersection(job["cells"]):
                 asked.setdefault(cell, []).append((submission, index))
-    ids = {one.run: one.slurm_jobs() for jobs in asked.values() for one, _ in jobs}
+    asked_of = {one.run: one for jobs in asked.values() for one, _ in jobs}
+    ids = {run: one.slurm_jobs() for run, one in asked_of.items()}
     arrays = {job.partition("_")[0] for run in ids.values() for job in run.values()}
     states = queue.states(arrays) if arrays else {}
     found = {}

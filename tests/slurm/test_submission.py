@@ -55,14 +55,14 @@ def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
 
 
 def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
-    assert "8 submitted" in sweep.submit()
+    assert "4 submitted" in sweep.submit()
     again = sweep.submit()
-    assert "8 queued; nothing to submit" in again
+    assert "4 queued; nothing to submit" in again
     assert "follow: ablations status toy_slow --watch" in again
-    wider = sweep.submit("--seeds", "5")
-    assert "10 cells: 0 done, 8 queued, 2 submitted" in wider
-    sweep.finished(10)
-    assert "10 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "5")
+    wider = sweep.submit("--seeds", "3")
+    assert "6 cells: 0 done, 4 queued, 2 submitted" in wider
+    sweep.finished(6)
+    assert "6 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "3")
 
 
 def test_two_drivers_at_once_double_nothing(sweep) -> None:
@@ -80,7 +80,7 @@ def test_two_drivers_at_once_double_nothing(sweep) -> None:
     said = sorted(driver.communicate(timeout=120)[0].splitlines()[0] for driver in drivers)
     assert said[0].endswith("0 done, 0 queued, 8 submitted")
     assert "nothing to submit" in said[1]
-    sweep.finished()
+    sweep.finished(8)
     began = [
         line
         for log in sweep.results.glob("work/logs/*")
@@ -95,11 +95,11 @@ def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
     said = sweep(*TINY, "--cpus", "1", "--job-minutes", "0").stdout
     assert "8 jobs of 1 cell," in said
     assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 3
-    sweep.finished()
+    sweep.finished(8)
 
 
 def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
-    sweep.submit("--cpus", "2", "--job-minutes", "0")
+    sweep.submit("--cpus", "1", "--job-minutes", "0", "--at-once", "2")
     states = {row["state"] for row in sweep.rows()}
     assert states <= {"running", "queued"}
     sweep.trains()
@@ -117,7 +117,7 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert "no job of toy_slow is in the queue" in sweep("cancel").stdout
     assert f"{len(lost)} submitted" in sweep("retry").stdout
     watched = sweep("status", "--watch").stdout
-    assert watched.splitlines()[-3] == "toy_slow: 8 done"
+    assert watched.splitlines()[-3] == "toy_slow: 4 done"
 
 
 def test_a_dry_run_changes_nothing(sweep) -> None:
