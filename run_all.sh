@@ -109,7 +109,7 @@ case "${1:-}" in
     ruff format --check .
     mypy
     say "Running the tests"
-    python -m pytest --numprocesses 2 --dist loadfile "$@"
+    python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
     ;;
   *)
     echo "run_all.sh: unknown argument '$1': give none, or test" >&2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -383,6 +384,8 @@ def test_arithmetic_is_that_of_rejax() -> None:
         def __getattr__(self, name: str) -> Any:
             return SimpleNamespace(params=self[name], apply_gradients=lambda grads: grads)
 
+    settings.update_actor = partial(rejax.PPO.update_actor, settings)
+    settings.update_critic = partial(rejax.PPO.update_critic, settings)
     theirs = rejax.PPO.update(
         settings,
         Kept(actor_ts=now["raw"], critic_ts=now["value"]),
