@@ -4,7 +4,7 @@
 
 Starts a one-node Slurm of its own and submits a sweep of small cells. Meanwhile, at random:
 scancel, scontrol requeue, SIGKILL of a worker or of a whole job, preemption by a higher partition,
-SIGKILL and restart of slurmctld. Somebody types `ablations run` again now and then, sometimes twice
+a restart of slurmctld. Somebody types `ablations run` again now and then, sometimes twice
 at once. In the end every record is compared with that of an undisturbed run on this machine.
 """
 
@@ -39,6 +39,7 @@ class Chaos:
         self.chance = chance
         self.seeds = ("--seeds", str(seeds))
         self.faults: Counter[str] = Counter()
+        self.resumed = 0
         (folder / "toy.py").write_text((ROOT / "tests" / "sweep" / "toy.py").read_text())
 
     def command(self, *arguments: str) -> list[str]:
@@ -184,6 +185,7 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
                 f"{len(chaos.records())} of {cells} cells, {chaos.faults.total()} faults",
                 flush=True,
             )
+        chaos.resumed += chaos.cluster.resume_node()
         time.sleep(chaos.chance.uniform(2, 10))
     reference.wait()
     return _tell(chaos, undisturbed, cells)
@@ -228,6 +230,7 @@ def _tell(chaos: Chaos, undisturbed: Path, cells: int) -> int:
     print(
         f"cells {cells}; faults injected {chaos.faults.total()} "
         f"({', '.join(f'{name} {n}' for name, n in sorted(chaos.faults.items()))}); "
+        f"node drained and resumed {chaos.resumed}; "
         f"cells resumed {resumed}; cells lost {lost}; cells doubled {doubled}; failed {failed}; "
         f"curves that differ {different}; temporary files {leftovers}"
     )
