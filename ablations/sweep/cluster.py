@@ -56,7 +56,7 @@ class Cluster:
     @property
     def signal_seconds(self) -> int:
         """How long before its end a job is told to save what it has."""
-        return min(300, max(20, 60 * self.time_limit // 10))
+        return min(300, max(30, 60 * self.time_limit // 10))
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)

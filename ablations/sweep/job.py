@@ -55,8 +55,9 @@ class Job:
         workers = min(self._workers(submission), -(-len(order.cells) // order.lanes))
         cluster = Cluster.from_plain(submission.cluster)
         progress = Progress([], order.cells, results, line_seconds=LINE_SECONDS)
-        # Half of the time before Slurm kills, for the chunk at hand and its checkpoint
-        crew = Crew(order, workers, results, patience=cluster.signal_seconds / 2)
+        # Most of the time before Slurm kills is for the chunk at hand and its checkpoint; the rest
+        # for going back into the queue.
+        crew = Crew(order, workers, results, patience=0.75 * cluster.signal_seconds)
         try:
             crew.work(progress, caught.any)
         except UserError as error:

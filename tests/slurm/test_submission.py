@@ -203,7 +203,8 @@ def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_readmes_five_lines(sweep) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    block = readme.partition("```sh\n")[2].partition("```")[0]
+    section = readme.partition("## From laptop to cluster")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
     lines = [line.partition("#")[0].strip() for line in block.splitlines()]
     assert len(lines) == 5
     said = [

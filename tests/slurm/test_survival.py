@@ -130,6 +130,7 @@ def test_the_time_limit(sweep, undisturbed) -> None:
     )
     sweep.until(lambda: len(sweep.records()) == 2, "records", 240)
     assert {record["status"] for record in sweep.records()} == {"done"}
+    assert _was_resumed(sweep)
 
 
-LONG = ("--seeds", "1", "--steps", "6000", "--set", "points=300")
+LONG = ("--seeds", "1", "--steps", "6000", "--set", "points=300", "--checkpoint-steps", "200")
