@@ -46,11 +46,12 @@ class State:
     @property
     def alive(self) -> bool:
         """Whether it runs, waits, or will be run again."""
-        return self.name not in ENDED and self.name != "GONE"
+        return self.name not in ENDED and self.name != "GONE" and not self.held
 
     @property
-    def waiting(self) -> bool:
-        return self.alive and self.name not in ("RUNNING", "COMPLETING")
+    def held(self) -> bool:
+        """Whether Slurm gave up to start it, and keeps it until somebody lets it go."""
+        return self.name == "PENDING" and "launch failed" in self.reason
 
 
 @dataclass(frozen=True)

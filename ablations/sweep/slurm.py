@@ -120,6 +120,8 @@ def _submit(
     if dry_run:
         return planned
     queue.try_out(script)
+    if held_back := {one.id for one in held.values() if one.id and one.state.held}:
+        queue.cancel(held_back)
     submission.write({cell["hash"]: cell["config"] for cell in free})
     taken, refused = _send(executor, submission, largest)
     if not taken:

@@ -123,6 +123,8 @@ class Held:
             return f"its job {self.id} gave up: {told}"
         if self.state.name == "GONE":
             return f"its job {self.id} is gone from the queue"
+        if self.state.held:
+            return f"its job {self.id} is held: {self.state.reason}"
         return f"its job {self.id} ended as {self.state.name}"
 
     def last_line(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -219,3 +221,21 @@ def test_the_readmes_five_lines(sweep) -> None:
     assert said[2].splitlines()[-3] == "gae: 2 done"
     assert "nothing to retry" in said[3]
     assert "| brax |" in said[4]
+
+
+def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    if not (shutil.which("slurmdbd", path=path) and shutil.which("mariadbd", path=path)):
+        pytest.skip("no slurmdbd and mariadbd: apt-get install slurmdbd mariadb-server")
+    told = []
+    for one in (sweep, sweeps(accounting=True)):
+        one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
+        one.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
+        one("cancel")
+        one.until(lambda one=one: not one.jobs(), "an empty queue")
+        one.ask("scontrol", "update", "PartitionName=main", "State=UP")
+        told.append([(row["hash"], row["state"]) for row in one.rows()])
+        one("retry")
+        one.finished(4)
+        assert {row["state"] for row in one.rows()} == {"done"}
+    assert told[0] == told[1]

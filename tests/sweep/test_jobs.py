@@ -233,3 +233,15 @@ def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             np.array(alone["training/return"]), np.array(sharded["training/return"]), rtol=1e-6
         )
+
+
+def test_what_counts_as_alive() -> None:
+    for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
+        assert queue.State(name).alive
+    for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "GONE"):
+        assert not queue.State(name).alive
+    assert not queue.State("PENDING", "launch failed requeued held").alive
+    states = {"7_1": queue.State("RUNNING"), "7": queue.State("CANCELLED")}
+    assert queue.of(states, "7_1").name == "RUNNING"
+    assert queue.of(states, "7_2").name == "CANCELLED"
+    assert queue.of(states, "8").name == queue.of(states, None).name == "GONE"
