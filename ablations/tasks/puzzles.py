@@ -11,8 +11,7 @@ the right after their END.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -157,27 +156,26 @@ def _countdown_table() -> np.ndarray:
             np.arange(1, 10), operators, np.arange(1, 10), operators, np.arange(1, 10)
         )
     )
-    value = np.asarray(_value(a, first, b, second, c, np))
+    value = np.asarray(_value(a, first, b, second, c, np.where))
     table = np.stack([a, first, b, second, c, value], axis=1).astype(np.int32)
     return table[(value >= 0) & (value <= HIGHEST_TARGET)]
 
 
-def _value(a: Array, first: Array, b: Array, second: Array, c: Array, np: ModuleType) -> Array:
-    """a op b op c; a product binds before sums and differences."""
+def _value(a: Any, first: Any, b: Any, second: Any, c: Any, where: Callable[..., Any]) -> Any:
+    """a op b op c, a product before sums and differences. where: NumPy's or JAX's."""
 
-    def operate(x: Array, operator: Array, y: Array) -> Array:
-        return np.where(operator == PLUS, x + y, np.where(operator == MINUS, x - y, x * y))
+    def operate(x: Any, operator: Any, y: Any) -> Any:
+        return where(operator == PLUS, x + y, where(operator == MINUS, x - y, x * y))
 
     product_last = (second == TIMES) & (first != TIMES)
-    return np.where(
-        product_last, operate(a, first, b * c), operate(operate(a, first, b), second, c)
-    )
+    return where(product_last, operate(a, first, b * c), operate(operate(a, first, b), second, c))
 
 
 def countdown() -> Kind:
     """Make a target of 0 to 99 from three digits, each used once, with + - and *.
 
-    "C473:19=" is solved by "4*3+7". A product binds first. Every problem has a solution; any counts.
+    "C473:19=" is solved by "4*3+7". A product binds first. Every problem has a solution, and any
+    counts.
     """
     table = _countdown_table()
 
@@ -210,7 +208,7 @@ def countdown() -> Kind:
             & jnp.all((operators == PLUS) | (operators == MINUS) | (operators == TIMES))
             & (response[5] == END)
         )
-        value = _value(used[0], operators[0], used[1], operators[1], used[2], jnp)
+        value = _value(used[0], operators[0], used[1], operators[1], used[2], jnp.where)
         return well_formed & jnp.all(jnp.sort(used) == jnp.sort(numbers)) & (value == target)
 
     return Kind(draw, correct)
