@@ -1,4 +1,4 @@
-"""Over what should a language model's advantages be normalised: each prompt's samples, or the batch?
+"""Should a language model's advantages be normalised per prompt, or over the batch?
 
 The learning rate of every choice was tuned by the rule in tests/benchmarks/tune_learning_rates.py,
 on seeds that no profile reports; its records are results/reference/prompt_normalization_rates.csv.

@@ -61,7 +61,7 @@ def _kept(
 
 
 def _folder() -> Path | None:
-    found = jax.config.jax_compilation_cache_dir
+    found: str | None = jax.config.read("jax_compilation_cache_dir")
     return Path(found) if found else None
 
 
@@ -92,7 +92,8 @@ def _write(path: Path, parameters: Any) -> None:
     from io import BytesIO
 
     buffer = BytesIO()
-    np.savez(buffer, **to_arrays(parameters))
+    arrays: dict[str, Any] = dict(to_arrays(parameters))
+    np.savez(buffer, **arrays)
     write_atomically(path, buffer.getvalue())
 
 
