@@ -61,7 +61,7 @@ def _kept(
 
 
 def _folder() -> Path | None:
-    found: str | None = jax.config.read("jax_compilation_cache_dir")
+    found = jax.config.values["jax_compilation_cache_dir"]
     return Path(found) if found else None
 
 

@@ -1,6 +1,6 @@
 """The learning rate of every choice in the study prompt_normalization, by one rule.
 
-    python tests/benchmarks/tune_learning_rates.py --output results/reference/prompt_normalization_rates.csv
+    python tests/benchmarks/tune_learning_rates.py --output rates.csv
 
 The rule: every choice is trained with each of `RATES` on the tasks of the study's `quick` profile,
 for as long as there, on seeds that no profile reports (`FIRST_SEED` and on); a choice gets the rate
