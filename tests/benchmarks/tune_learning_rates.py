@@ -23,7 +23,7 @@ from ablations.sweep import local
 from ablations.sweep.plan import plan
 
 STUDY = "prompt_normalization"
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = (3e-5, 1e-4, 3e-4, 1e-3)
 FIRST_SEED = 1000
 SEEDS = 2
 
