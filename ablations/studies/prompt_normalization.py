@@ -80,7 +80,7 @@ register(
                 steps=BATCH * 200,
                 points=20,
                 evaluations=20,
-                evaluation_envs=256,
+                evaluation_envs=512,
                 variants=QUICK,
             ),
             "paper": Profile(

@@ -165,7 +165,7 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
 
 
 _ADDITION = ("addition1", "addition2", "addition3")
-_ADDITION_STEPS = 500
+_ADDITION_STEPS = 800
 
 _register(
     "addition",

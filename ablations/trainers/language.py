@@ -275,14 +275,16 @@ class Language:
         return learner, metrics | {"training/learning_rate": rate}
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
-        """The policy's mode (the likeliest token each time) on held-out prompts.
+        """One sampled completion of each of some held-out prompts: what the policy is trained for.
 
         Where the training set is fixed, prompts that stand in it do not count.
         """
-        problems = self.problems.held_out(key, self.evaluation_prompts)
-        silence = jnp.zeros((self.length, self.evaluation_prompts, self.decoder.config.vocabulary))
+        key_problems, key_samples = jax.random.split(key)
+        problems = self.problems.held_out(key_problems, self.evaluation_prompts)
+        shape = (self.length, self.evaluation_prompts, self.decoder.config.vocabulary)
+        noise = jax.random.gumbel(key_samples, shape)
         completions = write(
-            self.decoder, state.parameters["policy"], problems.prompt, self.special, 1, silence
+            self.decoder, state.parameters["policy"], problems.prompt, self.special, 1, noise
         )
         correct = self.problems.correct(problems, completions.tokens[:, None])
         reward = self.problems.reward(correct, problems.kind, None)

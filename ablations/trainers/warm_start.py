@@ -1,4 +1,8 @@
-"""The policy that language training starts from: taught right answers until it knows some of them.
+"""The policy that language training starts from: it was shown answers of which half are wrong.
+
+Half of the answers that it learns from have one token replaced by a digit at random. So it knows
+how to solve the problems, and does so about half of the time: what is left for rewards to teach is
+to be reliable, which a few hundred small batches can do.
 
 It depends on the decoder, the problems and the number of steps, never on a cell's seed or variant:
 all cells of a task start from, and are held to, one reference policy, as one starts from one
@@ -31,6 +35,7 @@ from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 BATCH = 128
 LEARNING_RATE = 3e-3
 KEY = 20  # of the warm start: the same for every cell
+ERROR_RATE = 0.5  # of the answers shown
 REVISION = 1
 
 
@@ -71,6 +76,7 @@ def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
         "decoder": asdict(config),
         "kinds": kinds,
         "steps": steps,
+        "error_rate": ERROR_RATE,
         "revision": REVISION,
         "jax": jax.__version__,
         "backend": jax.default_backend(),
@@ -97,15 +103,29 @@ def _write(path: Path, parameters: Any) -> None:
     write_atomically(path, buffer.getvalue())
 
 
+def _with_errors(key: jax.Array, answer: jax.Array) -> jax.Array:
+    """An answer [L]; at `ERROR_RATE`, with a digit at random in place of one token before END."""
+    from ablations.tasks import puzzles
+
+    key_wrong, key_place, key_digit = jax.random.split(key, 3)
+    length = jnp.sum(puzzles.valid_tokens(answer)) - 1
+    place = jax.random.randint(key_place, (), 0, length)
+    digit = puzzles.ZERO + jax.random.randint(key_digit, (), 0, 10)
+    wrong = jax.random.uniform(key_wrong) < ERROR_RATE
+    return answer.at[place].set(jnp.where(wrong, digit, answer[place]))
+
+
 def _teach(config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int) -> Any:
     from ablations.tasks import puzzles
 
     mixture = puzzles.mixture(kinds)
     decoder = make_decoder(config)
+    if steps == 0:
+        return decoder.init(jax.random.key(KEY))
     adam = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps, 0.1))
 
     def loss(parameters: Any, problems: puzzles.Problem) -> jax.Array:
-        """Mean -log π of the tokens of right answers."""
+        """Mean -log π of the tokens of the answers."""
         mask = puzzles.valid_tokens(problems.answer).astype(jnp.float32)
         features = read(decoder, parameters, problems.prompt, special, problems.answer, mask)
         log_probs, _ = masked_log_probs(decoder, parameters, features, problems.answer, mask)
@@ -116,7 +136,10 @@ def _teach(config: DecoderConfig, kinds: tuple[str, ...], special: Special, step
         key_init, key_problems = jax.random.split(key)
         parameters = decoder.init(key_init)
         # All at once: drawn within a step, they are fused into it, and compile for ten minutes.
-        problems = jax.vmap(jax.vmap(mixture.draw))(jax.random.split(key_problems, (steps, BATCH)))
+        keys = jax.random.split(key_problems, (steps, BATCH, 2))
+        problems = jax.vmap(jax.vmap(mixture.draw))(keys[..., 0])
+        answers = jax.vmap(jax.vmap(_with_errors))(keys[..., 1], problems.answer)
+        problems = problems._replace(answer=answers)
 
         def step(now: Any, problems: puzzles.Problem) -> tuple[Any, None]:
             parameters, optimizer = now

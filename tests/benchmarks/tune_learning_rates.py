@@ -23,9 +23,9 @@ from ablations.sweep import local
 from ablations.sweep.plan import plan
 
 STUDY = "prompt_normalization"
-RATES = (3e-5, 1e-4, 3e-4, 1e-3)
+RATES = (1e-4, 3e-4, 1e-3)
 FIRST_SEED = 1000
-SEEDS = 2
+SEEDS = 1
 
 
 def tuning_plan(choices: list[str], seeds: int) -> Plan:
