@@ -157,8 +157,9 @@ def test_what_stands_after_the_end_changes_nothing() -> None:
 
 
 @cache
-def loss_of(critic: str = "none") -> Any:
-    language = program(critic=critic)
+def loss() -> Any:
+    """The loss with a critic, its metrics and its gradient."""
+    language = program(critic="separate")
     return jax.jit(
         jax.value_and_grad(
             lambda parameters, batch, one: language_loss(
@@ -167,6 +168,11 @@ def loss_of(critic: str = "none") -> Any:
             has_aux=True,
         )
     )
+
+
+def with_critic(parameters: Any) -> Any:
+    critic = {"decoder": parameters, "head": jnp.ones(TINY["width"])}
+    return {"policy": parameters, "critic": critic}
 
 
 def batch_of(mask: Any, **fields: Any) -> Any:
@@ -198,8 +204,13 @@ def test_the_loss_is_grpos_by_hand() -> None:
     parameters, batch = batch_of(
         mask.reshape(P, K, L), log_prob=jnp.asarray(old, jnp.float32).reshape(P, K, L)
     )
-    one = variant(policy_loss_reduction="sequence_mean", kl_placement="loss_k3", kl_coefficient=0.5)
-    (found, _), _ = loss_of()({"policy": parameters}, batch, one)
+    one = variant(
+        policy_loss_reduction="sequence_mean",
+        kl_placement="loss_k3",
+        kl_coefficient=0.5,
+        value_coefficient=0.0,
+    )
+    (found, _), _ = loss()(with_critic(parameters), batch, one)
     new, advantage = np.asarray(completions.log_probs), np.asarray(batch.advantage).reshape(-1, L)
     reference = np.asarray(batch.reference_log_prob).reshape(-1, L)
     total = 0.0
@@ -224,9 +235,8 @@ def test_the_loss_is_grpos_by_hand() -> None:
 def test_no_mask_gives_nan(lengths, reduction, placement, value_clip) -> None:
     mask = (np.arange(L) < np.array(lengths)[:, None]).reshape(P, K, L)
     parameters, batch = batch_of(mask)
-    head = {"decoder": parameters, "head": jnp.ones(TINY["width"])}
     one = variant(policy_loss_reduction=reduction, kl_placement=placement, value_clip=value_clip)
-    found = loss_of("separate")({"policy": parameters, "critic": head}, batch, one)
+    found = loss()(with_critic(parameters), batch, one)
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(found))
     if not any(lengths):
         assert not any(leaf.any() for leaf in jax.tree.leaves(found[1]))
