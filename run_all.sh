@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STUDIES=(gae value_coefficient value_clipping advantage_normalization)
+STUDIES=(gae value_coefficient value_clipping advantage_normalization prompt_normalization)
 UV=0.13.8 # only installs the lock file, faster than pip
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }

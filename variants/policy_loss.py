@@ -3,9 +3,11 @@
 
 Shapes: log_ratio and advantages are [B], log ρ and A with ρ = π(a|s) / π_old(a|s) of the actions
 that were taken; the outputs are the loss per element [B] and the clip fraction, the share of
-samples with |ρ - 1| > ε (of those outside its own range for clip_lower_inverse), a scalar. It is a
-diagnostic: where nothing is clipped it tells what a clip would have touched. The coefficients that
-a choice does not name in its formula are not used by it.
+samples with |ρ - 1| > ε (of those outside its own range for clip_lower_inverse and those with
+another upper bound), a scalar. It is a diagnostic: where nothing is clipped it tells what a clip
+would have touched. The coefficients that a choice does not name in its formula are not used by it.
+clip_epsilon_high is the upper bound of clip_higher and dual_clip_higher alone; 0.28 is DAPO's.
+Tokens [B, L] may be given as well: ρ = 1 at padding is never outside.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ AXIS = register(
             "log_ratio": _SAMPLES,
             "advantages": _SAMPLES,
             "clip_epsilon": _SCALAR,
+            "clip_epsilon_high": _SCALAR,
             "dual_clip": _SCALAR,
             "kl_coefficient": _SCALAR,
         },
@@ -59,6 +62,7 @@ def clip(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
     dual_clip: Array | float = 3.0,
     kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
@@ -80,6 +84,7 @@ def clip_lower_inverse(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
     dual_clip: Array | float = 3.0,
     kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
@@ -101,12 +106,58 @@ def dual_clip(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
     dual_clip: Array | float = 3.0,
     kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """clip, bounded below by cA where A < 0; c > 1."""
     surrogate, fraction = _clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
+    )
+    bounded = jnp.maximum(surrogate, dual_clip * advantages)
+    return -jnp.where(advantages < 0, bounded, surrogate), fraction
+
+
+@AXIS.choice(
+    "clip_higher",
+    formula="-min(ρA, clip(ρ, 1-ε, 1+ε_high)·A),  ε_high = clip_epsilon_high",
+    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, TRL",
+    summary="more room upwards: an unlikely token may become likely, which keeps entropy",
+)
+def clip_higher(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
+    dual_clip: Array | float = 3.0,
+    kl_coefficient: Array | float = 1.0,
+) -> tuple[Array, Array]:
+    """-min(ρA, clip(ρ, 1-ε, 1+ε_high)A)."""
+    surrogate, fraction = _clipped_surrogate(
+        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
+    )
+    return -surrogate, fraction
+
+
+@AXIS.choice(
+    "dual_clip_higher",
+    formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε_high)·A), cA)  where A < 0, else clip_higher",
+    source="verl's default, with clip_ratio_low, clip_ratio_high and clip_ratio_c",
+    summary="clip_higher, and dual_clip's bound of what one bad action can do",
+)
+def dual_clip_higher(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
+    dual_clip: Array | float = 3.0,
+    kl_coefficient: Array | float = 1.0,
+) -> tuple[Array, Array]:
+    """clip_higher, bounded below by cA where A < 0; c > 1."""
+    surrogate, fraction = _clipped_surrogate(
+        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
     bounded = jnp.maximum(surrogate, dual_clip * advantages)
     return -jnp.where(advantages < 0, bounded, surrogate), fraction
@@ -123,6 +174,7 @@ def none(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
     dual_clip: Array | float = 3.0,
     kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
@@ -144,6 +196,7 @@ def kl_penalty(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float = 0.28,
     dual_clip: Array | float = 3.0,
     kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:

@@ -166,8 +166,14 @@ def resolve(task: Task, definition: Definition, values: Mapping[str, Any]) -> di
     settings = {name: values.get(name, default) for name, default in task.settings.items()}
     for name, default in task.settings.items():
         settings[name] = _like(name, settings[name], default)
+    # Rules name the counts and numbers that they look at, such as samples_per_prompt.
+    numbers = {
+        name: value
+        for name, value in {**coefficients, **structure, **settings}.items()
+        if isinstance(value, int | float)
+    }
     complaints = [
-        *registry.conflicts(choices),
+        *registry.conflicts({**numbers, **choices}),
         *task.check(settings),
         *definition.check(structure=structure, coefficients=coefficients, settings=settings),
     ]

@@ -1,7 +1,8 @@
-"""Where a question is asked: control tasks, and what a user registers."""
+"""Where a question is asked: control tasks, language tasks, and what a user registers."""
 
 from ablations.tasks import control as _control  # registers  # noqa: F401
 from ablations.tasks import fast as _fast  # registers  # noqa: F401
+from ablations.tasks import language as _language  # registers  # noqa: F401
 from ablations.tasks.task import Task, register, task, tasks
 
 __all__ = ["Task", "register", "task", "tasks"]

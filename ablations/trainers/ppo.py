@@ -21,11 +21,13 @@ import optax
 
 import variants
 from ablations.trainers import normalizer as statistics
+from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches, switch
 from ablations.trainers.environment import Environments, Episodes, Outcome
 from ablations.trainers.loss import Metrics, Minibatch, normalize_advantages, ppo_loss
 from ablations.trainers.networks import Networks, mean_and_std, normal_log_prob
 from ablations.trainers.normalizer import Normalizer
+from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 
 
@@ -44,14 +46,6 @@ class State(NamedTuple):
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
-
-
-class Learner(NamedTuple):
-    """What a gradient step changes."""
-
-    parameters: Any
-    optimizer: optax.OptState
-    schedule: Any
 
 
 class Rollout(NamedTuple):
@@ -108,12 +102,11 @@ class PPO:
             variant.coefficients["policy_init_scale"],
         )
         episodes = self.environments.reset(key_reset)
+        learner = optimizer.start(parameters, variant)
         return State(
-            parameters=parameters,
-            optimizer=optax.scale_by_adam().init(parameters),
-            schedule=variants.axis("learning_rate_schedule").init(
-                learning_rate=variant.coefficients["learning_rate"]
-            ),
+            parameters=learner.parameters,
+            optimizer=learner.optimizer,
+            schedule=learner.schedule,
             reward_scaling=variants.axis("reward_scaling").init(
                 num_envs=self.environments.num_envs
             ),
@@ -295,26 +288,11 @@ class PPO:
             learner.parameters, self.networks, batch, key, variant, self.environments.num_groups
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
-        gradient = apply(
-            "gradient_clip",
-            variant,
-            gradients=gradient,
-            max_norm=variant.coefficients["max_gradient_norm"],
-        )
-        adam = optax.scale_by_adam(eps=variant.coefficients["adam_epsilon"])
-        direction, optimizer = adam.update(gradient, learner.optimizer)
-        schedule, rate = apply(
-            "learning_rate_schedule",
-            variant,
-            learner.schedule,
-            learning_rate=variant.coefficients["learning_rate"],
-            progress=progress,
-            approximate_kl=metrics["policy/approximate_kl"],
-            desired_kl=variant.coefficients["desired_kl"],
+        learner, rate = optimizer.descend(
+            learner, gradient, metrics["policy/approximate_kl"], progress, variant
         )
         metrics["training/learning_rate"] = rate
-        parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
-        return Learner(parameters, optimizer, schedule), metrics
+        return learner, metrics
 
     def _reestimated(
         self, moment: str, learner: Learner, batch: Minibatch, experience: Any, variant: Variant

@@ -1,0 +1,64 @@
+"""A step of Adam down a gradient, as every trainer takes it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import optax
+
+import variants
+from ablations.trainers.choices import apply
+from ablations.trainers.trainer import Variant
+
+
+class Learner(NamedTuple):
+    """What a gradient step changes. schedule: what the axis learning_rate_schedule carries."""
+
+    parameters: Any
+    optimizer: optax.OptState
+    schedule: Any
+
+
+def start(parameters: Any, variant: Variant) -> Learner:
+    """Before the first step."""
+    return Learner(
+        parameters=parameters,
+        optimizer=optax.scale_by_adam().init(parameters),
+        schedule=variants.axis("learning_rate_schedule").init(
+            learning_rate=variant.coefficients["learning_rate"]
+        ),
+    )
+
+
+def descend(
+    learner: Learner,
+    gradient: Any,
+    approximate_kl: jax.Array,
+    progress: jax.Array,
+    variant: Variant,
+) -> tuple[Learner, jax.Array]:
+    """The learner after one step, and the learning rate of that step.
+
+    approximate_kl: how far the policy is from the one that acted, for the schedule. progress: share
+    of the run that is done.
+    """
+    gradient = apply(
+        "gradient_clip",
+        variant,
+        gradients=gradient,
+        max_norm=variant.coefficients["max_gradient_norm"],
+    )
+    adam = optax.scale_by_adam(eps=variant.coefficients["adam_epsilon"])
+    direction, optimizer = adam.update(gradient, learner.optimizer)
+    schedule, rate = apply(
+        "learning_rate_schedule",
+        variant,
+        learner.schedule,
+        learning_rate=variant.coefficients["learning_rate"],
+        progress=progress,
+        approximate_kl=approximate_kl,
+        desired_kl=variant.coefficients["desired_kl"],
+    )
+    parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
+    return Learner(parameters, optimizer, schedule), rate

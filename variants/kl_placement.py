@@ -1,0 +1,95 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""What keeps a language model near its reference: where the divergence enters, and estimated how.
+
+Shapes: log_probs and reference_log_probs are of one shape, such as [B, L]: log π and log π_ref of
+the sampled tokens, at valid and at padded ones; the output is a pair of that shape. k1, k2, k3 are
+http://joschu.net/blog/kl-approx.html's estimates of KL(π, π_ref) from samples of π.
+
+A trainer asks twice. When a batch was sampled, with the policy that sampled it, for `reward`: what
+prompt_advantage takes as token_kl. At each gradient step, with the policy as it is, for `loss`: to
+be multiplied by a coefficient and added to the policy loss of each token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+
+class KL(NamedTuple):
+    """reward: what is taken off the reward of each token, in units of the coefficient; a constant
+    in differentiation. loss: what is added to the loss of each token.
+    """
+
+    reward: Array
+    loss: Array
+
+
+_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "kl_placement",
+        summary="whether leaving the reference model costs reward or enters the loss",
+        inputs={"log_probs": _TOKENS, "reference_log_probs": _TOKENS},
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="reward 0;  loss 0",
+    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476), Dr. GRPO",
+    summary="nothing holds the policy to its reference",
+)
+def none(*, log_probs: Array, reference_log_probs: Array) -> KL:
+    """0 and 0."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    return KL(jnp.zeros_like(log_probs), jnp.zeros_like(log_probs))
+
+
+@AXIS.choice(
+    "reward_k1",
+    formula="reward k1 = log π - log π_ref;  loss 0",
+    source="InstructGPT (Ouyang et al. 2022, https://arxiv.org/abs/2203.02155); OpenRLHF's default",
+    summary="a price per token, which all tokens before it answer for",
+)
+def reward_k1(*, log_probs: Array, reference_log_probs: Array) -> KL:
+    """log π - log π_ref, not differentiated, and 0."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    price = jax.lax.stop_gradient(log_probs - reference_log_probs)
+    return KL(price, jnp.zeros_like(log_probs))
+
+
+@AXIS.choice(
+    "loss_k2",
+    formula="reward 0;  loss k2 = ½(log π - log π_ref)²",
+    source="OpenRLHF (use_kl_loss with kl_estimator k2)",
+    summary="its gradient, over samples of π, is that of KL(π, π_ref)",
+)
+def loss_k2(*, log_probs: Array, reference_log_probs: Array) -> KL:
+    """0 and ½(log π - log π_ref)²: the gradient is (log π - log π_ref)·∇log π."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    loss = 0.5 * jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
+    return KL(jnp.zeros_like(log_probs), loss)
+
+
+@AXIS.choice(
+    "loss_k3",
+    formula="reward 0;  loss k3 = ρ - 1 - log ρ,  ρ = π_ref/π",
+    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); TRL, verl, OpenRLHF",
+    summary="never negative; its gradient, over samples of π, is that of KL(π_ref, π) instead",
+)
+def loss_k3(*, log_probs: Array, reference_log_probs: Array) -> KL:
+    """0 and ρ - 1 - log ρ: the gradient is (1 - ρ)·∇log π."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    log_ratio = jax.lax.stop_gradient(reference_log_probs) - log_probs
+    # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
+    return KL(jnp.zeros_like(log_probs), jnp.expm1(log_ratio) - log_ratio)

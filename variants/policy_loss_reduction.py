@@ -1,0 +1,77 @@
+# the formulas are in Greek
+"""How the losses of tokens become one number: which lengths weigh how much.
+
+Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
+scalar. constant_length is read by that choice alone. What is masked is not read at all: a NaN there
+reaches neither the loss nor its gradient. Without a valid token the loss is 0.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "policy_loss_reduction",
+        summary="how much a token weighs in a long and in a short completion",
+        inputs={
+            "losses": _TOKENS,
+            "mask": _TOKENS,
+            "constant_length": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+    )
+)
+
+
+def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
+    """The losses with 0 where masked, and the number of valid tokens of each sample [B]."""
+    require_equal_shapes(losses=losses, mask=mask)
+    valid = mask > 0
+    return jnp.where(valid, losses, 0), jnp.sum(valid, axis=-1, dtype=losses.dtype)
+
+
+@AXIS.choice(
+    "token_mean",
+    formula="Σ loss / Σ mask,  over the batch",
+    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl's default",
+    summary="every token weighs the same, so long completions weigh more",
+)
+def token_mean(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+    """Σ loss / Σ mask."""
+    losses, lengths = _valid(losses, mask)
+    return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths), 1)
+
+
+@AXIS.choice(
+    "sequence_mean",
+    formula="mean over samples of (Σ_t loss / length)",
+    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); TRL grpo, verl",
+    summary="every completion weighs the same, so the tokens of a long one weigh less",
+)
+def sequence_mean(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+    """The mean over the samples that have a token of their mean loss. (TRL counts the empty ones
+    too; OpenRLHF and verl do not.)
+    """
+    losses, lengths = _valid(losses, mask)
+    means = jnp.sum(losses, axis=-1) / jnp.maximum(lengths, 1)
+    return jnp.sum(means) / jnp.maximum(jnp.sum(lengths > 0, dtype=losses.dtype), 1)
+
+
+@AXIS.choice(
+    "constant_length",
+    formula="Σ loss / (B·c),  c = constant_length",
+    source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL dr_grpo",
+    summary="every token weighs the same in every batch, however long the others are",
+)
+def constant_length(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+    """Σ loss / (B·c), empty samples counted; c is as a rule the longest that a sample may be."""
+    losses, _ = _valid(losses, mask)
+    return jnp.sum(losses) / (losses.shape[0] * constant_length)

@@ -1,0 +1,407 @@
+# the formulas are in Greek
+"""What a sampled completion is worth, token by token, where several answer the same prompt.
+
+Shapes: P prompts, K samples of each, L tokens. rewards R [P, K]; token_kl [P, K, L], log π(token) -
+log π_ref(token) by the policy that sampled; mask [P, K, L], 1 at the tokens of the completion,
+which may have holes; the advantages [P, K, L] are exactly 0 where it is 0.
+
+Two steps. First a value a [P, K] of each sample: its reward, perhaps less a baseline and divided by
+a scale, then clipped to ±advantage_clip (None: not at all). Then the return to go of each token,
+G_t = a - β Σ_{t' ≥ t} kl_t' with β = kl_coefficient (discount 1; a is paid at the last token). The
+choices with token statistics standardise that over all valid tokens of the batch: each sample
+counts in proportion to its length there, so a prompt whose samples are all right gets something
+other than 0. Statistics over samples do not look at lengths or masks.
+
+Sets that are constant give exactly 0, judged by the rewards: a constant 0.9 has a tiny std by
+rounding, which an epsilon of 1e-9 turns into advantages of 59. So does a group of K = 1. KL is not
+part of that: what it takes off a token's return stays.
+
+ddof and epsilon: None means those of the source of each choice. Token statistics divide by
+sqrt(max(var, ε)), ε = 1e-8, ddof 0; all others by std + ε: 1e-9 and ddof 1 (per_prompt), 1e-4 and
+ddof 1 (per_prompt_mean_batch_std), 1e-8 and ddof 0 (the two that end in batch_samples).
+The statistics are sums over whole axes: the same numbers however the arrays are sharded.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, conflict, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+Number = Array | float
+
+_TOKENS = jax.ShapeDtypeStruct((3, 2, 4), jnp.float32)
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "prompt_advantage",
+        summary="what a completion's reward is compared with, and in which unit",
+        inputs={
+            "rewards": jax.ShapeDtypeStruct((3, 2), jnp.float32),
+            "token_kl": _TOKENS,
+            "mask": _TOKENS,
+            "kl_coefficient": _SCALAR,
+            "advantage_clip": _SCALAR,
+            "ddof": _SCALAR,
+            "epsilon": _SCALAR,
+        },
+    )
+)
+
+
+def _or(value: Number | None, default: float) -> Number:
+    return default if value is None else value
+
+
+def _clipped(values: Array, advantage_clip: Number | None) -> Array:
+    if advantage_clip is None:
+        return values
+    return jnp.clip(values, -advantage_clip, advantage_clip)
+
+
+def _returns_to_go(values: Array, token_kl: Array, mask: Array, kl_coefficient: Number) -> Array:
+    """a - β Σ_{t' ≥ t} kl_t' at valid tokens, 0 elsewhere; values [P, K] -> [P, K, L]."""
+    valid = mask > 0
+    require_equal_shapes(token_kl=token_kl, mask=mask)
+    require_equal_shapes(rewards=values, first_tokens=mask[..., 0])
+    kl = jnp.where(valid, token_kl, 0)
+    to_go = jnp.flip(jnp.cumsum(jnp.flip(kl, axis=-1), axis=-1), axis=-1)
+    return jnp.where(valid, values[..., None] - kl_coefficient * to_go, 0)
+
+
+def _constant_prompts(rewards: Array) -> Array:
+    """Which prompts have no two different rewards, as with K = 1: bool [P, 1]."""
+    return jnp.max(rewards, -1, keepdims=True) == jnp.min(rewards, -1, keepdims=True)
+
+
+def _less_prompt_mean(rewards: Array) -> Array:
+    centred = rewards - jnp.mean(rewards, axis=-1, keepdims=True)
+    return jnp.where(_constant_prompts(rewards), 0, centred)
+
+
+def _divided(centred: Array, variance: Array, defined: Array, epsilon: Number) -> Array:
+    """centred / (sqrt(variance) + ε); 0 where not defined."""
+    # Both branches of a where are differentiated, so the undefined one must be finite too.
+    scale = jnp.sqrt(jnp.where(defined, variance, 1)) + epsilon
+    return jnp.where(defined, centred / scale, 0)
+
+
+def _variance_of_samples(values: Array, ddof: Number) -> tuple[Array, Array]:
+    """Over all P·K samples, and whether there is one: they differ, and are more than ddof."""
+    degrees = values.size - ddof
+    squares = jnp.sum(jnp.square(values - jnp.mean(values)))
+    defined = (jnp.max(values) != jnp.min(values)) & (degrees > 0)
+    return squares / jnp.where(degrees > 0, degrees, 1), defined
+
+
+def _standardised_samples(values: Array, ddof: Number | None, epsilon: Number | None) -> Array:
+    variance, defined = _variance_of_samples(values, _or(ddof, 0))
+    return _divided(values - jnp.mean(values), variance, defined, _or(epsilon, 1e-8))
+
+
+def _centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
+    """Returns less their mean over valid tokens, how many those are, whether they differ."""
+    valid = mask > 0
+    count = jnp.sum(valid, dtype=returns.dtype)
+    mean = jnp.sum(jnp.where(valid, returns, 0)) / jnp.maximum(count, 1)
+    highest = jnp.max(jnp.where(valid, returns, -jnp.inf))
+    lowest = jnp.min(jnp.where(valid, returns, jnp.inf))
+    differ = (count > 1) & (highest != lowest)
+    return jnp.where(valid & differ, returns - mean, 0), count, differ
+
+
+def _standardised_tokens(
+    returns: Array, mask: Array, ddof: Number | None, epsilon: Number | None
+) -> Array:
+    centred, count, differ = _centred_tokens(returns, mask)
+    degrees = count - _or(ddof, 0)
+    defined = differ & (degrees > 0)
+    variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
+    floored = jnp.maximum(jnp.where(defined, variance, 1), _or(epsilon, 1e-8))
+    return jnp.where(defined, centred / jnp.sqrt(floored), 0)
+
+
+@AXIS.choice(
+    "none",
+    formula="a = R",
+    source="REINFORCE (Williams 1992)",
+    summary="the reward as it is, without a baseline",
+)
+def none(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip(R)."""
+    values = _clipped(rewards, advantage_clip)
+    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "per_prompt",
+    formula="a = (R - mean_p R) / (std_p R + ε),  p: the samples of one prompt",
+    source=(
+        "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); OpenRLHF group_norm (ε 1e-9), "
+        "verl (1e-6), TRL (1e-4)"
+    ),
+    summary="each prompt by itself, its unit included: easy and hard prompts weigh the same",
+)
+def per_prompt(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip((R - mean_p R) / (std_p R + ε))."""
+    degrees = rewards.shape[-1] - _or(ddof, 1)
+    centred = _less_prompt_mean(rewards)
+    squares = jnp.sum(jnp.square(centred), axis=-1, keepdims=True)
+    values = _divided(
+        centred,
+        squares / jnp.where(degrees > 0, degrees, 1),
+        ~_constant_prompts(rewards) & (degrees > 0),
+        _or(epsilon, 1e-9),
+    )
+    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "batch",
+    formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R",
+    source=(
+        "REINFORCE++ (Hu 2025, https://arxiv.org/abs/2501.03262); OpenRLHF reinforce, verl (ddof 1)"
+    ),
+    summary="one mean and one scale for all tokens of the batch, no matter the prompt",
+)
+def batch(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """(G - mean G) / sqrt(max(var G, ε)), a = clip(R)."""
+    values = _clipped(rewards, advantage_clip)
+    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
+    return _standardised_tokens(returns, mask, ddof, epsilon)
+
+
+@AXIS.choice(
+    "batch_mean",
+    formula="G - mean G over all valid tokens,  a = R",
+    source="OpenRLHF reinforce with no_advantage_std_norm",
+    summary="batch without its scale",
+)
+def batch_mean(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G - mean G, a = clip(R)."""
+    values = _clipped(rewards, advantage_clip)
+    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
+    return _centred_tokens(returns, mask)[0]
+
+
+@AXIS.choice(
+    "batch_samples",
+    formula="a = (R - mean R) / (std R + ε) over the P·K samples",
+    source="how articles describe REINFORCE++; the unit is what parts it from batch",
+    summary="one mean and one scale for all samples of the batch, each counted once",
+)
+def batch_samples(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = (R - mean R) / (std R + ε), R clipped."""
+    values = _standardised_samples(_clipped(rewards, advantage_clip), ddof, epsilon)
+    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "per_prompt_baseline_batch",
+    formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R - mean_p R",
+    source="REINFORCE++-baseline; OpenRLHF reinforce_baseline, verl (ddof 1)",
+    summary="the prompt's mean as a baseline, the unit of the batch",
+)
+def per_prompt_baseline_batch(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """(G - mean G) / sqrt(max(var G, ε)), a = clip(R - mean_p R)."""
+    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
+    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
+    return _standardised_tokens(returns, mask, ddof, epsilon)
+
+
+@AXIS.choice(
+    "per_prompt_baseline_batch_mean",
+    formula="G - mean G over all valid tokens,  a = R - mean_p R",
+    source="OpenRLHF reinforce_baseline with no_advantage_std_norm",
+    summary="per_prompt_baseline_batch without its scale",
+)
+def per_prompt_baseline_batch_mean(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G - mean G, a = clip(R - mean_p R)."""
+    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
+    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
+    return _centred_tokens(returns, mask)[0]
+
+
+@AXIS.choice(
+    "per_prompt_baseline_batch_samples",
+    formula="a = (b - mean b) / (std b + ε) over the P·K samples,  b = R - mean_p R",
+    source="TRL (RLOO with normalize_advantages, ddof 1, up to the factor K/(K-1) of b)",
+    summary="per_prompt_baseline_batch with each sample counted once",
+)
+def per_prompt_baseline_batch_samples(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip(b / (std b + ε)): the mean of b is 0, and is not computed, so that a
+    constant prompt gets exactly 0.
+    """
+    baselined = _less_prompt_mean(rewards)
+    variance, defined = _variance_of_samples(baselined, _or(ddof, 0))
+    values = _divided(baselined, variance, defined, _or(epsilon, 1e-8))
+    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "leave_one_out",
+    formula="a = R - the mean of the prompt's other K - 1",
+    source="RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF, verl, TRL",
+    summary="a baseline that does not contain the sample itself, so that it biases nothing",
+)
+def leave_one_out(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip(K/(K-1) · (R - mean_p R)), which is the same."""
+    samples = rewards.shape[-1]
+    values = _less_prompt_mean(rewards) * (samples / max(samples - 1, 1))
+    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "per_prompt_mean",
+    formula="a = R - mean_p R",
+    source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL scale_rewards none",
+    summary="the prompt's mean as a baseline, rewards in their own unit",
+)
+def per_prompt_mean(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip(R - mean_p R)."""
+    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
+    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+
+
+@AXIS.choice(
+    "per_prompt_mean_batch_std",
+    formula="a = (R - mean_p R) / (std R + ε),  std of the raw rewards of all P·K samples",
+    source=(
+        "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221); TRL scale_rewards batch"
+    ),
+    summary="the prompt's mean as a baseline, the spread of the batch's rewards as the unit",
+)
+def per_prompt_mean_batch_std(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Number,
+    advantage_clip: Number | None = None,
+    ddof: Number | None = None,
+    epsilon: Number | None = None,
+) -> Array:
+    """G_t with a = clip((R - mean_p R) / (std R + ε))."""
+    variance, defined = _variance_of_samples(rewards, _or(ddof, 1))
+    values = _divided(_less_prompt_mean(rewards), variance, defined, _or(epsilon, 1e-4))
+    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+
+
+# What compares a sample with others of its prompt.
+GROUP_STATISTICS = frozenset(
+    {
+        "per_prompt",
+        "per_prompt_baseline_batch",
+        "per_prompt_baseline_batch_mean",
+        "per_prompt_baseline_batch_samples",
+        "leave_one_out",
+        "per_prompt_mean",
+        "per_prompt_mean_batch_std",
+    }
+)
+
+
+@conflict
+def group_statistics_need_a_group(*, prompt_advantage: str, samples_per_prompt: int) -> str | None:
+    if samples_per_prompt < 2 and prompt_advantage in GROUP_STATISTICS:
+        return (
+            f"prompt_advantage={prompt_advantage} compares the samples of a prompt, and "
+            f"samples_per_prompt={samples_per_prompt} leaves nothing to compare: set "
+            f"samples_per_prompt to 2 or more, or prompt_advantage=none, batch, batch_mean or "
+            f"batch_samples"
+        )
+    return None

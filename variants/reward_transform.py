@@ -1,0 +1,80 @@
+# the formulas are in Greek
+"""In which form the learner sees a verifier's rewards.
+
+Shapes: rewards and the output are [P, K], K samples of each of P prompts; task is int [P], the task
+of each prompt, an index into task_scales [N]. A choice reads only what its formula names.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+AXIS = register(
+    Axis(
+        "reward_transform",
+        summary="in which form the learner sees a verifier's rewards",
+        inputs={
+            "rewards": jax.ShapeDtypeStruct((3, 2), jnp.float32),
+            "task": jax.ShapeDtypeStruct((3,), jnp.int32),
+            "task_scales": jax.ShapeDtypeStruct((4,), jnp.float32),
+            "reward_clip": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+    )
+)
+
+
+@AXIS.choice("raw", formula="R", source="every library's default", summary="rewards as they are")
+def raw(
+    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
+) -> Array:
+    """R."""
+    require_equal_shapes(task=task, prompts=rewards[:, 0])
+    return rewards
+
+
+@AXIS.choice(
+    "clipped",
+    formula="clip(R, -b, b),  b = reward_clip",
+    source="OpenRLHF (reward_clip_range, there after the prompt's baseline); DQN at b = 1",
+    summary="no reward counts for more than a bound",
+)
+def clipped(
+    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
+) -> Array:
+    """clip(R, -b, b)."""
+    require_equal_shapes(task=task, prompts=rewards[:, 0])
+    return jnp.clip(rewards, -reward_clip, reward_clip)
+
+
+@AXIS.choice(
+    "plus_minus_one",
+    formula="2R - 1",
+    source="DAPO's verifier (Yu et al. 2025, https://arxiv.org/abs/2503.14476)",
+    summary="from 0 and 1 to -1 and 1: a wrong answer is pushed away, not just left alone",
+)
+def plus_minus_one(
+    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
+) -> Array:
+    """2R - 1; partial credit stays in proportion."""
+    require_equal_shapes(task=task, prompts=rewards[:, 0])
+    return 2 * rewards - 1
+
+
+@AXIS.choice(
+    "per_task_scale",
+    formula="s_task·R,  s = task_scales",
+    source="rewards of several verifiers mixed in one batch, each in a unit of its own",
+    summary="each task in its own unit: what a shared scale has to cope with",
+)
+def per_task_scale(
+    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
+) -> Array:
+    """s[task]·R."""
+    require_equal_shapes(task=task, prompts=rewards[:, 0])
+    return task_scales[task][:, None] * rewards
