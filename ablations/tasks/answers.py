@@ -77,10 +77,10 @@ def read_records(path: Path) -> list[Record]:
             found = json.loads(line)
         except ValueError as error:
             raise UserError(f"{where} is not JSON: {error}") from error
-        texts = [found.get(n) for n in ("question", "answer")] if isinstance(found, dict) else []
-        if len(texts) != 2 or not all(isinstance(text, str) and text.strip() for text in texts):
+        texts = found if isinstance(found, dict) else {}
+        question, solution = texts.get("question"), texts.get("answer")
+        if not isinstance(question, str) or not isinstance(solution, str):
             raise UserError(f'{where} must be an object with the texts "question" and "answer"')
-        question, solution = texts
         answer = given_answer(solution) if MARK in solution else None
         if answer is None:
             raise UserError(f"{where}: its answer must end in '{MARK}' and a number")

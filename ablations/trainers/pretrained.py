@@ -178,17 +178,20 @@ def read_tokens(folder: Path, config: DecoderConfig) -> Tokens:
     pad = said.get("pad_token_id")
     if pad is None or pad == end:
         pad = known
-    for name, token in (("eos_token_id", end), ("pad_token_id", pad)):
+
+    def checked(name: str, token: Any) -> int:
         if not isinstance(token, int) or not 0 <= token < config.vocabulary:
             raise UserError(
                 f"{folder / 'config.json'}: {name} is {token!r}, and must be a token, "
                 f"0 to {config.vocabulary - 1}, that is not the other one's"
             )
+        return token
+
     if known > config.vocabulary:
         raise UserError(
             f"{path} knows {known} tokens, and the model of config.json {config.vocabulary}"
         )
-    return Tokens(tokenizer, int(pad), int(end))
+    return Tokens(tokenizer, end=checked("eos_token_id", end), pad=checked("pad_token_id", pad))
 
 
 def _tensors(folder: Path) -> dict[str, np.ndarray]:
