@@ -19,9 +19,8 @@ MARK = "####"
 # A sign belongs to the number unless it stands behind something to subtract from, or is a hyphen.
 # Commas part groups of three digits, and nothing else.
 _NUMBER = re.compile(
-    r"(?P<sign>(?<![\w)\]%])[-−+]\s?)?[$€£]?\s?"
-    r"(?P<inner>(?<=[$€£])[-−+])?"
-    r"(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+    r"(?P<sign>(?<![\w)\]%])[-−+])?[$€£]?(?P<inner>(?<=[$€£])[-−+])?"
+    r"(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 )
 
 
@@ -40,7 +39,7 @@ def last_number(text: str) -> Fraction | None:
     if found is None:
         return None
     number = Fraction(found["digits"].replace(",", ""))
-    negative = any((found[name] or "").strip() in ("-", "−") for name in ("sign", "inner"))
+    negative = any(found[name] in ("-", "−") for name in ("sign", "inner"))
     return -number if negative else number
 
 

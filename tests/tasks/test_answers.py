@@ -29,6 +29,7 @@ from ablations.tasks.answers import given_answer, is_right, last_number, read_re
         ("(10)-3", 3),
         ("x-3", 3),
         ("10 - 3 = 7", 7),
+        ("10 - 3", 3),
         ("about -3.25kg", "-3.25"),
         ("take 1, 2,3", 3),
         ("12,34", 34),
