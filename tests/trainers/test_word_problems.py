@@ -7,6 +7,7 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("safetensors")
@@ -82,8 +83,13 @@ def test_the_study_runs_on_a_model(settings, tmp_path, capsys):
         "--variants grpo reinforce_pp --set prompts=2 points=2 evaluations=1 evaluation_envs=2"
     )
     code = cli.main([*arguments.split(), *chosen, "--results", str(tmp_path)])
-    shown = capsys.readouterr()
-    assert code == 0, shown.err
+    assert code == 0, capsys.readouterr().err
+    cells = list((tmp_path / "cells").iterdir())
+    assert len(cells) == 2
+    for cell in cells:
+        curve = pd.read_parquet(cell / "curve.parquet")
+        assert curve["training/accuracy"].between(0, 1).all()
+        assert np.all(np.isfinite(curve["loss/policy"]))
 
 
 @pytest.mark.parametrize(
