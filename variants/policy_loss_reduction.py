@@ -1,4 +1,3 @@
-# the formulas are in Greek
 """How the losses of tokens become one number: which lengths weigh how much.
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a

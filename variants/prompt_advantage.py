@@ -1,4 +1,3 @@
-# the formulas are in Greek
 """What a sampled completion is worth, token by token, where several answer the same prompt.
 
 Shapes: P prompts, K samples of each, L tokens. rewards R [P, K]; token_kl [P, K, L], log π(token) -
@@ -68,9 +67,13 @@ def _returns_to_go(values: Array, token_kl: Array, mask: Array, kl_coefficient: 
     valid = mask > 0
     require_equal_shapes(token_kl=token_kl, mask=mask)
     require_equal_shapes(rewards=values, first_tokens=mask[..., 0])
-    kl = jnp.where(valid, token_kl, 0)
-    to_go = jnp.flip(jnp.cumsum(jnp.flip(kl, axis=-1), axis=-1), axis=-1)
-    return jnp.where(valid, values[..., None] - kl_coefficient * to_go, 0)
+    later = jnp.cumsum(jnp.flip(valid, axis=-1), axis=-1, dtype=jnp.int32)
+    last = valid & (jnp.flip(later, axis=-1) == 1)
+    # Paid at the last token and summed from there, as the libraries do: where the rewards are equal
+    # and KL is all that differs, the rounding of this sum shows.
+    paid = jnp.where(last, values[..., None], 0) - kl_coefficient * jnp.where(valid, token_kl, 0)
+    to_go = jax.lax.cumsum(paid, axis=2, reverse=True)
+    return jnp.where(valid, to_go, 0)
 
 
 def _constant_prompts(rewards: Array) -> Array:

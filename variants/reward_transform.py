@@ -1,4 +1,3 @@
-# the formulas are in Greek
 """In which form the learner sees a verifier's rewards.
 
 Shapes: rewards and the output are [P, K], K samples of each of P prompts; task is int [P], the task

@@ -60,7 +60,8 @@ def write(
 ) -> Completions:
     """Samples completions by the Gumbel trick: argmax of logits + noise.
 
-    noise: [L, B, V], standard Gumbel for a sample of the policy, zeros for its mode.
+    noise: [L, B, V], standard Gumbel for a sample of the policy, zeros for its mode; or keys [L],
+        from which it is drawn when it is needed: all at once it has no room where V is large.
     """
     length = noise.shape[0]
     start = prompts.shape[1]
@@ -69,6 +70,8 @@ def write(
 
     def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
         logits = decoder.logits(parameters, features)
+        if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
+            noise = jax.random.gumbel(noise, logits.shape)
         token = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
         log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
         return jnp.where(going, token, special.pad), log_prob

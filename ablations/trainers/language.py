@@ -30,7 +30,7 @@ from ablations.trainers.completions import (
     read,
     write,
 )
-from ablations.trainers.decoder import Decoder
+from ablations.trainers.decoder import SMALL_VOCABULARY, Decoder
 from ablations.trainers.language_loss import Batch, Metrics, language_loss, values
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
@@ -152,9 +152,15 @@ class Language:
 
     def sample(self, policy: Any, problems: Problem, key: jax.Array) -> Completions:
         """K completions of each problem, [P·K, L]."""
-        shape = (self.length, self.prompts * self.samples, self.decoder.config.vocabulary)
-        noise = jax.random.gumbel(key, shape)
+        noise = self._noise(key, self.prompts * self.samples)
         return write(self.decoder, policy, problems.prompt, self.special, self.samples, noise)
+
+    def _noise(self, key: jax.Array, count: int) -> jax.Array:
+        """What `write` samples so many completions with."""
+        vocabulary = self.decoder.config.vocabulary
+        if vocabulary > SMALL_VOCABULARY:
+            return jax.random.split(key, self.length)
+        return jax.random.gumbel(key, (self.length, count, vocabulary))
 
     def prepare(
         self,
@@ -281,8 +287,7 @@ class Language:
         """
         key_problems, key_samples = jax.random.split(key)
         problems = self.problems.held_out(key_problems, self.evaluation_prompts)
-        shape = (self.length, self.evaluation_prompts, self.decoder.config.vocabulary)
-        noise = jax.random.gumbel(key_samples, shape)
+        noise = self._noise(key_samples, self.evaluation_prompts)
         completions = write(
             self.decoder, state.parameters["policy"], problems.prompt, self.special, 1, noise
         )

@@ -62,6 +62,7 @@ STRUCTURE = {
         "advantage, over tokens, instead of prompt_advantage",
         ("none", "separate"),
     ),
+    # A model that is read from a folder brings its own numbers instead of these five.
     "layers": Option(2, "of the decoder", low=1),
     "width": Option(64, "of the decoder, a multiple of twice the heads", low=2),
     "heads": Option(4, "of attention", low=1),
@@ -108,13 +109,36 @@ def compose(
     choices: Mapping[str, str] | None = None,
 ) -> Any:
     """The trainer of one task and one structure. Its warm start is made here, if it is not kept."""
+    from ablations.trainers.decoder import make_decoder
+    from ablations.trainers.language import Language
+
+    start = _pretrained if "model" in settings else _taught
+    problems, config, reference, special, length = start(task.make(settings), structure)
+    return Language(
+        problems=problems,
+        decoder=make_decoder(config),
+        reference=reference,
+        special=special,
+        prompts=structure["prompts"],
+        samples=structure["samples_per_prompt"],
+        length=length,
+        num_minibatches=structure["num_minibatches"],
+        epochs=structure["epochs"],
+        critic=structure["critic"],
+        updates_per_chunk=updates_per_chunk,
+        evaluation_prompts=evaluation_envs,
+        fixed=dict(choices or {}),
+    )
+
+
+def _taught(problems: Any, structure: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A small decoder for the generated problems: (problems, its config, parameters, special
+    tokens, the longest response)."""
     from ablations.tasks import puzzles
     from ablations.trainers.completions import Special
-    from ablations.trainers.decoder import DecoderConfig, make_decoder
-    from ablations.trainers.language import Language
+    from ablations.trainers.decoder import DecoderConfig
     from ablations.trainers.warm_start import warm_start
 
-    problems = task.make(settings)
     config = DecoderConfig(
         vocabulary=len(puzzles.VOCABULARY),
         width=structure["width"],
@@ -125,20 +149,23 @@ def compose(
         mlp_width=structure["mlp_width"],
     )
     special = Special(puzzles.PAD, puzzles.END)
-    return Language(
-        problems=problems,
-        decoder=make_decoder(config),
-        reference=warm_start(config, problems, special, structure["warm_start_steps"]),
-        special=special,
-        prompts=structure["prompts"],
-        samples=structure["samples_per_prompt"],
-        length=puzzles.RESPONSE_LENGTH,
-        num_minibatches=structure["num_minibatches"],
-        epochs=structure["epochs"],
-        critic=structure["critic"],
-        updates_per_chunk=updates_per_chunk,
-        evaluation_prompts=evaluation_envs,
-        fixed=dict(choices or {}),
+    reference = warm_start(config, problems, special, structure["warm_start_steps"])
+    return problems, config, reference, special, puzzles.RESPONSE_LENGTH
+
+
+def _pretrained(problems: Any, structure: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The model of a folder, and problems in its tokens; as `_taught`."""
+    from ablations.trainers import pretrained
+    from ablations.trainers.completions import Special
+
+    config = pretrained.read_config(problems.model)
+    tokens = pretrained.read_tokens(problems.model, config)
+    return (
+        problems.encoded(tokens, config.vocabulary),
+        config,
+        pretrained.read_parameters(problems.model, config),
+        Special(tokens.pad, tokens.end),
+        problems.response_length,
     )
 
 
@@ -164,7 +191,7 @@ def check(
             f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head turns "
             f"pairs of entries"
         )
-    if "kinds" not in settings:
+    if not {"kinds", "model"} & settings.keys():
         complaints.append(
             "the task has no prompts, which the trainer 'language' needs: choose one such as "
             "addition"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from oracles import close, golden
 
-EPSILON, DUAL, PENALTY = 0.2, 1.3, 0.7
+EPSILON, HIGHER, DUAL, PENALTY = 0.2, 0.4, 1.3, 0.7
 
 
 def policy_case(seed: int, B: int = 40) -> dict[str, Any]:
@@ -23,7 +23,12 @@ def policy_case(seed: int, B: int = 40) -> dict[str, Any]:
 
 def policy_loss(module: ModuleType, choice: str, **inputs: Any) -> tuple[Any, Any]:
     """With coefficients that differ from any default."""
-    coefficients = {"clip_epsilon": EPSILON, "dual_clip": DUAL, "kl_coefficient": PENALTY}
+    coefficients = {
+        "clip_epsilon": EPSILON,
+        "clip_epsilon_high": HIGHER,
+        "dual_clip": DUAL,
+        "kl_coefficient": PENALTY,
+    }
     return module.AXIS.apply(choice, **(coefficients | inputs))
 
 
@@ -31,12 +36,12 @@ def loop_policy_loss(choice: str, log_ratio: float, advantage: float) -> tuple[f
     """One sample: its loss, and whether its ratio is out of range."""
     ratio = math.exp(log_ratio)
     lowest = 1 / (1 + EPSILON) if choice == "clip_lower_inverse" else 1 - EPSILON
-    highest = 1 + EPSILON
+    highest = 1 + (HIGHER if choice.endswith("higher") else EPSILON)
     gain = ratio * advantage
-    if choice in ("clip", "clip_lower_inverse", "dual_clip"):
+    if "clip" in choice:
         kept = min(ratio, highest) if advantage >= 0 else max(ratio, lowest)
         gain = kept * advantage
-    if choice == "dual_clip" and advantage < 0:
+    if choice.startswith("dual_clip") and advantage < 0:
         gain = max(gain, DUAL * advantage)
     if choice == "kl_penalty":
         gain -= PENALTY * (ratio - 1 - log_ratio)
@@ -46,7 +51,7 @@ def loop_policy_loss(choice: str, log_ratio: float, advantage: float) -> tuple[f
 def policy_loss_equals_loop(module: ModuleType) -> None:
     case = policy_case(0)
     bounded = 0
-    for choice in ("clip", "clip_lower_inverse", "dual_clip", "none", "kl_penalty"):
+    for choice in module.AXIS:
         losses, outside = zip(
             *(
                 loop_policy_loss(choice, float(x), float(a))

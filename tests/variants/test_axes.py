@@ -23,7 +23,21 @@ DESIGN = {
     "advantage_scope": {"minibatch", "batch"},
     "observation_normalization": {"none", "before", "after"},
     "gradient_clip": {"none", "global_norm", "element_wise"},
-    "policy_loss": {"clip", "clip_lower_inverse", "dual_clip", "kl_penalty", "none"},
+    "policy_loss": {"clip", "clip_lower_inverse", "dual_clip", "kl_penalty", "none"}
+    | {"clip_higher", "dual_clip_higher"},
+    "prompt_advantage": {
+        "none",
+        "per_prompt",
+        "batch",
+        "batch_samples",
+        "per_prompt_baseline_batch",
+        "leave_one_out",
+        "per_prompt_mean",
+        "per_prompt_mean_batch_std",
+    },
+    "policy_loss_reduction": {"token_mean", "sequence_mean", "constant_length"},
+    "kl_placement": {"none", "reward_k1", "loss_k2", "loss_k3"},
+    "reward_transform": {"raw", "clipped", "plus_minus_one", "per_task_scale"},
     "entropy_estimate": {"one_sample", "closed_form"},
     "reward_scaling": {"constant", "running_return_std"},
     "learning_rate_schedule": {"constant", "linear", "adaptive_kl"},
@@ -319,6 +333,19 @@ def test_transitions_have_no_advantages_of_their_own():
     assert "minibatch_unit=transitions cannot be had with advantage_timing=minibatch" in complaint
     for timing in ("iteration", "epoch"):
         assert not variants.conflicts(transitions | {"advantage_timing": timing})
+
+
+def test_group_statistics_need_a_group():
+    from variants.prompt_advantage import GROUP_STATISTICS
+
+    for choice in variants.axis("prompt_advantage"):
+        variant = {"prompt_advantage": choice, "samples_per_prompt": 1, "learning_rate": 1e-3}
+        if choice in GROUP_STATISTICS:
+            (complaint,) = variants.conflicts(variant)
+            assert "samples_per_prompt=1 leaves nothing to compare" in complaint
+        else:
+            assert variants.conflicts(variant) == []
+        assert variants.conflicts(variant | {"samples_per_prompt": 2}) == []
 
 
 def test_conflicts_know_every_name():

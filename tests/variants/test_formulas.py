@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import advantage_checks
 import gradient_checks
+import language_loss_checks
 import network_checks
 import policy_checks
+import prompt_checks
 import pytest
 import reward_checks
 import schedule_checks
@@ -16,10 +18,14 @@ import variants.advantage
 import variants.advantage_statistics
 import variants.entropy_estimate
 import variants.gradient_clip
+import variants.kl_placement
 import variants.learning_rate_schedule
 import variants.network_init
 import variants.policy_loss
+import variants.policy_loss_reduction
+import variants.prompt_advantage
 import variants.reward_scaling
+import variants.reward_transform
 import variants.value_clip
 import variants.value_error
 
@@ -76,3 +82,28 @@ def test_learning_rate_schedule(check):
 @named(network_checks.NETWORK_INIT)
 def test_network_init(check):
     check(variants.network_init)
+
+
+@named(prompt_checks.PROMPT_ADVANTAGE)
+def test_prompt_advantage(check):
+    check(variants.prompt_advantage)
+
+
+@named(language_loss_checks.POLICY_LOSS_REDUCTION)
+def test_policy_loss_reduction(check):
+    check(variants.policy_loss_reduction)
+
+
+@named(language_loss_checks.KL_PLACEMENT)
+def test_kl_placement(check):
+    check(variants.kl_placement)
+
+
+@named(language_loss_checks.REWARD_TRANSFORM)
+def test_reward_transform(check):
+    check(variants.reward_transform)
+
+
+@named(language_loss_checks.WHOLE_LOSSES)
+def test_losses_of_language_libraries(check):
+    check()

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import advantage_checks
 import gradient_checks
+import language_loss_checks
 import network_checks
 import policy_checks
+import prompt_checks
 import pytest
 import reward_checks
 import schedule_checks
@@ -21,10 +23,14 @@ import variants.advantage
 import variants.advantage_statistics
 import variants.entropy_estimate
 import variants.gradient_clip
+import variants.kl_placement
 import variants.learning_rate_schedule
 import variants.network_init
 import variants.policy_loss
+import variants.policy_loss_reduction
+import variants.prompt_advantage
 import variants.reward_scaling
+import variants.reward_transform
 import variants.value_clip
 import variants.value_error
 
@@ -39,6 +45,10 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.reward_scaling: reward_checks.REWARD_SCALING,
     variants.learning_rate_schedule: schedule_checks.LEARNING_RATE_SCHEDULE,
     variants.network_init: network_checks.NETWORK_INIT,
+    variants.prompt_advantage: prompt_checks.PROMPT_ADVANTAGE,
+    variants.policy_loss_reduction: language_loss_checks.POLICY_LOSS_REDUCTION,
+    variants.kl_placement: language_loss_checks.KL_PLACEMENT,
+    variants.reward_transform: language_loss_checks.REWARD_TRANSFORM,
 }
 
 
@@ -60,6 +70,10 @@ _entropy = variants.entropy_estimate
 _rewards = variants.reward_scaling
 _rates = variants.learning_rate_schedule
 _weights = variants.network_init
+_prompt = variants.prompt_advantage
+_reduction = variants.policy_loss_reduction
+_kl = variants.kl_placement
+_transform = variants.reward_transform
 
 MUTATIONS = (
     Mutation(
@@ -338,6 +352,100 @@ MUTATIONS = (
         "initializers.xavier_uniform",
         "initializers.lecun_uniform",
     ),
+    Mutation(
+        "a higher clip that is not",
+        _policy.clip_higher,
+        "1 + clip_epsilon_high",
+        "1 + clip_epsilon",
+    ),
+    Mutation(
+        "a dual clip that is not higher",
+        _policy.dual_clip_higher,
+        "1 + clip_epsilon_high",
+        "1 + clip_epsilon",
+    ),
+    Mutation(
+        "bounded where A > 0, higher",
+        _policy.dual_clip_higher,
+        "jnp.where(advantages < 0, bounded, surrogate)",
+        "jnp.minimum(bounded, surrogate)",
+    ),
+    Mutation(
+        "KL that is paid out", _prompt._returns_to_go, " - kl_coefficient", " + kl_coefficient"
+    ),
+    Mutation("KL of the past", _prompt._returns_to_go, "reverse=True", "reverse=False"),
+    Mutation("KL of padding", _prompt._returns_to_go, "jnp.where(valid, token_kl, 0)", "token_kl"),
+    Mutation(
+        "advantages at padding",
+        _prompt._returns_to_go,
+        "jnp.where(valid, to_go, 0)",
+        "to_go",
+    ),
+    Mutation(
+        "constant prompts judged by their mean",
+        _prompt._less_prompt_mean,
+        "jnp.where(_constant_prompts(rewards), 0, centred)",
+        "centred",
+    ),
+    Mutation("no scale of a prompt", _prompt._divided, "centred / scale", "centred"),
+    Mutation("no epsilon of samples", _prompt._divided, " + epsilon", ""),
+    Mutation("one ddof for all", _prompt.per_prompt, "_or(ddof, 1)", "_or(ddof, 0)"),
+    Mutation("not clipped", _prompt.per_prompt, "_clipped(values, advantage_clip)", "values"),
+    Mutation(
+        "clipped before the baseline",
+        _prompt.per_prompt_mean,
+        "_clipped(_less_prompt_mean(rewards), advantage_clip)",
+        "_less_prompt_mean(_clipped(rewards, advantage_clip))",
+    ),
+    Mutation("a mean of all slots", _prompt._centred_tokens, "jnp.maximum(count, 1)", "mask.size"),
+    Mutation(
+        "equal tokens judged by their std", _prompt._centred_tokens, "(highest != lowest)", "True"
+    ),
+    Mutation(
+        "no floor of the variance",
+        _prompt._standardised_tokens,
+        "jnp.maximum(jnp.where(defined, variance, 1), _or(epsilon, 1e-8))",
+        "jnp.where(defined, variance, 1)",
+    ),
+    Mutation(
+        "an advantage of samples for tokens",
+        _prompt.batch,
+        "_standardised_tokens(returns, mask, ddof, epsilon)",
+        "_standardised_samples(values, ddof, epsilon)[..., None] * mask",
+    ),
+    Mutation(
+        "the std of what is left",
+        _prompt.per_prompt_mean_batch_std,
+        "_variance_of_samples(rewards",
+        "_variance_of_samples(_less_prompt_mean(rewards)",
+    ),
+    Mutation(
+        "a baseline with the sample in it",
+        _prompt.leave_one_out,
+        "(samples / max(samples - 1, 1))",
+        "1",
+    ),
+    Mutation("masked losses", _reduction._valid, "jnp.where(valid, losses, 0)", "losses"),
+    Mutation("a mean of sums", _reduction.sequence_mean, " / jnp.maximum(lengths, 1)", ""),
+    Mutation("empty samples counted", _reduction.sequence_mean, "lengths > 0", "lengths > -1"),
+    Mutation(
+        "the length that there is", _reduction.constant_length, "constant_length)", "losses.size)"
+    ),
+    Mutation("a token mean of slots", _reduction.token_mean, "jnp.sum(lengths)", "losses.size"),
+    Mutation("a price with a gradient", _kl.reward_k1, "jax.lax.stop_gradient(", "(lambda x: x)("),
+    Mutation("k2 without its half", _kl.loss_k2, "0.5 * ", ""),
+    Mutation(
+        "k3 of the other ratio",
+        _kl.loss_k3,
+        "jax.lax.stop_gradient(reference_log_probs) - log_probs",
+        "log_probs - jax.lax.stop_gradient(reference_log_probs)",
+    ),
+    Mutation("k3 that cancels", _kl.loss_k3, "jnp.expm1(log_ratio)", "(jnp.exp(log_ratio) - 1)"),
+    Mutation(
+        "scales by place", _transform.per_task_scale, "task_scales[task]", "task_scales[0 * task]"
+    ),
+    Mutation("a half range", _transform.plus_minus_one, "2 * rewards", "rewards"),
+    Mutation("clipped above alone", _transform.clipped, "-reward_clip", "-jnp.inf"),
 )
 
 
@@ -351,7 +459,8 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         source = source.replace(function, function.replace(mutation.old, mutation.new))
     assert source.count("AXIS = register(") == 1
     module = ModuleType(original.__name__)
-    exec(source.replace("AXIS = register(", "AXIS = ("), module.__dict__)
+    source = source.replace("AXIS = register(", "AXIS = (").replace("@conflict\n", "")
+    exec(source, module.__dict__)
     return module
 
 

@@ -1,0 +1,332 @@
+"""What policy_loss_reduction, kl_placement and reward_transform must satisfy, and the whole losses
+of OpenRLHF, verl and TRL, which several axes make up together.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from language_golden import CASES, GOLDEN_TOLERANCE, expected_advantages
+from oracles import close, golden
+
+import variants
+
+
+def losses_of(seed: int, B: int = 5, L: int = 4) -> tuple[Any, Any]:
+    """Holes, an empty sample, a full one, and NaN where masked."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random((B, L)) < 0.6
+    mask[0], mask[1] = False, True
+    return jnp.asarray(np.where(mask, rng.normal(size=(B, L)), np.nan), jnp.float32), jnp.asarray(
+        mask, jnp.float32
+    )
+
+
+# Reductions
+
+
+def reductions_equal_loop(module: ModuleType) -> None:
+    losses, mask = losses_of(0)
+    rows = [
+        [float(x) for x, m in zip(row, keep, strict=True) if m]
+        for row, keep in zip(np.asarray(losses), np.asarray(mask), strict=True)
+    ]
+    tokens = [x for row in rows for x in row]
+    means = [sum(row) / len(row) for row in rows if row]
+    expected = {
+        "token_mean": sum(tokens) / len(tokens),
+        "sequence_mean": sum(means) / len(means),
+        "constant_length": sum(tokens) / (5 * 7.0),
+    }
+    assert set(expected) == set(module.AXIS)
+    for choice, number in expected.items():
+        close(module.AXIS.apply(choice, losses=losses, mask=mask, constant_length=7.0), number)
+
+
+def gradients_of_reductions_are_weights(module: ModuleType) -> None:
+    """Of each token: 0 where masked, and what is left sums up as the name says."""
+    losses, mask = losses_of(1)
+    lengths = np.asarray(mask).sum(-1)
+
+    def weights(choice: str, mask: Any) -> np.ndarray:
+        return np.asarray(
+            jax.grad(lambda x: module.AXIS.apply(choice, losses=x, mask=mask, constant_length=7.0))(
+                losses
+            )
+        )
+
+    for choice in module.AXIS:
+        assert np.all(weights(choice, mask)[np.asarray(mask) == 0] == 0)
+        empty = jnp.zeros_like(mask)
+        assert np.all(weights(choice, empty) == 0)
+        assert module.AXIS.apply(choice, losses=losses, mask=empty, constant_length=7.0) == 0
+    close(weights("token_mean", mask).sum(-1), lengths / lengths.sum())
+    close(weights("sequence_mean", mask).sum(-1), [0, 0.25, 0.25, 0.25, 0.25])
+    close(weights("constant_length", mask).sum(-1), lengths / 35)
+
+
+POLICY_LOSS_REDUCTION = (reductions_equal_loop, gradients_of_reductions_are_weights)
+
+
+# KL
+
+
+def estimates_equal_golden(module: ModuleType) -> None:
+    """OpenRLHF's compute_approx_kl."""
+    case = golden("01_binary_uneven")
+    seen = set()
+    for output in case["outputs"]:
+        if "approx_kl" not in output["function"]:
+            continue
+        estimator = output["settings"]["kl_estimator"]
+        pairs = {
+            "log_probs": jnp.asarray(case["inputs"][_named(output, "log_probs")], jnp.float32),
+            "reference_log_probs": jnp.asarray(
+                case["inputs"][_named(output, "reference")], jnp.float32
+            ),
+        }
+        if estimator == "k1":
+            got = module.AXIS.apply("reward_k1", **pairs).reward
+        else:
+            got = module.AXIS.apply(f"loss_{estimator}", **pairs).loss
+        np.testing.assert_allclose(got, output["output"], **GOLDEN_TOLERANCE)
+        seen.add(estimator)
+    assert seen == {"k1", "k2", "k3"}
+
+
+def _named(output: dict[str, Any], which: str) -> str:
+    """Which of the case's log-probabilities OpenRLHF was given."""
+    return {"log_probs": "new_logprobs", "reference": "ref_logprobs"}[which]
+
+
+def only_one_side_is_charged(module: ModuleType) -> None:
+    pi, reference = jnp.asarray([-1.0, -2.0, -0.1]), jnp.asarray([-1.5, -1.0, -0.1])
+    for choice in module.AXIS:
+        kl = module.AXIS.apply(choice, log_probs=pi, reference_log_probs=reference)
+        assert np.any(kl.reward != 0) == (choice == "reward_k1")
+        assert np.any(kl.loss != 0) == choice.startswith("loss_")
+        assert kl.reward[2] == 0
+        assert kl.loss[2] == 0
+
+
+def gradients_are_those_of_divergences(module: ModuleType) -> None:
+    """Over all tokens of a small vocabulary, weighted by π: k2's is that of KL(π, π_ref), k3's
+    that of KL(π_ref, π). A price in the reward has none, nor has the reference.
+    """
+    rng = np.random.default_rng(0)
+    logits, reference = (jnp.asarray(rng.normal(size=6), jnp.float32) for _ in range(2))
+
+    def mean(choice: str, side: str) -> Any:
+        pi = jax.nn.softmax(logits)
+
+        def of(logits: Any, reference: Any) -> Any:
+            kl = module.AXIS.apply(
+                choice,
+                log_probs=jax.nn.log_softmax(logits),
+                reference_log_probs=jax.nn.log_softmax(reference),
+            )
+            return jnp.sum(pi * getattr(kl, side))
+
+        return jax.grad(of, (0, 1))(logits, reference)
+
+    def divergence(p: Any, q: Any) -> Any:
+        p, q = jax.nn.log_softmax(p), jax.nn.log_softmax(q)
+        return jnp.sum(jnp.exp(p) * (p - q))
+
+    close(mean("loss_k2", "loss")[0], jax.grad(divergence)(logits, reference))
+    close(mean("loss_k3", "loss")[0], jax.grad(divergence, 1)(reference, logits))
+    for choice in module.AXIS:
+        assert np.all(mean(choice, "reward")[0] == 0)
+        assert np.all(mean(choice, "loss")[1] == 0)
+
+
+def k3_does_not_cancel(module: ModuleType) -> None:
+    """Near π = π_ref it is half the square, never negative."""
+    x = jnp.asarray([1e-5, -1e-5, 1e-4, -3e-4, 0.0], jnp.float32)
+    kl = module.AXIS.apply("loss_k3", log_probs=x, reference_log_probs=jnp.zeros_like(x))
+    assert np.all(np.asarray(kl.loss) >= 0)
+    close(kl.loss, 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
+
+
+KL_PLACEMENT = (
+    estimates_equal_golden,
+    only_one_side_is_charged,
+    gradients_are_those_of_divergences,
+    k3_does_not_cancel,
+)
+
+
+# Rewards
+
+
+def transforms_equal_loop(module: ModuleType) -> None:
+    rewards = np.asarray([[0.0, 1.0], [-3.0, 0.25], [12.0, -7.0]])
+    task, scales = [2, 0, 2], [10.0, 1.0, 0.1]
+    expected = {
+        "raw": lambda r, t: r,
+        "clipped": lambda r, t: max(-2.0, min(r, 2.0)),
+        "plus_minus_one": lambda r, t: r + r - 1,
+        "per_task_scale": lambda r, t: r * scales[t],
+    }
+    assert set(expected) == set(module.AXIS)
+    for choice, function in expected.items():
+        got = module.AXIS.apply(
+            choice,
+            rewards=jnp.asarray(rewards, jnp.float32),
+            task=jnp.asarray(task),
+            task_scales=jnp.asarray(scales),
+            reward_clip=2.0,
+        )
+        close(
+            got,
+            [[function(float(r), t) for r in row] for row, t in zip(rewards, task, strict=True)],
+        )
+
+
+REWARD_TRANSFORM = (transforms_equal_loop,)
+
+
+# The losses as a whole
+
+
+def group_advantages(case: str) -> np.ndarray:
+    """TRL's, which all of the losses were computed with: [B, L]."""
+    for expected in expected_advantages(case):
+        if expected.choice == "per_prompt" and "'scale_rewards': 'group'" in expected.name:
+            numbers = np.broadcast_to(expected.output[..., None], expected.mask.shape)
+            return numbers.reshape(-1, expected.mask.shape[-1])
+    raise AssertionError(f"{case} has no advantages of TRL")
+
+
+def losses_equal_golden() -> None:
+    reductions = {
+        "grpo": "sequence_mean",
+        "bnpo": "token_mean",
+        "dapo": "token_mean",
+        "dr_grpo": "constant_length",
+        "token-mean": "token_mean",
+        "seq-mean-token-mean": "sequence_mean",
+        "seq-mean-token-sum": "constant_length",
+        "seq-mean-token-sum-norm": "constant_length",
+    }
+    compared = 0
+    for case in CASES:
+        inputs = {
+            n: np.asarray(golden(case)["inputs"][n], np.float32)
+            for n in ("new_logprobs", "old_logprobs", "ref_logprobs", "response_mask")
+        }
+        mask = inputs["response_mask"]
+        B, L = mask.shape
+        filled = np.count_nonzero(mask.sum(-1))
+        advantages = jnp.asarray(group_advantages(case), jnp.float32)
+        for output in golden(case)["outputs"]:
+            settings, function = output["settings"], output["function"]
+            kl, low, high, dual = 0.0, 0.2, 0.2, None
+            length, counted = 1.0, 1.0
+            if "_compute_loss" in function:
+                kl = settings["beta"]
+                low, high = settings["epsilon"]
+                reduction = reductions[settings["loss_type"]]
+                length = settings["max_completion_length"]
+                # TRL's mean counts samples without a token, ours does not.
+                counted = filled / B if reduction == "sequence_mean" else 1.0
+            elif "PolicyLoss" in function:
+                low, high = settings["clip_eps_low"], settings["clip_eps_high"]
+                dual = settings["dual_clip"]
+                reduction = "token_mean" if settings["token_level_loss"] else "sequence_mean"
+            elif "compute_policy_loss" in function:
+                low, high = settings["clip_ratio_low"], settings["clip_ratio_high"]
+                dual = settings["clip_ratio_c"]
+                reduction = reductions[settings["loss_agg_mode"]]
+                # verl: a mean over the samples that have a token, or the sum over L.
+                length = L / B if settings["loss_agg_mode"].endswith("norm") else filled / B
+            else:
+                continue
+            losses, _ = variants.axis("policy_loss").apply(
+                "clip_higher" if dual is None else "dual_clip_higher",
+                log_ratio=jnp.asarray((inputs["new_logprobs"] - inputs["old_logprobs"]) * mask),
+                advantages=advantages,
+                clip_epsilon=low,
+                clip_epsilon_high=high,
+                dual_clip=3.0 if dual is None else dual,
+            )
+            losses += (
+                kl
+                * variants.axis("kl_placement")
+                .apply(
+                    "loss_k3",
+                    log_probs=inputs["new_logprobs"],
+                    reference_log_probs=inputs["ref_logprobs"],
+                )
+                .loss
+            )
+            got = variants.axis("policy_loss_reduction").apply(
+                reduction, losses=losses, mask=jnp.asarray(mask), constant_length=length
+            )
+            wanted = output["output"]
+            wanted = wanted[0] if isinstance(wanted, list) else wanted
+            np.testing.assert_allclose(
+                float(got) * counted,
+                wanted,
+                **GOLDEN_TOLERANCE,
+                err_msg=f"{case} {function} {settings}",
+            )
+            compared += 1
+    assert compared == 5 * 16, compared
+
+
+def gae_equals_golden() -> None:
+    """OpenRLHF's and verl's critics: our `standard` advantage over tokens, the KL in the reward,
+    standardised over all valid tokens.
+    """
+    given = golden("01_binary_uneven")["inputs"]
+    mask, kl, values = (
+        np.asarray(given[n]) for n in ("response_mask", "kl_k1_old_vs_ref", "values")
+    )
+    last = (mask.cumsum(-1) == mask.sum(-1, keepdims=True)) & (mask > 0)
+    ends = last | (mask == 0)
+    following = np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
+    inputs = {
+        "rewards": last * np.asarray(given["rewards"])[:, None] - 0.05 * kl * mask,
+        "values": values,
+        "next_values": following,
+        "termination": ends,
+        "truncation": np.zeros_like(values),
+    }
+    advantages, _ = variants.axis("advantage").apply(
+        "standard",
+        **{n: jnp.asarray(x.T, jnp.float32) for n, x in inputs.items()},
+        discount=0.99,
+        lambda_=0.95,
+    )
+    compared = 0
+    for output in golden("01_binary_uneven")["outputs"]:
+        if output["settings"].get("estimator") != "gae" and "gae" not in output["function"]:
+            continue
+        got = variants.axis("advantage_statistics").apply(
+            "all",
+            advantages=advantages.T[mask > 0],
+            groups=jnp.zeros(int(mask.sum()), jnp.int32),
+            num_groups=1,
+            ddof=int(output["framework"] == "verl"),
+        )
+        wanted = np.asarray(output["output"], np.float64)[mask > 0]
+        np.testing.assert_allclose(got, wanted, **GOLDEN_TOLERANCE)
+        compared += 1
+    assert compared == 2
+
+
+def dual_clip_has_a_bound() -> None:
+    """One token that became e^3 times as likely and is bad costs c·|A|, not e^3·|A|."""
+    inputs = {"log_ratio": jnp.asarray([3.0]), "advantages": jnp.asarray([-2.0])}
+    loss = variants.axis("policy_loss").apply
+    close(loss("clip_higher", **inputs, clip_epsilon=0.2)[0], 2 * math.exp(3))
+    close(loss("dual_clip_higher", **inputs, clip_epsilon=0.2)[0], 6)
+
+
+WHOLE_LOSSES = (losses_equal_golden, gae_equals_golden, dual_clip_has_a_bound)
