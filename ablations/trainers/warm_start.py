@@ -19,6 +19,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +91,7 @@ def _read(path: Path, like: Any) -> Any:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return jax.device_get(from_arrays(dict(stored), like))
-    except (OSError, ValueError, EOFError, KeyError, Mismatch):
+    except (OSError, ValueError, EOFError, BadZipFile, Mismatch):
         return None
 
 
