@@ -32,6 +32,7 @@ from ablations.sweep.progress import Progress
 
 LINE_SECONDS = 60.0
 GRACE_SECONDS = 600.0
+ASK_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ class Job:
         if caught.user:
             queue.requeue(_own_id())
         print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
-        time.sleep(GRACE_SECONDS)
+        deadline = time.monotonic() + GRACE_SECONDS
+        # A job in its grace before preemption still runs, and must not end; a cancelled one may.
+        while time.monotonic() < deadline and queue.runs(_own_id()):
+            time.sleep(ASK_SECONDS)
         sys.exit(143)
 
 

@@ -106,6 +106,16 @@ def states(arrays: Collection[str]) -> dict[str, State]:
     return found
 
 
+def runs(job: str) -> bool:
+    """Whether Slurm still has a job running, also where it will soon end it; True where it does not
+    answer."""
+    try:
+        done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
+    except Silent:
+        return True
+    return bool(done.returncode) or done.stdout.split() == ["RUNNING"]
+
+
 def of(states: Mapping[str, State], job: str | None) -> State:
     """The state of one job or task. Tasks that were cancelled while they waited have none of their
     own: what is left of the array stands for them."""

@@ -82,7 +82,7 @@ class Sweep:
                 found[path.parent.name] = beat
         return found
 
-    def until(self, ready: Callable[[], Any], what: str, seconds: float = 120) -> Any:
+    def until(self, ready: Callable[[], Any], what: str, seconds: float = 300) -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if value := ready():
@@ -135,5 +135,6 @@ def sweeps(shells: Any, clusters: Callable[..., Cluster]) -> Callable[..., Sweep
 
 
 @pytest.fixture
-def sweep(shells: Any, slurm: Cluster) -> Sweep:
-    return Sweep(shells(), slurm)
+def sweep(shells: Any, slurm: Cluster) -> Iterator[Sweep]:
+    yield Sweep(shells(), slurm)
+    slurm.ask("scancel", "--user", str(os.getuid()))

@@ -128,7 +128,7 @@ def test_the_time_limit(sweep, undisturbed) -> None:
         ),
         "the signal",
     )
-    sweep.until(lambda: len(sweep.records()) == 2, "records", 240)
+    sweep.until(lambda: len(sweep.records()) == 2, "records")
     assert {record["status"] for record in sweep.records()} == {"done"}
     assert _was_resumed(sweep)
 
