@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -62,6 +63,15 @@ class Sweep:
 
     def ask(self, *command: str) -> str:
         return self.cluster.ask(*command)
+
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Meanwhile jobs are taken, and none starts."""
+        self.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
+        try:
+            yield
+        finally:
+            self.ask("scontrol", "update", "PartitionName=main", "State=UP")
 
     def jobs(self) -> list[str]:
         """Slurm's ids of those that wait or run."""

@@ -44,12 +44,9 @@ def test_records_say_which_job_computed_them_from_which_code(sweep) -> None:
 
 def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
     """The plugin is edited while the jobs wait; a job that began anew would notice."""
-    sweep.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
-    try:
+    with sweep.held_back():
         sweep(*TINY, "--seeds", "1")
         (sweep.shell.folder / "toy.py").write_text("raise SystemError('edited')\n")
-    finally:
-        sweep.ask("scontrol", "update", "PartitionName=main", "State=UP")
     sweep.finished(2)
     assert {record["status"] for record in sweep.records()} == {"done"}
     (copy,) = sweep.results.glob("work/code/*")
@@ -57,12 +54,13 @@ def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
 
 
 def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
-    assert "4 submitted" in sweep.submit()
-    again = sweep.submit()
-    assert "4 queued; nothing to submit" in again
-    assert "follow: ablations status toy_slow --watch" in again
-    wider = sweep.submit("--seeds", "3")
-    assert "6 cells: 0 done, 4 queued, 2 submitted" in wider
+    with sweep.held_back():
+        assert "4 submitted" in sweep.submit()
+        again = sweep.submit()
+        assert "4 queued; nothing to submit" in again
+        assert "follow: ablations status toy_slow --watch" in again
+        wider = sweep.submit("--seeds", "3")
+        assert "6 cells: 0 done, 4 queued, 2 submitted" in wider
     sweep.finished(6)
     assert "6 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "3")
 
@@ -230,11 +228,10 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
         pytest.skip("no slurmdbd and mariadbd: apt-get install slurmdbd mariadb-server")
     told = []
     for one in (sweep, sweeps(accounting=True)):
-        one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
-        one.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
-        one("cancel")
-        one.until(lambda one=one: not one.jobs(), "an empty queue")
-        one.ask("scontrol", "update", "PartitionName=main", "State=UP")
+        with one.held_back():
+            one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
+            one("cancel")
+            one.until(lambda one=one: not one.jobs(), "an empty queue")
         told.append([(row["hash"], row["state"]) for row in one.rows()])
         one("retry")
         one.finished(4)

@@ -82,14 +82,11 @@ def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
 
 
 def test_a_leftover_of_submitit_is_in_nobodys_way(sweep, undisturbed) -> None:
-    sweep.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
-    try:
+    with sweep.held_back():
         sweep.submit("--cpus", "2")
         (pickle,) = sweep.results.glob("work/submissions/*/slurm/*_submitted.pkl")
         job = pickle.name.partition("_")[0]
         (pickle.parent / f"{job}_0_result.pkl.save_tmp").write_text("half")
-    finally:
-        sweep.ask("scontrol", "update", "PartitionName=main", "State=UP")
     _is_whole(sweep, undisturbed)
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
     assert (pickle.parent / f"{job}_0_result.pkl").exists()
