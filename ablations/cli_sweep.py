@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.sweep.cluster import Cluster
     from ablations.sweep.jobs import Job, Speed
+    from ablations.sweep.order import Keeping
     from ablations.sweep.slurm import Submitted
     from ablations.sweep.status import Status
-    from ablations.sweep.worker import Keeping
 
 _FLAGS = (
     *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
@@ -163,7 +163,7 @@ def _keeping_flags(
 
 
 def _keeping(options: argparse.Namespace) -> Keeping:
-    from ablations.sweep.worker import Keeping
+    from ablations.sweep.order import Keeping
 
     return Keeping(
         minutes=options.checkpoint_minutes,

@@ -21,10 +21,10 @@ from ablations.records import (
 )
 from ablations.sweep import provenance
 from ablations.sweep.crew import Crew, cores, has_accelerator
+from ablations.sweep.order import Keeping, Order
 from ablations.sweep.plan import fixed_axes, program_of
 from ablations.sweep.progress import Progress
 from ablations.sweep.todo import look
-from ablations.sweep.worker import Keeping, Order
 
 ACCELERATOR_LANES = 16
 

@@ -23,9 +23,9 @@ from ablations.sweep import jobs as packing
 from ablations.sweep import provenance, queue, snapshot, submissions
 from ablations.sweep.cluster import Cluster
 from ablations.sweep.job import Job
+from ablations.sweep.order import Keeping
 from ablations.sweep.submissions import Submission
 from ablations.sweep.todo import look, missing, require_writable
-from ablations.sweep.worker import Keeping
 
 NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
 

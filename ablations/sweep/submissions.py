@@ -22,7 +22,7 @@ from typing import Any
 from ablations.records import write_atomically
 from ablations.sweep import queue
 from ablations.sweep.claims import published
-from ablations.sweep.worker import Keeping, Order
+from ablations.sweep.order import Keeping, Order
 
 FOLDER = "submissions"
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import resource
 import signal
@@ -23,7 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from filelock import FileLock
 from ablations import plugins
 from ablations.records import Record, write_record
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
+from ablations.sweep.order import CANNOT_WRITE, Keeping, Order
 from ablations.sweep.plan import fixed_axes, program_of, steps_of
 
 if TYPE_CHECKING:
@@ -43,57 +43,6 @@ MAX_TRIES = 3
 LOG_LINES = 12
 WAIT_SECONDS = 0.5
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-CANNOT_WRITE = 74  # EX_IOERR: another worker would not fare better
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """What is saved of cells on their way. None of it changes a result.
-
-    minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
-    how many of those stay, besides the best. snapshots: how many policies of a cell are kept,
-    evenly spaced, besides the best; 0: none at all.
-    """
-
-    minutes: float | None = 1.0
-    steps: int | None = None
-    checkpoints: int = 2
-    snapshots: int = 4
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a worker is told. Nothing but the cells decides a result.
-
-    cells: {"hash", "config"} each. metric: what the progress display shows, and what the best
-    policy is best at where nothing is evaluated.
-    """
-
-    run: str
-    results: str
-    cells: tuple[Mapping[str, Any], ...]
-    plugins: tuple[str, ...] = ()
-    lanes: int = 1
-    accelerator: bool = False
-    metric: str = "training/return"
-    keeping: Keeping = field(default_factory=Keeping)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    patient: bool = True
-
-    def text(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Order:
-        fields = json.loads(path.read_text())
-        return cls(
-            **fields
-            | {
-                "cells": tuple(fields["cells"]),
-                "plugins": tuple(fields["plugins"]),
-                "keeping": Keeping(**fields["keeping"]),
-            }
-        )
 
 
 class Worker:

@@ -130,4 +130,4 @@ def test_the_time_limit(sweep, undisturbed) -> None:
     assert _was_resumed(sweep)
 
 
-LONG = ("--seeds", "1", "--steps", "6000", "--set", "points=300", "--checkpoint-steps", "200")
+LONG = ("--seeds", "1", "--steps", "3600", "--set", "points=180", "--checkpoint-steps", "200")
