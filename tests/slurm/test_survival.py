@@ -115,6 +115,7 @@ def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_time_limit(sweep, undisturbed) -> None:
     """A minute is the least that Slurm knows; the signal comes at most a minute early."""
     sweep("run", "toy_slow", "--cluster", "slurm", "--cpus", "1", "--time", "1", *LONG)
@@ -125,7 +126,7 @@ def test_the_time_limit(sweep, undisturbed) -> None:
         ),
         "the signal",
     )
-    sweep.until(lambda: len(sweep.records()) == 2, "records")
+    sweep.until(lambda: len(sweep.records()) == 2, "records", 800)
     assert {record["status"] for record in sweep.records()} == {"done"}
     assert _was_resumed(sweep)
 
