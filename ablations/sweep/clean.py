@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.records import read_plan
+from ablations.sweep import queue
 from ablations.sweep.claims import hold, read_heartbeat
+from ablations.sweep.submissions import everything
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def delete(results: Path, found: list[Waste]) -> None:
 
 
 def _running(results: Path, path: Path) -> bool:
+    if path.parent.name == "work" and path.name in ("submissions", "code", "submit.lock"):
+        return _queued(results)
     if path.name in ("logs", "orders"):
         beats = [
             read_heartbeat(results, p.parent.name)
@@ -74,3 +78,13 @@ def _running(results: Path, path: Path) -> bool:
         return True
     held.release()
     return False
+
+
+def _queued(results: Path) -> bool:
+    """Whether a job still waits or runs that needs its submission and its code; True where the
+    queue does not answer."""
+    jobs = {job for one in everything(results) for job, _, _ in one.arrays()}
+    try:
+        return any(state.alive or state.held for state in queue.states(jobs).values())
+    except queue.Silent:
+        return True

@@ -245,3 +245,18 @@ def test_what_counts_as_alive() -> None:
     assert queue.of(states, "7_1").name == "RUNNING"
     assert queue.of(states, "7_2").name == "CANCELLED"
     assert queue.of(states, "8").name == queue.of(states, None).name == "GONE"
+
+
+@pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
+def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, monkeypatch) -> None:
+    from ablations.sweep.clean import delete, waste
+    from ablations.sweep.submissions import Submission
+
+    one = Submission("abc", str(tmp_path), 0.0, ("toy",), Cluster().plain(), ({"cells": ["x"]},))
+    one.write({"x": {}})
+    one.add_array("7", 0, 0)
+    (tmp_path / "work" / "code" / "copy").mkdir(parents=True)
+    monkeypatch.setattr(queue, "states", lambda jobs: {job: queue.State(state) for job in jobs})
+    delete(tmp_path, waste(tmp_path))
+    assert one.folder.is_dir() == spared
+    assert (tmp_path / "work" / "code" / "copy").is_dir() == spared
