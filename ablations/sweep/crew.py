@@ -16,9 +16,8 @@ from pathlib import Path
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.claims import published
-from ablations.sweep.order import Order
+from ablations.sweep.order import CANNOT_WRITE, Order
 from ablations.sweep.progress import Progress
-from ablations.sweep.worker import CANNOT_WRITE
 
 POLL_SECONDS = 0.25
 STOP_SECONDS = 5.0

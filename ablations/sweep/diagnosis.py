@@ -203,7 +203,7 @@ def measure(config: Mapping[str, Any]) -> dict[str, list[Any]]:
     finite."""
     import jax
 
-    from ablations.sweep.plan import steps_of
+    from ablations.sweep.config import steps_of
     from ablations.sweep.program import Lane, finite_or_none
 
     cell = dict(config["cell"])

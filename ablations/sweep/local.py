@@ -20,9 +20,10 @@ from ablations.records import (
     read_record,
 )
 from ablations.sweep import provenance
+from ablations.sweep.config import program_of
 from ablations.sweep.crew import Crew, cores, has_accelerator
 from ablations.sweep.order import Keeping, Order
-from ablations.sweep.plan import fixed_axes, program_of
+from ablations.sweep.plan import fixed_axes
 from ablations.sweep.progress import Progress
 from ablations.sweep.todo import look
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import variants as registry
@@ -13,6 +13,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study
+from ablations.sweep.config import steps_of
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
 
@@ -189,29 +190,6 @@ def resolve(task: Task, definition: Definition, values: Mapping[str, Any]) -> di
         "coefficients": coefficients,
         "structure": structure,
     }
-
-
-def steps_of(config: Mapping[str, Any]) -> int:
-    """Environment steps of a whole run."""
-    run = config["run"]
-    return run["points"] * run["updates_per_chunk"] * run["iteration_steps"]
-
-
-def program_of(config: Mapping[str, Any], fixed: Iterable[str] = ()) -> str:
-    """The name of the compiled program that a cell runs in: all that is not data.
-
-    fixed: axes whose choice is compiled in (those declared `specialise`, on an accelerator).
-    """
-    return digest(
-        {
-            "trainer": config["trainer"],
-            "task": config["task"],
-            "structure": config["structure"],
-            "updates_per_chunk": config["run"]["updates_per_chunk"],
-            "evaluation_envs": config["run"]["evaluation_envs"],
-            "fixed": {name: config["choices"][name] for name in fixed},
-        }
-    )
 
 
 def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import variants as registry
-from ablations.sweep.plan import steps_of
+from ablations.sweep.config import steps_of
 from ablations.tasks import task
 from ablations.trainers import Trainer, Variant, trainer
 from ablations.trainers.leaves import from_arrays, to_arrays

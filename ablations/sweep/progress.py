@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ablations.records import Plan, read_record
 from ablations.sweep.claims import Heartbeat, published, read_heartbeat
-from ablations.sweep.plan import steps_of
+from ablations.sweep.config import steps_of
 
 LINE_SECONDS = 10.0
 

@@ -31,8 +31,9 @@ from filelock import FileLock
 from ablations import plugins
 from ablations.records import Record, write_record
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
+from ablations.sweep.config import program_of, steps_of
 from ablations.sweep.order import CANNOT_WRITE, Keeping, Order
-from ablations.sweep.plan import fixed_axes, program_of, steps_of
+from ablations.sweep.plan import fixed_axes
 
 if TYPE_CHECKING:
     from ablations.sweep.checkpoints import Checkpoint

@@ -139,8 +139,7 @@ def _check(settings: Mapping[str, Any]) -> list[str]:
 
 def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **settings: Any) -> None:
     """A mixture of kinds as a task; settings over a reward of 1 for a right answer, 0 for a wrong
-    one. The warm start is as long as tests/benchmarks/warm_starts.py says for half of the answers
-    to be right."""
+    one. How good the warm starts are: tests/benchmarks/warm_starts.py."""
     register(
         Task(
             name=name,
@@ -165,7 +164,7 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
 
 
 _ADDITION = ("addition1", "addition2", "addition3")
-_ADDITION_STEPS = 800
+_ADDITION_STEPS = 1000
 
 _register(
     "addition",

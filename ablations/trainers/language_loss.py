@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from ablations.trainers.choices import apply
 from ablations.trainers.completions import Special, masked_log_probs, read
 from ablations.trainers.decoder import Decoder
+from ablations.trainers.loss import Metrics, value_loss_of_each
 from ablations.trainers.trainer import Variant
-
-Metrics = dict[str, jax.Array]
 
 
 class Batch(NamedTuple):
@@ -115,32 +114,19 @@ def _value_loss(
     parameters: Any, decoder: Decoder, special: Special, batch: Batch, variant: Variant
 ) -> tuple[jax.Array, Metrics]:
     """c_v E[value loss], over the tokens of the mask."""
-    coefficient = variant.coefficients
     length = batch.tokens.shape[-1]
     tokens, mask = batch.tokens.reshape(-1, length), batch.mask.reshape(-1, length)
     value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
 
-    def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
-        return apply(
-            "value_error",
-            variant,
-            values=values,
-            targets=targets,
-            error_scale=coefficient["error_scale"],
-        )
-
-    losses, clip_fraction = apply(
-        "value_clip",
-        variant,
-        error=error,
+    losses, clip_fraction = value_loss_of_each(
         values=value.reshape(-1),
         targets=batch.target.reshape(-1),
         old_values=batch.old_value.reshape(-1),
-        clip_range=coefficient["value_clip_range"],
+        variant=variant,
     )
     flat, target = mask.reshape(-1), batch.target.reshape(-1)
     count = jnp.maximum(jnp.sum(flat), 1.0)
-    loss = coefficient["value_coefficient"] * jnp.sum(losses * flat) / count
+    loss = variant.coefficients["value_coefficient"] * jnp.sum(losses * flat) / count
     mean = jnp.sum(target) / count
     spread = jnp.sum(jnp.square(target - mean) * flat)
     left = jnp.sum(jnp.square(target - value.reshape(-1)) * flat)

@@ -93,23 +93,11 @@ def ppo_loss(
     policy_loss = jnp.mean(policy_losses)
 
     # Value
-    def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
-        return apply(
-            "value_error",
-            variant,
-            values=values,
-            targets=targets,
-            error_scale=coefficient["error_scale"],
-        )
-
-    value_losses, value_clip_fraction = apply(
-        "value_clip",
-        variant,
-        error=error,
+    value_losses, value_clip_fraction = value_loss_of_each(
         values=value.reshape(-1),
         targets=batch.target.reshape(-1),
         old_values=batch.old_value.reshape(-1),
-        clip_range=coefficient["value_clip_range"],
+        variant=variant,
     )
     value_loss = coefficient["value_coefficient"] * jnp.mean(value_losses)
 
@@ -134,6 +122,36 @@ def ppo_loss(
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
     }
+
+
+def value_loss_of_each(
+    *, values: jax.Array, targets: jax.Array, old_values: jax.Array, variant: Variant
+) -> tuple[jax.Array, jax.Array]:
+    """The choice of `value_error` under that of `value_clip`: losses [B], and the clip fraction.
+
+    values, targets, old_values: [B]; the estimates at rollout are the old ones.
+    """
+    coefficient = variant.coefficients
+
+    def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
+        return apply(
+            "value_error",
+            variant,
+            values=values,
+            targets=targets,
+            error_scale=coefficient["error_scale"],
+        )
+
+    losses, clip_fraction = apply(
+        "value_clip",
+        variant,
+        error=error,
+        values=values,
+        targets=targets,
+        old_values=old_values,
+        clip_range=coefficient["value_clip_range"],
+    )
+    return losses, clip_fraction
 
 
 def ratio_metrics(log_ratio: jax.Array) -> Metrics:

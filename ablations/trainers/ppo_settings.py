@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError
 from ablations.tasks.task import Task
-from ablations.trainers import diagnostics
-from ablations.trainers.environment import Environments
-from ablations.trainers.networks import ACTIVATIONS, make_networks
-from ablations.trainers.ppo import PPO
 from ablations.trainers.trainer import (
     Coefficient,
     Definition,
@@ -19,6 +15,13 @@ from ablations.trainers.trainer import (
     Variant,
     register,
 )
+
+# What is composed here is imported where it is: flax and optax take longer to import than JAX, and
+# who only plans does not need them.
+if TYPE_CHECKING:
+    from ablations.trainers.ppo import PPO
+
+ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
 AXES = {
     "advantage": "standard",
@@ -88,7 +91,7 @@ STRUCTURE = {
     "torso": Option(
         "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
     ),
-    "activation": Option("tanh", "between layers", tuple(ACTIVATIONS)),
+    "activation": Option("tanh", "between layers", ACTIVATIONS),
 }
 
 
@@ -106,6 +109,10 @@ def compose(
     settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
         read where a task has them. Raises UserError for an environment without a flat observation.
     """
+    from ablations.trainers.environment import Environments
+    from ablations.trainers.networks import make_networks
+    from ablations.trainers.ppo import PPO
+
     env = task.make(settings)
     size = env.observation_size
     if not isinstance(size, int):
@@ -159,6 +166,8 @@ def diagnosis(
     coefficients: Mapping[str, float],
 ) -> Callable[[Any, Variant, Any], dict[str, Any]]:
     """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
+    from ablations.trainers import diagnostics
+
     if choices["reward_scaling"] != "constant":
         raise UserError(
             f"advantages are diagnosed in units of constantly scaled reward, and reward_scaling="

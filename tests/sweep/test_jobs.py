@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ablations.errors import UserError
 from ablations.sweep import cluster, jobs, queue, slurm, snapshot
 from ablations.sweep.cluster import Cluster
-from ablations.sweep.plan import program_of
+from ablations.sweep.config import program_of
 
 
 def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:

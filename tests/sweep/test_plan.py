@@ -14,7 +14,8 @@ from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
-from ablations.sweep.plan import fixed_axes, plan, program_of, resolve, steps_of
+from ablations.sweep.config import program_of, steps_of
+from ablations.sweep.plan import fixed_axes, plan, resolve
 from ablations.sweep.program import evaluation_points
 from ablations.tasks import task
 

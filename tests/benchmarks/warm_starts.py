@@ -1,0 +1,66 @@
+"""How often each task's warm start is right, by the length of its supervised training.
+
+    python tests/benchmarks/warm_starts.py [--tasks addition sorting] [--factors 0.5 1 2]
+
+Prints, for multiples of the task's own `warm_start_steps`, the accuracy of sampled completions on
+held-out prompts, in all and by kind of problem: what every cell of the task starts from.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import jax
+
+from ablations.tasks import task, tasks
+from ablations.trainers.language import Language, State
+from ablations.trainers.language_settings import STRUCTURE, compose
+
+PROMPTS = 4096
+
+
+def accuracies(name: str, factor: float) -> tuple[int, dict[str, float]]:
+    """The steps of a warm start, and how often its policy is right."""
+    asked = task(name)
+    structure = {option: found.default for option, found in STRUCTURE.items()}
+    structure |= asked.hyperparameters["language"]
+    structure["warm_start_steps"] = steps = round(factor * structure["warm_start_steps"])
+    program = compose(
+        task=asked,
+        settings=asked.settings,
+        structure=structure,
+        updates_per_chunk=1,
+        evaluation_envs=PROMPTS,
+        choices={},
+    )
+    assert isinstance(program, Language)
+
+    def evaluate(policy: Any, key: jax.Array) -> dict[str, jax.Array]:
+        state = State({"policy": policy}, None, None, None, key, jax.numpy.uint32(0))
+        nothing: Any = None  # an evaluation does not look at the variant
+        return program.evaluate(state, nothing, key)
+
+    found = jax.jit(evaluate)(program.reference, jax.random.key(1))
+    return steps, {
+        metric.removeprefix("evaluation/"): float(value)
+        for metric, value in found.items()
+        if "accuracy" in metric
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    ours = [name for name, one in tasks().items() if one.hyperparameters.get("language")]
+    parser.add_argument("--tasks", nargs="+", default=[n for n in ours if "_" not in n])
+    parser.add_argument("--factors", nargs="+", type=float, default=[1.0])
+    asked = parser.parse_args()
+    for name in asked.tasks:
+        for factor in asked.factors:
+            steps, found = accuracies(name, factor)
+            shown = ", ".join(f"{metric} {value:.3f}" for metric, value in found.items())
+            print(f"{name}, {steps} steps: {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
