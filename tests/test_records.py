@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas
@@ -35,6 +37,44 @@ def test_pandas_reads_a_curve_without_this_package(tmp_path: Path, written: Reco
     frame = pandas.read_parquet(records.cell_folder(tmp_path, written.hash) / "curve.parquet")
     assert list(frame.columns) == list(COLUMNS)
     assert frame["step"].tolist() == [10, 20]
+
+
+def test_columns_keep_their_values_and_what_is_missing(tmp_path: Path) -> None:
+    inf = float("inf")
+    columns = {
+        "step": list(range(1, 12)),
+        "sparse": [None, 1.0] * 5 + [None],
+        "never": [None] * 11,
+        "ends": [inf, -inf, 0.1] + [2.0] * 8,
+    }
+    record = Record(records.digest(CONFIG), CONFIG, "done")
+    records.write_record(tmp_path, record, columns)
+    read = records.read_record(tmp_path, record.hash)
+    assert read is not None
+    table = records.read_curve(tmp_path, read)
+    assert table.to_pydict() == columns
+    assert [str(column.type) for column in table.schema] == ["int64", "double", "double", "double"]
+    records.write_record(
+        tmp_path, Record("other", CONFIG, "done"), {"step": [1], "x": [float("nan")]}
+    )
+    curve = records.cell_folder(tmp_path, "other") / "curve.parquet"
+    (value,) = pandas.read_parquet(curve, dtype_backend="pyarrow")["x"].array.__arrow_array__()
+    assert value.is_valid  # NaN is a value
+
+
+def test_neither_jax_nor_pandas_is_needed_to_write_and_read(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from ablations.records import Record, digest, read_curve, read_record, write_record\n"
+        f"folder, record = Path({str(tmp_path)!r}), Record(digest({{}}), {{}}, 'done')\n"
+        "write_record(folder, record, {'step': [1, 2], 'x': [1.0, None]})\n"
+        "read_curve(folder, read_record(folder, record.hash))\n"
+        "print(sorted({'jax', 'pandas', 'scipy'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_the_first_to_publish_wins(tmp_path: Path, written: Record) -> None:

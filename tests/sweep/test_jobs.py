@@ -260,3 +260,12 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared
     assert (tmp_path / "work" / "code" / "copy").is_dir() == spared
+
+
+def test_a_crew_starts_without_jax() -> None:
+    """A job of a cluster imports this, and workers do the rest."""
+    script = "import sys, ablations.sweep.job; print(sorted({'jax', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
