@@ -4,6 +4,7 @@ RL.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from ablations.sweep.config import steps_of
 from ablations.tasks import task
 from ablations.trainers import Trainer, Variant, trainer
 from ablations.trainers.leaves import from_arrays, to_arrays
+
+LARGE_BYTES = 2**20
 
 
 @dataclass
@@ -83,6 +86,31 @@ def compose(
     return composed, as_data
 
 
+def pass_large_constants(
+    init: Callable[[Any, Variant], Any], keys: Any, data: Variant, lift: Callable[..., Any]
+) -> tuple[Callable[[Any, Any, Any], Any], list[Any]]:
+    """`init` of (constants, keys, data), lifted over lanes, and its large constants.
+
+    What a function closes over is written into its program: of a pretrained model gigabytes, more
+    than XLA reads. Small constants stay where they are.
+    """
+    whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(keys, data)
+    large = [np.asarray(one).nbytes > LARGE_BYTES for one in whole.consts]
+    if not any(large):
+        return lambda _, keys, data: lift(init)(keys, data), []
+
+    def with_constants(passed: Sequence[Any], keys: Any, data: Variant) -> Any:
+        rest = iter(passed)
+        constants = [
+            next(rest) if is_large else one
+            for is_large, one in zip(large, whole.consts, strict=True)
+        ]
+        leaves = jax.core.eval_jaxpr(whole.jaxpr, constants, *jax.tree.leaves((keys, data)))
+        return jax.tree.unflatten(jax.tree.structure(shape), leaves)
+
+    return with_constants, list(itertools.compress(whole.consts, large))
+
+
 class Program:
     """The compiled functions of one structure on one task, for a fixed number of lanes.
 
@@ -111,8 +139,9 @@ class Program:
         spread: dict[str, Any] = {}
         if self._sharding is not None:
             spread = {"out_shardings": self._sharding}
-        self._init = jax.jit(lift(self.trainer.init), **spread).lower(keys, data).compile()
-        state = jax.eval_shape(lift(self.trainer.init), keys, data)
+        init, self._constants = pass_large_constants(self.trainer.init, keys, data, lift)
+        self._init = jax.jit(init, **spread).lower(self._constants, keys, data).compile()
+        state = jax.eval_shape(init, self._constants, keys, data)
         self._one_state = state
         if self.lanes > 1:
             self._one_state = jax.tree.map(
@@ -141,7 +170,8 @@ class Program:
         """
         keys, evaluation_keys, data = self._inputs(configs)
         if saved is None:
-            return Block(self, configs, self._init(keys, data), evaluation_keys, data)
+            state = self._init(self._constants, keys, data)
+            return Block(self, configs, state, evaluation_keys, data)
         states = [from_arrays(one.state, self._one_state) for one in saved]
         states += [states[-1]] * (self.lanes - len(states))
         state = states[0] if self.lanes == 1 else jax.tree.map(lambda *x: jnp.stack(x), *states)

@@ -19,13 +19,14 @@ from pathlib import Path
 from ablations.records import Plan, digest, read_curve, read_results
 from ablations.request import Request
 from ablations.studies import crossed, register, study
+from ablations.studies.prompt_normalization import CHOICES
 from ablations.sweep import local
 from ablations.sweep.plan import plan
 
 STUDY = "prompt_normalization"
 RATES = (1e-4, 3e-4, 1e-3)
 FIRST_SEED = 1000
-SEEDS = 1
+SEEDS = 3
 
 
 def tuning_plan(choices: list[str], seeds: int) -> Plan:
@@ -55,7 +56,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--choices", nargs="+", default=study(STUDY).profiles["quick"].variants)
+    parser.add_argument("--choices", nargs="+", default=[*CHOICES])
     asked = parser.parse_args()
 
     made = tuning_plan(list(asked.choices), asked.seeds)

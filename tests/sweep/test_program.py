@@ -1,0 +1,53 @@
+"""What a compiled program is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ablations.sweep.program import LARGE_BYTES, pass_large_constants
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_large_constants_are_passed_and_small_ones_compiled_in(lanes: int) -> None:
+    """As the parameters of a pretrained model, which every cell starts from."""
+    rng = np.random.default_rng(0)
+    large = rng.normal(size=LARGE_BYTES // 4 + 1)
+    small = rng.normal(size=4)
+
+    def init(key: Any, variant: Any) -> dict[str, Any]:
+        return {
+            "large": jnp.asarray(large),
+            "small": variant["scale"] * small,
+            "noise": jax.random.normal(key, (2,)),
+        }
+
+    lift = jax.vmap if lanes > 1 else lambda function: function
+    keys = jax.random.split(jax.random.key(0), lanes)
+    data = {"scale": np.arange(1.0, lanes + 1)}
+    if lanes == 1:
+        keys, data = keys[0], {"scale": data["scale"][0]}
+    given, constants = pass_large_constants(init, keys, data, lift)
+    assert [one.nbytes for one in map(np.asarray, constants)] == [large.astype(np.float32).nbytes]
+    lowered = jax.jit(given).lower(constants, keys, data)
+    assert len(lowered.as_text()) < LARGE_BYTES / 10
+    found, plain = lowered.compile()(constants, keys, data), jax.jit(lift(init))(keys, data)
+    assert jax.tree.structure(found) == jax.tree.structure(plain)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_large_constants_the_program_is_the_notebooks() -> None:
+    def init(key: Any, variant: Any) -> Any:
+        return jax.random.normal(key, (3,)) * variant
+
+    key, data = jax.random.key(0), np.float32(2.0)
+    given, constants = pass_large_constants(init, key, data, lambda function: function)
+    assert constants == []
+    text = jax.jit(given).lower(constants, key, data).as_text()
+    plain = jax.jit(init).lower(key, data).as_text()
+    assert text.splitlines()[1:] == plain.splitlines()[1:]
