@@ -109,18 +109,19 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
     return total, parts, {"policy": gradient.policy, "value": gradient.value}
 
 
-def estimated(one: Variant) -> tuple[Any, Any]:
-    """Advantages and value targets by the critic as it is now."""
+@cache
+def estimated() -> tuple[Any, Any]:
+    """Advantages and value targets by the critic as it is now, by the choices of `SETS`."""
     ppo, learner, _, experience, _ = rolled_out()
     value = ppo.networks.value(learner.parameters, experience.observation)
     next_value = ppo.networks.value(learner.parameters, experience.next_observation)
-    return estimate(experience, value, next_value, one)
+    return estimate(experience, value, next_value, variant(**SETS))
 
 
 def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
     """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
     ppo, learner, _, _, batch = rolled_out()
-    advantage, target = estimated(one)
+    advantage, target = estimated()
     batch = batch._replace(advantage=advantage, target=target)
     (total, parts), gradient = jax.value_and_grad(module.ppo_loss, has_aux=True)(
         learner.parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
@@ -160,7 +161,7 @@ def check_metrics(module: Any) -> None:
     new = (-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
     log_ratio = new - np.asarray(rollout.log_prob)
     ratio = np.exp(log_ratio)
-    target = np.asarray(estimated(one)[1])
+    target = np.asarray(estimated()[1])
     moved = np.abs(np.asarray(value) - np.asarray(batch.old_value))
     expected = {
         "policy/clip_fraction": np.mean(np.abs(ratio - 1) > 0.1),
