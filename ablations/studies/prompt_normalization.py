@@ -1,9 +1,8 @@
 """Should a language model's advantages be normalised per prompt, or over the batch?
 
-The learning rate of every choice of `quick` was tuned by the rule in
-tests/benchmarks/tune_learning_rates.py, on seeds that no profile reports; its records are
-results/reference/prompt_normalization_rates.csv. All four got the same rate, which the choices that
-only `paper` has were given too.
+The learning rate of every choice was tuned by the rule in tests/benchmarks/tune_learning_rates.py,
+with 16 prompts, on seeds that no profile reports; its records are
+results/reference/prompt_normalization_rates.csv.
 """
 
 from ablations.studies.study import Profile, Study, Variant, crossed, register
@@ -18,7 +17,7 @@ CHOICES = {
         summary="REINFORCE++: standardised over all tokens of the batch",
     ),
     "reinforce_pp_baseline": Variant(
-        {"prompt_advantage": "per_prompt_baseline_batch", "learning_rate": 3e-4},
+        {"prompt_advantage": "per_prompt_baseline_batch", "learning_rate": 1e-4},
         summary="REINFORCE++-baseline: minus the prompt's mean, then standardised over the batch",
     ),
     "dr_grpo": Variant(
@@ -34,7 +33,7 @@ CHOICES = {
         summary="Lite PPO: minus the prompt's mean, divided by the std of all rewards",
     ),
     "batch_samples": Variant(
-        {"prompt_advantage": "batch_samples", "learning_rate": 3e-4},
+        {"prompt_advantage": "batch_samples", "learning_rate": 1e-4},
         summary="as articles describe REINFORCE++: standardised over the batch's samples",
     ),
     "none": Variant(

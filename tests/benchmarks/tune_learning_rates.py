@@ -26,7 +26,7 @@ from ablations.sweep.plan import plan
 STUDY = "prompt_normalization"
 RATES = (1e-4, 3e-4, 1e-3)
 FIRST_SEED = 1000
-SEEDS = 3
+SEEDS = 2
 
 
 def tuning_plan(choices: list[str], seeds: int) -> Plan:
