@@ -110,7 +110,11 @@ DIAGNOSTICS = (
     "gradient/norm",
     "advantage/std",
     "loss/value",
+    "policy/kl_reference",
+    "training/dead_groups",
+    "training/length",
 )
+ROUNDING = 1e-9
 
 
 def diagnostic_scores(
@@ -133,6 +137,13 @@ def diagnostic_scores(
         if name != plan.study["metric"] and not name.startswith("evaluation/")
     ][:most]
     return _read(plan, results, chosen, score, strict=False) if chosen else {}
+
+
+def moves(found: Scores) -> bool:
+    """Whether a metric is ever anything but one number, up to rounding."""
+    values = [cell.values[~np.isnan(cell.values)] for cell in found.cells if len(cell.values)]
+    together = np.concatenate(values) if values else np.zeros(0)
+    return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
 def _read(

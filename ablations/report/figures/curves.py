@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ablations.records import Plan
 from ablations.report.figures.style import appearances, dress, footnote, groups, label, title
-from ablations.report.scores import Scores
+from ablations.report.scores import Scores, moves
 from ablations.report.statistics import interval, iqm
 
 REPLICATES = 2_000  # a band is drawn, not quoted
@@ -149,7 +149,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     where there is no metric that moves."""
     from matplotlib.lines import Line2D
 
-    shown = {name: scores for name, scores in found.items() if _moves(scores)}
+    shown = {name: scores for name, scores in found.items() if moves(scores)}
     if not shown:
         return None
     tasks = list(plan.tasks)
@@ -191,9 +191,3 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     title(drawn, f"{plan.study['title']}: diagnostics")
     footnote(drawn, "IQM over seeds; metrics that stay the same everywhere are left out")
     return drawn
-
-
-def _moves(found: Scores) -> bool:
-    values = [cell.values[~np.isnan(cell.values)] for cell in found.cells if len(cell.values)]
-    together = np.concatenate(values) if values else np.zeros(0)
-    return len(together) > 0 and bool(np.ptp(together) > 0)

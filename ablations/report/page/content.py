@@ -19,7 +19,7 @@ from ablations.records import Plan, Record, read_results
 from ablations.report import sheets, tables
 from ablations.report.digits import Column, verdict_text
 from ablations.report.page import charts
-from ablations.report.scores import Cell, Scores, diagnostic_scores, scores
+from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.supplements import KINDS
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
@@ -313,7 +313,7 @@ def _said(value: Any) -> str:
 
 
 def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, Any]:
-    diagnosed = diagnostic_scores(plan, results)
+    diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
         "differences": charts.differences(made),
