@@ -89,8 +89,9 @@ case "${1:-}" in
       for format in markdown latex csv; do
         ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
       done
-      ablations figure "${STUDIES[@]}" --profile quick >/dev/null
+      ablations figure "${STUDIES[@]}" --profile quick >/dev/null &
       ablations report "${STUDIES[@]}" --profile quick >/dev/null
+      wait $!
       touch results/.drawn
     fi
     ablations table "${STUDIES[@]}" --profile quick
