@@ -34,7 +34,7 @@ from ablations.report.figures import (
     profiles,
 )
 from ablations.report.figures.style import style
-from ablations.report.scores import Cell, Scores, diagnostic_scores, scores
+from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.statistics import aggregate, aggregate_interval
 from ablations.report.supplements import sheet
 from ablations.report.tables import complete, table
@@ -283,7 +283,20 @@ def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
     plan, results = whole
-    assert list(diagnostic_scores(plan, results)) == ["loss/value"]
+    found = diagnostic_scores(plan, results)
+    assert list(found) == ["loss/value", "training/length"]
+    assert not moves(found["training/length"])
+    drawn = diagnostics(plan, found)
+    assert {panel.get_ylabel() for panel in drawn.axes} - {""} == {"value\n(loss)"}
+
+
+def test_rounding_is_no_movement(whole) -> None:
+    plan, results = whole
+    found = diagnostic_scores(plan, results)["training/length"]
+    noisy = [
+        dataclasses.replace(cell, values=cell.values + 1e-16 * cell.steps) for cell in found.cells
+    ]
+    assert not moves(dataclasses.replace(found, cells=tuple(noisy)))
 
 
 def test_diagnostics_tell_groups_apart(study) -> None:
