@@ -123,11 +123,24 @@ def save(
         final = folder / f"{checkpoint.saved.point:08}"
         shutil.rmtree(final, ignore_errors=True)  # one that was refused, at the same point
         os.rename(temporary, final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    except BaseException:
+        _delete(temporary)
+        raise
     _prune(folder, keep)
     taken = time.monotonic() - started
     return replace(spent, saving_seconds=spent.saving_seconds + taken)
+
+
+def _delete(folder: Path) -> None:
+    """Deletes what could not be written whole. Threads of the writer may still be at it when it
+    has given up, and make the folder again."""
+    gone = 0
+    for _ in range(40):
+        shutil.rmtree(folder, ignore_errors=True)
+        gone = 0 if folder.exists() else gone + 1
+        if gone == 3:
+            return
+        time.sleep(0.05)
 
 
 def load(results: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:

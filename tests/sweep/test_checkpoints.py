@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -341,3 +343,21 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     told = json.loads(path.read_text())["provenance"]
     assert told["resumed_at_steps"] == [(int(last.name) - 1) * 20]
     assert told["checkpoints"]["written"] > 0
+
+
+def test_what_could_not_be_written_is_gone_though_a_writer_is_still_at_it(tmp_path: Path) -> None:
+    """As the threads of orbax are, for a moment after it has given up."""
+    folder = tmp_path / ".saving-x"
+    until = time.monotonic() + 0.1
+
+    def write() -> None:
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                folder.mkdir(exist_ok=True)
+                (folder / "part").write_text("x")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    checkpoints._delete(folder)
+    writer.join()
+    assert not folder.exists()
