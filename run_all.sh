@@ -80,6 +80,7 @@ out_of_date() {
 
 set_up
 export PATH="$PWD/.venv/bin:$PATH"
+unset PYTHONDONTWRITEBYTECODE # or every process compiles its imports anew: seconds each
 case "${1:-}" in
   "")
     say "Running ${STUDIES[*]} at the quick profile"

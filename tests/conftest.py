@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 TOY = Path(__file__).parent / "sweep" / "toy.py"
+PUBLISHED = "cells/[!.]*"  # a folder with a dot is still being written
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,13 +71,12 @@ class Shell:
 
     def curves(self) -> dict[str, bytes]:
         """Every published curve by its cell, to the byte."""
-        return {
-            path.parent.name: path.read_bytes() for path in self.results.glob("cells/*/*.parquet")
-        }
+        found = self.results.glob(f"{PUBLISHED}/curve.parquet")
+        return {path.parent.name: path.read_bytes() for path in found}
 
     def policies(self) -> dict[str, bytes]:
         """Every saved policy by its cell and step, to the byte."""
-        found = self.results.glob("cells/*/policies/*.npz")
+        found = self.results.glob(f"{PUBLISHED}/policies/*.npz")
         return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in found}
 
 

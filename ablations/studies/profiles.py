@@ -27,7 +27,7 @@ def control(quick: Iterable[str], paper: Iterable[str], **settings: Any) -> dict
         "quick": Profile(
             tasks=("reacher", "hopper"),
             seeds=8,
-            steps=200_000,
+            steps=122_880,
             variants=tuple(quick),
             settings=settings,
             task_settings={"reacher": {"episode_length": 50}, "hopper": {"episode_length": 200}},

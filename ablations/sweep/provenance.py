@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import socket
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ablations.records import digest, write_atomically
@@ -75,21 +77,23 @@ def keep_difference(results: Path, of: Mapping[str, Any]) -> None:
 
 def of_process() -> dict[str, Any]:
     return {
-        "versions": versions(),
+        "versions": dict(versions()),
         "host": socket.gethostname(),
         "processor": _processor(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
 
 
-def versions() -> dict[str, str]:
+@functools.cache
+def versions() -> Mapping[str, str]:
+    """Of Python and of what decides a result, by package."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return MappingProxyType(found)
 
 
 def _git(*arguments: str, code: int = 0) -> str:

@@ -13,8 +13,8 @@ from ablations.errors import UserError, unknown
 class Task:
     """One environment and the settings it is trained with.
 
-    make: settings -> environment with Brax's Env interface (reset, step, observation_size,
-        action_size), for one unbatched copy. Imports what it needs when called.
+    make: settings -> environment with Brax's Env interface (reset, step, action_size), for one
+        unbatched copy. Imports what it needs when called.
     settings: name -> default of everything that changes the environment: episode_length (steps
         until truncation), reset_group_size (so many neighbouring environments share one reset),
         backend...

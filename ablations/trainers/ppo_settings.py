@@ -109,16 +109,21 @@ def compose(
     settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
         read where a task has them. Raises UserError for an environment without a flat observation.
     """
+    import jax
+
     from ablations.trainers.environment import Environments
     from ablations.trainers.networks import make_networks
     from ablations.trainers.ppo import PPO
 
     env = task.make(settings)
-    size = env.observation_size
-    if not isinstance(size, int):
+    # Brax's env.observation_size resets an environment, operation by operation: seven seconds
+    observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
+    if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
+        parts = jax.tree.map(lambda x: x.shape, observation)
         raise UserError(
-            f"task '{task.name}' has observations of several parts, not one vector: {size}"
+            f"task '{task.name}' has observations of several parts, not one vector: {parts}"
         )
+    (size,) = observation.shape
     return PPO(
         environments=Environments(
             env=env,

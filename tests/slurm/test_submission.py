@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,13 +100,15 @@ def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
 
 
 def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
-    long = ("--steps", "1600", "--set", "points=80")
+    long = ("--steps", "4000", "--set", "points=200")  # 20 seconds a cell
     sweep.submit("--cpus", "1", "--job-minutes", "0", "--at-once", "2", *long)
-    states = {row["state"] for row in sweep.rows()}
-    assert states <= {"running", "queued"}
-    sweep.trains()
-    running = [row for row in sweep.rows() if row["state"] == "running"]
-    assert running
+
+    def in_between() -> list[dict[str, Any]]:
+        rows = sweep.rows()
+        return rows if {row["state"] for row in rows} == {"running", "queued"} else []
+
+    rows = sweep.until(in_between, "a running cell beside a queued one")
+    running = [row for row in rows if row["state"] == "running"]
     assert all(row["job"] in sweep.jobs() and row["rate"] >= 0 for row in running)
     text = sweep("status").stdout
     assert "queued: " in text

@@ -160,7 +160,7 @@ def test_ctrl_c_leaves_a_resumable_state_and_no_worker(shells) -> None:
 
 def _progress(shell) -> set[str]:
     """The checkpoints and the records that are there."""
-    found = [*shell.results.glob("work/*/checkpoints/0*"), *shell.results.glob("cells/*")]
+    found = [*shell.results.glob("work/*/checkpoints/0*"), *shell.results.glob("cells/[!.]*")]
     return {str(path) for path in found}
 
 
