@@ -119,7 +119,9 @@ class Sweep:
 
     def finished(self, cells: int = 4) -> dict[str, bytes]:
         """Waits until every cell has a record; returns their curves."""
-        self.until(lambda: len(list(self.results.glob("cells/[!.]*/record.json"))) == cells, "the end")
+        self.until(
+            lambda: len(list(self.results.glob("cells/[!.]*/record.json"))) == cells, "the end"
+        )
         return self.shell.curves()
 
     def records(self) -> list[dict[str, Any]]:
