@@ -47,7 +47,7 @@ def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
     action = jax.ShapeDtypeStruct((4, env.action_size), jnp.float32)
     after, outcome = jax.eval_shape(environments.step, episodes, action)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, episodes)
-    assert outcome.next_observation.shape == (4, env.observation_size)
+    assert outcome.next_observation.shape == episodes.observation.shape
     assert (outcome.reward.dtype, outcome.termination.dtype) == (jnp.float32, jnp.bool_)
 
 
