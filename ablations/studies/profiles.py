@@ -28,6 +28,7 @@ def control(quick: Iterable[str], paper: Iterable[str], **settings: Any) -> dict
             tasks=("reacher", "hopper"),
             seeds=8,
             steps=122_880,
+            evaluations=1,
             variants=tuple(quick),
             settings=settings,
             task_settings={"reacher": {"episode_length": 50}, "hopper": {"episode_length": 200}},
