@@ -13,6 +13,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from synthetic import realistic, synthetic_study
 
 from ablations.cli import main
 from ablations.errors import UserError
-from ablations.records import cell_folder, read_plan, write_record
+from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import page
 from ablations.report.live import Live
 
@@ -227,6 +228,15 @@ def test_small_studies_have_a_page(tmp_path) -> None:
     text = Outline(page.render([one, nothing], tmp_path)).text
     assert "one seed: no interval" in text
     assert "4 still missing" in text
+
+
+def test_a_cell_of_two_studies_is_counted_once(tmp_path) -> None:
+    (one,) = studies(tmp_path, count=1)
+    renamed = replace(one, study={**one.study, "name": "again", "title": "Again"})
+    count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
+    assert (
+        f"2 studies, {count} finished runs" in Outline(page.render([one, renamed], tmp_path)).text
+    )
 
 
 def test_the_command_writes_the_page_and_says_where(made, capsys) -> None:

@@ -11,7 +11,8 @@ import gzip
 import importlib.util
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -75,12 +76,9 @@ def _breakable(name: str) -> Markup:
     return Markup("<wbr>").join(parts)
 
 
-def _totals(sections: Sequence[Section]) -> dict[str, int]:
-    totals = dict.fromkeys(("done", "failed", "missing"), 0)
-    for one in sections:
-        for status, count in one.counts.items():
-            totals[status] += count
-    return totals
+def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
+    """How many cells there are of each status; one that studies share counts once."""
+    return Counter({run.hash: run.status for one in sections for run in one.runs}.values())
 
 
 def _data(sections: Sequence[Section]) -> Markup:
