@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def missing() -> list[str]:
