@@ -32,7 +32,7 @@ COMPARISONS = (
     ("inverted_pendulum", range(8)),
     ("inverted_pendulum", range(8, 88)),
 )
-PART = 20  # seeds that one process trains at most
+PART = 20  # seeds of one process, which keeps what Brax compiles for each: 45 are too many
 CHUNKS = 16
 EPISODES = 64
 STRUCTURE: dict[str, Any] = {
