@@ -28,6 +28,7 @@ from one_node import Cluster  # noqa: E402
 
 STUDY = ("run", "toy_slow", "--plugin", "toy", "--steps", "2000", "--set", "points=100")
 KEEPING = ("--checkpoint-steps", "100")
+ON_SLURM = ("--cluster", "slurm", "--cpus", "2", "--job-minutes", "1", "--time", "30", *KEEPING)
 PATIENCE_SECONDS = 300  # without a new record
 
 
@@ -43,12 +44,11 @@ class Chaos:
         (folder / "toy.py").write_text((ROOT / "tests" / "sweep" / "toy.py").read_text())
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ablations.cli", *STUDY, *self.seeds, *KEEPING, *arguments]
+        return [sys.executable, "-m", "ablations.cli", *STUDY, *self.seeds, *arguments]
 
     def submit(self, *arguments: str) -> str:
-        on_slurm = ("--cluster", "slurm", "--cpus", "2", "--job-minutes", "1", "--time", "30")
         done = subprocess.run(
-            self.command(*on_slurm, *arguments),
+            self.command(*ON_SLURM, *arguments),
             cwd=self.folder,
             env=self.cluster.environment,
             capture_output=True,
@@ -163,9 +163,9 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
     chaos = Chaos(folder, cluster, random.Random(options.seed), options.seeds)
     undisturbed = folder / "undisturbed"
     # Four cells to measure by: else all of them would be packed into one job.
-    subprocess.run([*chaos.command("--quiet"), "--seeds", "2"], cwd=folder, check=True)
+    subprocess.run([*chaos.command("--quiet", *KEEPING), "--seeds", "2"], cwd=folder, check=True)
     here = ("--results", str(undisturbed), "--quiet", "--workers", "8")
-    # Beside the chaos, on what it leaves of the machine
+    # Beside the chaos, on what it leaves of the machine, and almost without checkpoints
     reference = subprocess.Popen(["nice", "-n", "19", *chaos.command(*here)], cwd=folder)
     cells = 2 * options.seeds
     end = moved = time.monotonic()
@@ -199,9 +199,7 @@ def _submit_again(chaos: Chaos) -> None:
     """Now and then two at once."""
     if chaos.chance.random() < 0.2:
         other = subprocess.Popen(
-            chaos.command(
-                "--cluster", "slurm", "--cpus", "2", "--job-minutes", "1", "--time", "30"
-            ),
+            chaos.command(*ON_SLURM),
             cwd=chaos.folder,
             env=chaos.cluster.environment,
             stdout=subprocess.DEVNULL,
