@@ -6,7 +6,7 @@ Runs the study at `quick` twice: undisturbed, and with SIGKILL to the driver and
 at random moments, each followed by the same command again. Every third kill waits from its moment
 on for the writing of a checkpoint and falls into that. Then compares every curve and every saved
 policy byte by byte, looks for temporary files, and prints the tally. Exit code 1 if anything
-differs.
+differs, or the study ended before all kills.
 """
 
 from __future__ import annotations
