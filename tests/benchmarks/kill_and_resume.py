@@ -84,8 +84,8 @@ def main() -> int:
         while kills < asked.kills:
             process = subprocess.Popen(command, cwd=war, text=True)
             torn = halves(war)
-            # most of a start is imports, in which there is nothing to lose
-            deadline = time.monotonic() + moments.uniform(0.5, 1.0) * max(10.0, whole / 4)
+            # ten seconds of a start are imports and tracing, in which there is nothing to lose
+            deadline = time.monotonic() + 10.0 + moments.uniform(0.0, whole / asked.kills)
             while process.poll() is None and (
                 time.monotonic() < deadline or (kills % 3 == 2 and halves(war) <= torn)
             ):
