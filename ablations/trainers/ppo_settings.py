@@ -121,7 +121,8 @@ def compose(
     if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
         parts = jax.tree.map(lambda x: x.shape, observation)
         raise UserError(
-            f"task '{task.name}' has observations of several parts, not one vector: {parts}"
+            f"task '{task.name}' has observations of several parts or dimensions, not one vector: "
+            f"{parts}"
         )
     (size,) = observation.shape
     return PPO(
