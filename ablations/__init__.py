@@ -25,7 +25,7 @@ from ablations.errors import UserError
 if TYPE_CHECKING:
     import pandas
 
-    from ablations.sweep.policies import find_cell, load_policy, saved_steps
+    from ablations.policies import find_cell, load_policy, saved_steps
     from ablations.trainers import Trainer, Variant
 
 __all__ = [
@@ -44,7 +44,7 @@ _FROM_POLICIES = ("find_cell", "load_policy", "saved_steps")
 
 def __getattr__(name: str) -> Any:
     if name in _FROM_POLICIES:
-        from ablations.sweep import policies
+        from ablations import policies
 
         return getattr(policies, name)
     raise AttributeError(f"module 'ablations' has no attribute '{name}'")

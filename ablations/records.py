@@ -2,7 +2,7 @@
 
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
-    results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/policies.py
+    results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
     results/plans/<study>/last           the name of the plan that ran last
 

@@ -18,7 +18,7 @@ from ablations.regression.curves import (
     require_same_steps,
     scores,
 )
-from ablations.regression.design import Design, Look, design
+from ablations.regression.looks import Design, Look, design
 
 Floats = NDArray[np.float64]
 Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]

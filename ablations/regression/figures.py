@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ablations.regression.check import Check
 from ablations.regression.curves import Curves, scores
-from ablations.regression.words import SCORE_NAMES
+from ablations.regression.messages import SCORE_NAMES
 from ablations.report.figures.style import (
     COLORS,
     VERDICT_COLORS,

@@ -223,7 +223,7 @@ class LearningCurve:
     ) -> None:
         from ablations.errors import UserError
         from ablations.regression import baselines
-        from ablations.regression.design import FEWEST_OLD
+        from ablations.regression.looks import FEWEST_OLD
 
         curves = read(tuple(range(wanted))) if callable(read) else read
         if len(curves) < FEWEST_OLD:
@@ -242,7 +242,7 @@ class LearningCurve:
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}")
 
     def _say(self, name: str, found: Check, metric: str) -> Check:
-        from ablations.regression import words
+        from ablations.regression import messages as words
 
         __tracebackhide__ = True
         line = words.line(name, found)

@@ -5,7 +5,7 @@ itself.
 import importlib
 import pkgutil
 
-from ablations.studies.study import Profile, Study, Variant, crossed, register, studies, study
+from ablations.studies.definition import Profile, Study, Variant, crossed, register, studies, study
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,7 +1,7 @@
 """Over what should advantages be normalised: nothing, the minibatch, the batch, or each group?"""
 
+from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import control
-from ablations.studies.study import Study, Variant, crossed, register
 
 NORMALIZERS = {
     "minibatch": Variant(

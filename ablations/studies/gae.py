@@ -1,7 +1,7 @@
 """Does it matter which advantage estimator is used, and what it does at a truncation?"""
 
+from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import control
-from ablations.studies.study import Study, Variant, crossed, register
 
 ESTIMATORS = {
     "standard": Variant(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ablations.studies.study import Profile
+from ablations.studies.definition import Profile
 
 
 def control(quick: Iterable[str], paper: Iterable[str], **settings: Any) -> dict[str, Profile]:

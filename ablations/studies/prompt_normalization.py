@@ -5,7 +5,7 @@ with 16 prompts, on seeds that no profile reports; its records are
 results/reference/prompt_normalization_rates.csv.
 """
 
-from ablations.studies.study import Profile, Study, Variant, crossed, register
+from ablations.studies.definition import Profile, Study, Variant, crossed, register
 
 CHOICES = {
     "grpo": Variant(

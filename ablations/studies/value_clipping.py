@@ -1,7 +1,7 @@
 """Does clipping the value loss help, and does the reward scale decide whether it bites?"""
 
+from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import control
-from ablations.studies.study import Study, Variant, crossed, register
 
 CLIPS = {
     "none": Variant({"value_clip": "none"}, summary="Brax and TorchRL by default"),

@@ -1,7 +1,7 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
+from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import control
-from ablations.studies.study import Study, Variant, crossed, register
 
 COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
 COEFFICIENTS = {

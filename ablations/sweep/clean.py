@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.records import read_plan
-from ablations.sweep import queue
 from ablations.sweep.claims import hold, read_heartbeat
-from ablations.sweep.submissions import everything
+from ablations.sweep.slurm import commands as queue
+from ablations.sweep.slurm.submissions import everything
 
 
 @dataclass(frozen=True)

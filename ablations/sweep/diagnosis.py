@@ -36,7 +36,8 @@ from ablations.records import (
     write_atomically,
 )
 from ablations.sweep.claims import claim, published
-from ablations.sweep.crew import POLL_SECONDS, cores, has_accelerator, worker_environment
+from ablations.sweep.crew import POLL_SECONDS
+from ablations.sweep.machine import cores, has_accelerator, use_cache, worker_environment
 from ablations.trainers import trainer
 
 STAGES = (0.1, 0.5, 1.0)
@@ -225,7 +226,7 @@ def measure(config: Mapping[str, Any]) -> dict[str, list[Any]]:
 def main(arguments: Sequence[str]) -> int:
     from ablations.records import write_record
     from ablations.sweep import provenance
-    from ablations.sweep.worker import end_with_parent, use_cache
+    from ablations.sweep.worker import end_with_parent
 
     order = json.loads(Path(arguments[0]).read_text())
     results = Path(order["results"])

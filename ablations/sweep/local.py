@@ -21,11 +21,12 @@ from ablations.records import (
 )
 from ablations.sweep import provenance
 from ablations.sweep.config import program_of
-from ablations.sweep.crew import Crew, cores, has_accelerator
+from ablations.sweep.crew import Crew
+from ablations.sweep.machine import cores, has_accelerator, use_cache
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.plan import fixed_axes
+from ablations.sweep.prepare import look
 from ablations.sweep.progress import Progress
-from ablations.sweep.todo import look
 
 ACCELERATOR_LANES = 16
 
@@ -106,7 +107,7 @@ def run(
 
 
 def _run_in_process(order: Order) -> None:
-    from ablations.sweep.worker import Worker, use_cache
+    from ablations.sweep.worker import Worker
 
     use_cache(order.results)
     worker = Worker(order, 0)

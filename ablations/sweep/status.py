@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ablations.records import DamagedRecord, Plan, read_record
-from ablations.sweep import queue
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
-from ablations.sweep.submissions import Held, holders
+from ablations.sweep.slurm import commands
+from ablations.sweep.slurm.submissions import Held, holders
 
 STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 
@@ -55,7 +55,7 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
     if lost:
         try:
             held = holders(results, (row["hash"] for row in lost))
-        except queue.Silent as why:
+        except commands.Silent as why:
             held, silent = {}, str(why)
         for row in lost:
             if row["hash"] in held:

@@ -32,13 +32,14 @@ from ablations import plugins
 from ablations.records import Record, write_record
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
 from ablations.sweep.config import program_of, steps_of
+from ablations.sweep.machine import use_cache
 from ablations.sweep.order import CANNOT_WRITE, Keeping, Order
 from ablations.sweep.plan import fixed_axes
 
 if TYPE_CHECKING:
     from ablations.sweep.checkpoints import Checkpoint
-    from ablations.sweep.policies import Snapshots
     from ablations.sweep.program import Block, Lane, Program
+    from ablations.sweep.snapshots import Snapshots
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -158,7 +159,7 @@ class Worker:
     def _start(self, program: Program, cells: list[Mapping[str, Any]]) -> _Training:
         """The cells at their last checkpoint, or at their beginning."""
         from ablations.sweep.checkpoints import discard_after, newest
-        from ablations.sweep.policies import Snapshots
+        from ablations.sweep.snapshots import Snapshots
         from ablations.trainers.leaves import Mismatch
 
         found, refused = newest(self.results, cells)
@@ -385,19 +386,6 @@ def _provenance() -> dict[str, Any]:
         "devices": len(jax.devices()),
         "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
     }
-
-
-def use_cache(results: str | Path) -> None:
-    """Keeps compiled programs for the other workers and for the next run: beside the results, or
-    where JAX_COMPILATION_CACHE_DIR says.
-    """
-    import jax
-
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(results) / "cache"
-        jax.config.update("jax_compilation_cache_dir", str(cache.resolve()))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def end_with_parent(release: Callable[[], None]) -> None:

@@ -140,7 +140,7 @@ def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
     import jax.numpy as jnp
 
     from ablations.tasks import task as known
-    from ablations.trainers.normalizer import Normalizer
+    from ablations.trainers.control.normalizer import Normalizer
 
     settings = TASKS[task]
     one = known(task)

@@ -19,8 +19,8 @@ from ablations.request import Request
 from ablations.sweep import checkpoints
 from ablations.sweep.checkpoints import Checkpoint, Spent
 from ablations.sweep.plan import plan
-from ablations.sweep.policies import Snapshots
 from ablations.sweep.program import Program
+from ablations.sweep.snapshots import Snapshots
 
 REPEATS = 10
 TURNS = 5

@@ -20,9 +20,9 @@ import variants
 from ablations.tasks import task
 from ablations.trainers import Variant, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.networks import normal_log_prob
-from ablations.trainers.ppo import PPO, Rollout, State
-from ablations.trainers.ppo_settings import AXES, COEFFICIENTS, compose
+from ablations.trainers.control.networks import normal_log_prob
+from ablations.trainers.control.ppo import PPO, Rollout, State
+from ablations.trainers.control.settings import AXES, COEFFICIENTS, compose
 
 TASK = "fast"
 POINTS = 20

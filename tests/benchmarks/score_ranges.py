@@ -32,7 +32,7 @@ def random_return(name: str, episodes: int = 64) -> float:
     import jax.numpy as jnp
 
     from ablations.tasks import task
-    from ablations.trainers.environment import Environments
+    from ablations.trainers.control.environment import Environments
 
     one = task(name)
     environments = Environments(one.make(one.settings), episodes, one.settings["episode_length"])

@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "slurm"))
+sys.path.insert(0, str(ROOT / "tests" / "sweep" / "slurm"))
 from one_node import Cluster  # noqa: E402
 
 STUDY = ("run", "toy_slow", "--plugin", "toy", "--steps", "2000", "--set", "points=100")

@@ -44,7 +44,7 @@ def program() -> tuple[Any, Any]:
 
 def language() -> Any:
     from ablations.tasks import task
-    from ablations.trainers.language_settings import STRUCTURE, compose
+    from ablations.trainers.language.settings import STRUCTURE, compose
 
     one = task("addition")
     structure = {name: option.default for name, option in STRUCTURE.items()}
@@ -79,7 +79,7 @@ def loop() -> None:
     import jax
     import numpy as np
 
-    from ablations.tasks.puzzles import decode
+    from ablations.tasks.language.puzzles import decode
     from ablations.trainers.optimizer import Learner
 
     found = language()

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from ablations.records import Plan, digest, read_curve, read_results
 from ablations.request import Request
-from ablations.studies import crossed, register, study
+from ablations.studies import crossed, register
+from ablations.studies import definition as study
 from ablations.studies.prompt_normalization import CHOICES
 from ablations.sweep import local
 from ablations.sweep.plan import plan

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from ablations.tasks import task, tasks
-from ablations.trainers.language import Language, State
-from ablations.trainers.language_settings import STRUCTURE, compose
+from ablations.trainers.language.settings import STRUCTURE, compose
+from ablations.trainers.language.trainer import Language, State
 
 PROMPTS = 4096
 

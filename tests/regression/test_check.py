@@ -9,7 +9,7 @@ import pytest
 from synthetic_curves import STEPS, array, made
 
 from ablations.errors import UserError
-from ablations.regression import words
+from ablations.regression import messages as words
 from ablations.regression.check import Terms, check, gained, layout, sequential
 from ablations.regression.curves import first_difference, from_user
 from ablations.report.scores import auc, final

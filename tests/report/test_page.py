@@ -25,7 +25,7 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import page
-from ablations.report.live import Live
+from ablations.report.page.live import Live
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}

@@ -17,8 +17,8 @@ from ablations.errors import UserError
 from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
 from ablations.trainers import trainer
-from ablations.trainers.environment import Environments
-from ablations.trainers.ppo_settings import AXES, COEFFICIENTS, STRUCTURE, compose
+from ablations.trainers.control.environment import Environments
+from ablations.trainers.control.settings import AXES, COEFFICIENTS, STRUCTURE, compose
 from ablations.trainers.trainer import Variant
 
 NAMES = (

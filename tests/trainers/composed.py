@@ -11,8 +11,8 @@ import numpy as np
 import variants
 from ablations.tasks import task
 from ablations.trainers import Variant
-from ablations.trainers.ppo import PPO
-from ablations.trainers.ppo_settings import AXES, COEFFICIENTS, STRUCTURE, compose
+from ablations.trainers.control.ppo import PPO
+from ablations.trainers.control.settings import AXES, COEFFICIENTS, STRUCTURE, compose
 
 SMALL = {
     "num_envs": 8,

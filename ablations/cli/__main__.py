@@ -1,0 +1,7 @@
+"""`python -m ablations.cli`, where the command is not on the PATH."""
+
+import sys
+
+from ablations.cli import main
+
+sys.exit(main())

@@ -1,0 +1,516 @@
+"""`ablations run`, `status`, `retry` and `cancel`: here or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.errors import UserError
+
+if TYPE_CHECKING:
+    from ablations.records import Plan
+    from ablations.sweep.order import Keeping
+    from ablations.sweep.slurm.cluster import Cluster
+    from ablations.sweep.slurm.packing import Job, Speed
+    from ablations.sweep.slurm.submit import Submitted
+    from ablations.sweep.status import Status
+
+_FLAGS = (
+    *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
+    *("at_once", "job_minutes", "setup"),
+)
+WATCH_SECONDS = 2.0
+LINES_SECONDS = 15.0
+_MOST_LINES = 20
+
+
+def add_commands(
+    command: Any,
+    selection: Any,
+    numbers: Mapping[str, Callable[[str], Any]],
+    resolve: Callable[[argparse.Namespace], list[Plan]],
+    plans: Callable[[argparse.Namespace], list[Plan]],
+) -> None:
+    """Adds the four to the parser of `ablations`.
+
+    command, selection: as in `cli`. numbers: its types "positive", "natural" and "minutes".
+    resolve: options -> the plans that the flags of `run` mean; plans: -> those that ran.
+    """
+
+    def run(options: argparse.Namespace) -> int:
+        return _run(options, resolve(options))
+
+    def status(options: argparse.Namespace) -> None:
+        _status(options, plans)
+
+    def retry(options: argparse.Namespace) -> int:
+        return _retry(options, plans(options))
+
+    def cancel(options: argparse.Namespace) -> None:
+        _cancel(options, plans(options))
+
+    one = command("run", run, "run what a study needs and nobody has")
+    selection(one, "+")
+    one.add_argument(
+        "--workers", type=numbers["positive"], metavar="N", help="default: one per core"
+    )
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+    one.add_argument(
+        "--fresh", action="store_true", help="compute again; what is there is set aside"
+    )
+    one.add_argument(
+        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
+    )
+    one.add_argument(
+        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
+    )
+    _cluster_flags(one, numbers, "local")
+    _keeping_flags(one, numbers)
+
+    one = command("status", status, "every cell: done, running, queued, failed and why, missing")
+    selection(one, "*")
+    one.add_argument("--json", action="store_true")
+    one.add_argument("--watch", action="store_true", help="follow it until nothing moves any more")
+
+    one = command("retry", retry, "run again what failed with an error or lost its job")
+    selection(one, "*")
+    one.add_argument(
+        "--workers", type=numbers["positive"], metavar="N", help="default: one per core"
+    )
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+    _cluster_flags(one, numbers, None)
+    _keeping_flags(one, numbers)
+
+    one = command("cancel", cancel, "take the jobs of studies out of the cluster's queue")
+    selection(one, "*")
+
+
+def _cluster_flags(
+    parser: argparse.ArgumentParser,
+    numbers: Mapping[str, Callable[[str], Any]],
+    default: str | None,
+) -> None:
+    positive, natural = numbers["positive"], numbers["natural"]
+    group = parser.add_argument_group("where it runs")
+    group.add_argument(
+        "--cluster",
+        default=default,
+        metavar="local|debug|slurm|FILE.toml",
+        help="processes on this machine (default), this process, or jobs of Slurm, whose settings "
+        "may come from a file; the flags below win over it"
+        if default
+        else "default: where it was",
+    )
+    group.add_argument("--lanes", type=positive, metavar="N", help="cells per accelerator program")
+    group.add_argument("--partition", metavar="P")
+    group.add_argument("--time", metavar="T", help="limit of a job, such as 90 or 1-12:00:00")
+    group.add_argument("--cpus", type=positive, metavar="N", help="cores of a job; default: 4")
+    group.add_argument("--gpus", type=natural, metavar="N", help="of a job; default: none")
+    group.add_argument("--memory", metavar="M", help="of a job, such as 16G; default: as measured")
+    group.add_argument("--account", metavar="A")
+    group.add_argument("--qos", metavar="Q")
+    group.add_argument("--constraint", metavar="C")
+    group.add_argument(
+        "--at-once", type=positive, metavar="N", help="jobs of an array side by side; default: 256"
+    )
+    group.add_argument(
+        "--job-minutes",
+        type=natural,
+        metavar="N",
+        help="how long a job should take; default: 30; 0: one cell per worker",
+    )
+    group.add_argument(
+        "--setup", action="append", metavar="LINE", help="of shell, before the job; repeatable"
+    )
+
+
+def _keeping_flags(
+    parser: argparse.ArgumentParser, numbers: Mapping[str, Callable[[str], Any]]
+) -> None:
+    group = parser.add_argument_group("what is saved on the way (changes no result)")
+    group.add_argument(
+        "--checkpoint-minutes",
+        type=numbers["minutes"],
+        default=1.0,
+        metavar="M",
+        help="how often a running cell's whole state is saved; default: 1; 0: not by time",
+    )
+    group.add_argument(
+        "--checkpoint-steps",
+        type=numbers["positive"],
+        metavar="N",
+        help="or by its environment steps",
+    )
+    group.add_argument(
+        "--keep",
+        type=numbers["positive"],
+        default=2,
+        metavar="K",
+        help="how many of those stay until the cell is done, besides the best; default: 2",
+    )
+    group.add_argument(
+        "--snapshots",
+        type=numbers["natural"],
+        default=4,
+        metavar="N",
+        help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
+    )
+
+
+def _keeping(options: argparse.Namespace) -> Keeping:
+    from ablations.sweep.order import Keeping
+
+    return Keeping(
+        minutes=options.checkpoint_minutes,
+        steps=options.checkpoint_steps,
+        checkpoints=options.keep,
+        snapshots=options.snapshots,
+    )
+
+
+def _cluster(options: argparse.Namespace, base: Mapping[str, Any] | None = None) -> Cluster | None:
+    """What `--cluster` and its flags ask for; None: this machine. base: settings under the flags,
+    where no `--cluster` is given."""
+    from ablations.sweep.slurm import cluster
+
+    flags = {name: getattr(options, name) for name in _FLAGS}
+    if options.cluster in ("local", "debug") or (options.cluster is None and base is None):
+        given = [name for name, value in flags.items() if value is not None]
+        if given:
+            flag = "--" + given[0].replace("_", "-")
+            raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
+        return None
+    flags["lanes"] = options.lanes
+    if options.cluster is None:
+        return cluster.read(
+            None, {**(base or {}), **{k: v for k, v in flags.items() if v is not None}}
+        )
+    path = None if options.cluster == "slurm" else Path(options.cluster)
+    return cluster.read(path, flags)
+
+
+def _run(options: argparse.Namespace, plans: list[Plan]) -> int:
+    cluster = _cluster(options)
+    if cluster is not None:
+        return _submit(options, plans, cluster)
+    if options.script:
+        raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
+    if options.dry_run:
+        _say_what_would_run_here(options, plans)
+        return 0
+    return _run_here(options, plans, debug=options.cluster == "debug")
+
+
+def _run_here(
+    options: argparse.Namespace,
+    plans: list[Plan],
+    *,
+    debug: bool = False,
+    only: frozenset[str] | None = None,
+) -> int:
+    from ablations.sweep import local
+
+    outcome = local.run(
+        plans,
+        options.results,
+        workers=options.workers,
+        lanes=options.lanes,
+        in_process=debug,
+        quiet=options.quiet,
+        keeping=_keeping(options),
+        fresh=getattr(options, "fresh", False),
+        only=only,
+    )
+    for cell, record in outcome.failed:
+        print(
+            f"failed: {cell['variant']} on {cell['task']}, seed {cell['seed']}: {record.reason}",
+            file=sys.stderr,
+        )
+    if not options.quiet:
+        print(
+            f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
+            f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
+        )
+    return 1 if outcome.failed else 0
+
+
+def _submit(
+    options: argparse.Namespace,
+    plans: list[Plan],
+    cluster: Cluster,
+    only: frozenset[str] | None = None,
+) -> int:
+    from ablations.sweep.slurm import submit as slurm
+
+    dry = bool(getattr(options, "dry_run", False) or getattr(options, "script", False))
+    sent = slurm.submit(
+        plans,
+        options.results,
+        cluster,
+        keeping=_keeping(options),
+        fresh=getattr(options, "fresh", False),
+        dry_run=dry,
+        only=only,
+    )
+    if getattr(options, "script", False):
+        print(sent.script, end="")
+        return 0
+    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    left = sum(len(job.cells) for job in sent.jobs)
+    if not options.quiet or dry:
+        for line in _told(names, sent, left, cluster, dry):
+            print(line)
+    if sent.refused:
+        raise UserError(
+            f"Slurm took {sent.taken} of {len(sent.jobs)} jobs ({sent.refused}): the same command "
+            f"submits the others later"
+        )
+    return 0
+
+
+def _told(names: str, sent: Submitted, left: int, cluster: Cluster, dry: bool) -> Iterable[str]:
+    counts = f"{names}: {_count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
+    if not sent.jobs:
+        yield f"{counts}; nothing to submit"
+    else:
+        yield f"{counts}, {left} {'to submit' if dry else 'submitted'}"
+        yield from _packed(sent.jobs, sent.speeds, cluster.gpus)
+        if not dry:
+            yield f"submitted as {', '.join(sent.arrays)}"
+    if not dry and (sent.jobs or sent.queued):
+        yield f"follow: ablations status {names} --watch; stop: ablations cancel {names}"
+
+
+def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iterable[str]:
+    """One line per program, and the sum."""
+    for program in dict.fromkeys(job.program for job in jobs):
+        mine, speed = [job for job in jobs if job.program == program], speeds[program]
+        sizes = sorted({len(job.cells) for job in mine})
+        of = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        longest = max(job.seconds for job in mine)
+        how = "measured" if speed.measured else "assumed: nothing like it has run here"
+        yield (
+            f"    program {program}: {_count(len(mine), 'job')} of {of} "
+            f"cell{'' if sizes == [1] else 's'}, {_count(max(j.workers for j in mine), 'worker')} "
+            f"of {_count(mine[0].lanes, 'lane')}, about {_duration(longest)} each "
+            f"({speed.rate:,.0f} steps/s per worker, {how})"
+        )
+    hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
+    programs = len({job.program for job in jobs})
+    unit = "GPU-hours" if gpus else "core-hours"
+    yield (
+        f"    {_count(len(jobs), 'job')}, {_count(programs, 'program')} to compile, about "
+        f"{hours:.2g} {unit}"
+    )
+
+
+def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
+    from ablations.sweep.machine import cores, has_accelerator
+    from ablations.sweep.prepare import missing
+    from ablations.sweep.slurm import packing
+    from ablations.sweep.slurm.cluster import Cluster
+
+    todo = missing(plans, options.results)
+    cells = len({cell["hash"] for plan in plans for cell in plan.cells})
+    accelerator = has_accelerator()
+    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    print(f"{names}: {_count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
+    if todo:
+        workers = min(options.workers or (1 if accelerator else cores()), len(todo))
+        here = Cluster(
+            cpus=workers,
+            gpus=1 if accelerator else 0,
+            lanes=options.lanes,
+            time=10**9,
+            job_minutes=10**8,
+        )
+        speeds = packing.speeds(options.results, todo, accelerator=accelerator)
+        jobs = packing.pack(todo, here, speeds)
+        for line in _packed(jobs, speeds, here.gpus):
+            print(line.replace("1 job of", "").replace(" each", ""))
+        print(f"    about {_duration(sum(job.seconds for job in jobs))} on this machine")
+
+
+def _retry(options: argparse.Namespace, plans: list[Plan]) -> int:
+    """What failed with an error, or was left by a job that ended, goes where it was."""
+    from ablations.records import read_record
+    from ablations.sweep.slurm.submissions import everything
+    from ablations.sweep.status import status
+
+    found = status(plans, options.results)
+    if found.silent:
+        raise UserError(found.silent)
+    again = set()
+    for row in found.rows:
+        if row["state"] == "failed":
+            record = read_record(options.results, row["hash"])
+            if record is not None and record.failure == "error":
+                again.add(row["hash"])
+        elif row["state"] == "missing" and ("reason" in row or "checkpoint" in row):
+            again.add(row["hash"])
+    if not again:
+        print("nothing to retry: no cell failed with an error or lost its job")
+        return 0
+    last = [
+        one
+        for one in everything(options.results.resolve())
+        if any(not again.isdisjoint(job["cells"]) for job in one.jobs)
+    ]
+    cluster = _cluster(options, last[-1].cluster if last else None)
+    if cluster is None:
+        return _run_here(options, plans, debug=options.cluster == "debug", only=frozenset(again))
+    return _submit(options, plans, cluster, frozenset(again))
+
+
+def _cancel(options: argparse.Namespace, plans: list[Plan]) -> None:
+    from ablations.sweep.prepare import missing
+    from ablations.sweep.slurm import commands
+    from ablations.sweep.slurm.submissions import holders
+
+    cells = {cell["hash"] for cell in missing(plans, options.results)}
+    held = [one for one in holders(options.results, cells).values() if one.state.alive]
+    jobs = {one.id for one in held if one.id}
+    names = ", ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    if not jobs:
+        print(f"no job of {names} is in the queue")
+        return
+    commands.cancel(jobs)
+    print(
+        f"{_count(len(jobs), 'job')} of {names} cancelled, with {_count(len(held), 'cell')}; what "
+        f"ran goes on from its last checkpoint when it is submitted again"
+    )
+
+
+def _status(options: argparse.Namespace, plans: Callable[[argparse.Namespace], list[Plan]]) -> None:
+    from ablations.sweep.status import status
+
+    found = status(plans(options), options.results)
+    if options.json:
+        print(json.dumps(found.rows, indent=1))
+        if found.silent:
+            print(f"ablations: {found.silent}", file=sys.stderr)
+    elif options.watch:
+        _follow(lambda: status(plans(options), options.results), found)
+    else:
+        print("\n".join(_lines(found)))
+
+
+def _follow(look: Callable[[], Status], found: Status) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        while found.moving or found.silent:
+            print("\n".join(_lines(found)), flush=True)
+            time.sleep(LINES_SECONDS)
+            found = look()
+    else:
+        try:
+            with Live(console=console, auto_refresh=False, transient=True) as live:
+                while found.moving or found.silent:
+                    live.update(Text("\n".join(_lines(found))), refresh=True)
+                    time.sleep(WATCH_SECONDS)
+                    found = look()
+        except KeyboardInterrupt:
+            found = look()
+    print("\n".join(_lines(found)))
+
+
+def _lines(found: Status) -> Iterable[str]:
+    for study in dict.fromkeys(row["study"] for row in found.rows):
+        mine = [row for row in found.rows if row["study"] == study]
+        yield f"{study}: {_states(mine)}"
+        for variant in dict.fromkeys(row["variant"] for row in mine):
+            per_task = []
+            for task in dict.fromkeys(row["task"] for row in mine):
+                of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
+                per_task.append(f"{task} {_states(of_both)}")
+            yield f"    {variant:<20} {'; '.join(per_task)}"
+        yield from _shortened([line for row in mine for line in _running(row)])
+        yield from _waiting(mine)
+        yield from _shortened([line for row in mine for line in _stopped(row)])
+        yield from _lost(mine)
+        for row in mine:
+            if row["state"] in ("failed", "damaged"):
+                yield f"    {row['state']}: {_where(row)}: {row['reason']}"
+                yield from (f"        {line}" for line in row.get("log", [])[-5:])
+    if found.silent:
+        yield f"the queue is not known: {found.silent}"
+
+
+def _running(row: Mapping[str, Any]) -> Iterable[str]:
+    if row["state"] == "running":
+        job = f", job {row['job']}" if row.get("job") else ""
+        yield (
+            f"    running: {_where(row)}: step {row['step']:,} of {row['steps']:,}, "
+            f"{row['rate']:,} steps/s on {row['host']}{job}"
+        )
+
+
+def _stopped(row: Mapping[str, Any]) -> Iterable[str]:
+    if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
+        yield f"    stopped: {_where(row)}: would go on at step {row['checkpoint']:,}"
+
+
+def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """One line per state of the queue, not one per cell."""
+    queued = [row for row in rows if row["state"] == "queued"]
+    for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
+        mine = [row for row in queued if (row["queue"], row["reason"]) == what]
+        jobs = {row["job"] for row in mine}
+        why = f" ({what[1]})" if what[1] else ""
+        yield (
+            f"    queued: {_count(len(mine), 'cell')} in {_count(len(jobs), 'job')}, {what[0]}{why}"
+        )
+
+
+def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """One line per job that left cells behind."""
+    lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
+    reasons = list(dict.fromkeys(row["reason"] for row in lost))
+    for reason in reasons[:_MOST_LINES]:
+        mine = [row for row in lost if row["reason"] == reason]
+        first = _where(mine[0]) if len(mine) == 1 else _count(len(mine), "cell")
+        yield f"    lost: {first}: {reason}"
+        if mine[0].get("log"):
+            yield f"        {mine[0]['log']}"
+    if len(reasons) > _MOST_LINES:
+        yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --json has all"
+    if lost:
+        yield "    `ablations retry` submits what was lost again"
+
+
+def _shortened(lines: list[str]) -> Iterable[str]:
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"    ... and {len(lines) - _MOST_LINES} more; --json has all"
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
+
+
+def _states(rows: Sequence[Mapping[str, Any]]) -> str:
+    from ablations.sweep.status import STATES
+
+    counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
+    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Watching a saved policy: its episode as a page, GIF or film."""

@@ -1,0 +1,135 @@
+"""Pictures of an environment's bodies, drawn by MuJoCo without a screen."""
+
+from __future__ import annotations
+
+import copy
+import ctypes.util
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ablations.episode.scene import Scene
+from ablations.errors import UserError
+
+AZIMUTH = 118.0  # degrees, as MuJoCo counts them: the page's first view
+ELEVATION = {"upright": -14.0, "flat": -52.0}  # what moves in a plane is looked at from above
+FLAT = 0.25  # height to width of the space that bodies move in
+SMOOTH = 0.3  # seconds to either side over which the camera's way is averaged
+
+
+def choose_gl() -> None:
+    """Has MuJoCo draw with EGL or OSMesa, whichever is installed, where there is no screen and
+    nobody chose. MuJoCo reads it once: to be called before anything imports it. Raises UserError
+    where there is neither, or no such choice.
+    """
+    if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
+        found = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
+        if not found:
+            raise _missing("neither EGL nor OSMesa is installed")
+        os.environ["MUJOCO_GL"] = found[0].lower()
+    try:
+        import mujoco  # noqa: F401
+    except RuntimeError as error:
+        raise _missing(str(error)) from None
+
+
+def pictures(
+    model: Any,
+    scene: Scene,
+    positions: np.ndarray,
+    rotations: np.ndarray,
+    places: Sequence[int],
+    size: tuple[int, int],
+    ink: tuple[float, float, float],
+) -> Iterator[np.ndarray]:
+    """uint8 [H, W, 3] for each of the places along T + 1 frames, as the page draws them.
+
+    model: the mujoco.MjModel that the scene was read from. positions [T + 1, B, 3] in metres,
+    rotations [T + 1, B, 4] as quaternions with w first. size: width and height in pixels.
+    ink: colour in [0, 1] of the bodies that the model gives none.
+    Raises UserError where MuJoCo finds nothing to draw with.
+    """
+    import mujoco
+
+    width, height = size
+    model = _plain(model, scene, ink)
+    # Drawn by a CPU as a rule: no larger than asked for, and shadows of a sensible size.
+    model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+    model.vis.quality.shadowsize, model.vis.quality.offsamples = 2048, 2
+    try:
+        renderer = mujoco.Renderer(model, height, width)
+    # What a missing library looks like depends on the backend: PyOpenGL fails on an attribute.
+    except (ImportError, AttributeError, OSError, RuntimeError, mujoco.FatalError) as error:
+        raise _missing(str(error).partition("\n")[0]) from None
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    moving = [geom for geom in scene.geoms if geom.body >= 0]
+    way, spread = _way(scene, positions)
+    radius = float(np.percentile(np.linalg.norm(spread, axis=-1).max(axis=1), 90))
+    widths = np.ptp(spread, axis=(0, 1))
+    camera = mujoco.MjvCamera()
+    camera.azimuth = AZIMUTH
+    camera.elevation = ELEVATION["flat" if widths[2] < FLAT * max(widths[:2]) else "upright"]
+    camera.distance = 1.15 * radius + max(model.geom_rbound[geom.index] for geom in moving)
+    camera.distance /= np.sin(np.radians(model.vis.global_.fovy / 2))
+    try:
+        for place in places:
+            for geom in moving:
+                _put(data, geom.index, geom, positions[place], rotations[place])
+            camera.lookat[:] = way[place]
+            renderer.update_scene(data, camera)
+            yield renderer.render()
+    finally:
+        renderer.close()
+
+
+def _put(data: Any, index: int, geom: Any, positions: np.ndarray, rotations: np.ndarray) -> None:
+    """Puts a geom where its body is. MuJoCo draws from these two alone."""
+    import mujoco
+
+    body = rotations[geom.body].astype(np.float64)
+    turned, rotation, matrix = np.zeros(3), np.zeros(4), np.zeros(9)
+    mujoco.mju_rotVecQuat(turned, np.array(geom.position), body)
+    mujoco.mju_mulQuat(rotation, body, np.array(geom.rotation))
+    mujoco.mju_quat2Mat(matrix, rotation)
+    data.geom_xpos[index] = positions[geom.body] + turned
+    data.geom_xmat[index] = matrix
+
+
+def _plain(model: Any, scene: Scene, ink: Sequence[float]) -> Any:
+    """A copy of the model with bright floors, the bodies in ink, and nothing that mirrors."""
+    model = copy.deepcopy(model)
+    model.mat_reflectance[:] = 0
+    model.tex_data[:] = 150 + model.tex_data // 6
+    for geom in scene.geoms:
+        if geom.kind == "plane":
+            model.geom_rgba[geom.index] = (0.62, 0.64, 0.68, 1) if geom.color else (1, 1, 1, 1)
+        elif geom.color is None:
+            model.geom_matid[geom.index] = -1
+            own = ink if geom.body >= 0 and scene.trees[geom.body] == 0 else (0.55, 0.58, 0.63)
+            model.geom_rgba[geom.index] = (*own, 1)
+    model.vis.headlight.ambient[:] = 0.25
+    return model
+
+
+def _way(scene: Scene, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the camera looks [T + 1, 3], and where bodies are from there [T + 1, B, 3]."""
+    middle = positions[:, np.array(scene.trees) == 0].mean(axis=1)
+    half = max(1, round(SMOOTH / scene.timestep))
+    sums = np.cumsum(np.pad(middle, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
+    way = (sums[2 * half + 1 :] - sums[: -2 * half - 1]) / (2 * half + 1)
+    way[:, 2] = np.median(middle[:, 2])
+    size = np.linalg.norm(positions - way[:, None], axis=-1).max()
+    if max(np.ptp(way[:, :2], axis=0)) < size:  # what stays where it is needs no moving camera
+        way[:] = (way.max(axis=0) + way.min(axis=0)) / 2
+    return way, positions - way[:, None]
+
+
+def _missing(what: str) -> UserError:
+    return UserError(
+        f"MuJoCo cannot draw without a screen here ({what}): apt-get install libegl1 or libosmesa6 "
+        f"and set MUJOCO_GL=egl or osmesa; or render with --format html"
+    )

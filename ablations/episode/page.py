@@ -1,0 +1,148 @@
+"""An episode, or several in step, on one self-contained page that needs no network.
+
+Same episodes, same bytes: no date, no path. The viewer library is in the page, compressed.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from ablations.episode.scene import Scene
+from ablations.episode.viewer import library
+from ablations.records import write_atomically
+
+HERE = Path(__file__).parent
+RESOLUTION = 1e-4  # of what is kept: metres, and components of a quaternion
+
+ENDS = {
+    "terminated": "ended by the task",
+    "length": "ran to its time limit",
+    "not finite": "cut where the physics gave numbers that are not finite",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One episode and whose it is.
+
+    variant, and snapshot: which of its policies, "best", "last", or "" where its step says it.
+    step: environment steps that the policy was trained for. positions [T + 1, B, 3] in metres,
+    rotations [T + 1, B, 4] as quaternions with w first, rewards [T]. end: one of `ENDS`.
+    """
+
+    variant: str
+    snapshot: str
+    step: int
+    scene: Scene
+    positions: np.ndarray
+    rotations: np.ndarray
+    rewards: np.ndarray
+    end: str
+
+    @property
+    def policy(self) -> str:
+        """Which policy, in words."""
+        return f"{self.snapshot}, step {self.step:,}" if self.snapshot else f"step {self.step:,}"
+
+    @property
+    def total(self) -> float:
+        """The undiscounted return."""
+        return float(np.sum(self.rewards, dtype=np.float64))
+
+
+def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> None:
+    """Writes the page, whole or not at all."""
+    write_atomically(path, render(study, task, seed, runs))
+
+
+def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
+    """The page as text; the runs stand side by side in their order. Raises UserError where the
+    viewer library is missing.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    frames = [_packed(run) for run in runs]
+    return environment.get_template("episode.html.j2").render(
+        study=study,
+        task=task,
+        seed=seed,
+        title=f"{study}: {task}, {headline(runs)}, seed {seed}",
+        headline=headline(runs),
+        runs=runs,
+        ends=ENDS,
+        steps=max(len(run.rewards) for run in runs),
+        data=_compressed(json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()),
+        frames=_compressed(b"".join(frames)),
+        style=Markup((HERE.parent / "page" / "page.css").read_text())
+        + Markup((HERE / "episode.css").read_text()),
+        script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
+        library=_compressed(library().encode()),
+    )
+
+
+def headline(runs: Sequence[Run]) -> str:
+    """Whose episodes these are, and what they returned: "standard at step 4,000: return 231"."""
+    told: dict[str, list[Run]] = {}
+    for run in runs:
+        told.setdefault(run.variant, []).append(run)
+    return "; ".join(
+        f"{variant} at step {', '.join(f'{run.step:,}' for run in theirs)}: "
+        f"return {', '.join(f'{run.total:.4g}' for run in theirs)}"
+        for variant, theirs in told.items()
+    )
+
+
+def _data(runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "resolution": RESOLUTION,
+        "timestep": runs[0].scene.timestep,
+        "runs": [
+            {
+                "trees": run.scene.trees,
+                "geoms": [_geom(asdict(geom)) for geom in run.scene.geoms],
+                "frames": len(run.positions),
+                "rewards": [float(f"{reward:.6g}") for reward in run.rewards],
+                "end": run.end,
+            }
+            for run in runs
+        ],
+    }
+
+
+def _geom(geom: Mapping[str, Any]) -> dict[str, Any]:
+    arrays = {
+        name: np.round(geom[name], 5).ravel().tolist()
+        for name in ("vertices", "faces")
+        if geom[name] is not None
+    }
+    return {**geom, "vertices": None, "faces": None} | arrays
+
+
+def _packed(run: Run) -> bytes:
+    """[B, 7, T + 1] whole numbers of `RESOLUTION`, differences along time, as four planes of bytes.
+
+    Neighbouring frames are alike: the planes of the higher bytes compress to almost nothing.
+    """
+    frames = np.concatenate([run.positions, run.rotations], axis=-1, dtype=np.float64)
+    whole = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
+    differences = np.diff(whole, axis=-1, prepend=0).astype("<i4")
+    return differences.reshape(-1, 1).view(np.uint8).T.tobytes()
+
+
+def _compressed(data: bytes) -> Markup:
+    return Markup(base64.b64encode(gzip.compress(data, 9, mtime=0)).decode())

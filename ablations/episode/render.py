@@ -1,0 +1,220 @@
+"""What `ablations render` does: saved policies act once, and their episodes become a page or film.
+
+    results/render/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
+
+The report links to such a page from each run whose hash its name carries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.errors import UserError
+from ablations.records import Plan, canonical
+
+if TYPE_CHECKING:
+    from ablations.episode.page import Run
+    from ablations.policies import Policy
+
+FORMATS = ("html", "gif", "mp4")
+MOST = 12  # episodes on a page
+LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """path: what was written. notes: what of the request it leaves out, in words."""
+
+    path: Path
+    notes: tuple[str, ...]
+
+
+def render(
+    plan: Plan,
+    results: Path,
+    *,
+    task: str | None = None,
+    variants: Sequence[str | None] = (None,),
+    seed: int = 0,
+    snapshots: Sequence[str] = ("best",),
+    format: str | None = None,
+    output: Path | None = None,
+    length: int | None = None,
+) -> Rendered:
+    """Writes an episode of each of these policies, side by side, all from the seed's reset.
+
+    task: may be left out where the plan has one. variants: None is the baseline. snapshots: "best",
+    "last", "all" or a step, of every variant. format: one of `FORMATS`; by the output's ending
+    where it has one of theirs, else html. length: steps at most; by default the task's
+    episode_length. Raises UserError for what is not there or cannot be drawn.
+    """
+    from ablations.policies import find_cell
+    from ablations.sweep.machine import use_cache
+
+    format = _format(format, output)
+    if format == "mp4":
+        from ablations.episode.film import ffmpeg
+
+        ffmpeg()
+    if format != "html":
+        from ablations.episode.offscreen import choose_gl
+
+        choose_gl()
+    study = plan.study["name"]
+    cells = [
+        find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
+        for variant in variants
+    ]
+    task = task or next(iter(plan.tasks))
+    names = [variant or plan.study["baseline"] for variant in variants]
+    chosen, notes = _chosen(cells, snapshots)
+    use_cache(results)
+    played = list(_play(results, names, cells, chosen, seed, length))
+    runs = [run for run, _ in played]
+    path = output or _default_path(results, study, task, names, seed, cells, format)
+    try:
+        if format == "html":
+            from ablations.episode import page as episode
+
+            episode.write(path, study, task, seed, runs)
+        else:
+            _film(path, played)
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror}") from None
+    return Rendered(path, tuple(notes))
+
+
+def _format(format: str | None, output: Path | None) -> str:
+    ending = output.suffix.lower().lstrip(".") if output else ""
+    if format is None:
+        return ending if ending in FORMATS else "html"
+    if ending in FORMATS and ending != format:
+        raise UserError(f"--output '{output}' ends in .{ending}, and --format says {format}")
+    if output and format != "html" and not ending:
+        raise UserError(f"--output '{output}' has no ending: name it '{output}.{format}'")
+    return format
+
+
+def _chosen(
+    cells: Sequence[Path], snapshots: Sequence[str]
+) -> tuple[list[list[str | int]], list[str]]:
+    """For each cell its snapshots, no more in all than a page has room for."""
+    from ablations.policies import saved_steps
+
+    room = MOST // len(cells)
+    if not room:
+        raise UserError(f"{len(cells)} variants are too many side by side: at most {MOST}")
+    chosen, notes = [], []
+    for cell in cells:
+        wanted: list[str | int] = []
+        for word in snapshots:
+            steps = saved_steps(cell) if word == "all" else [_snapshot(word)]
+            wanted += [step for step in steps if step not in wanted]
+        if not wanted:
+            wanted = ["last"]  # which says why there is none
+        if len(wanted) > room:
+            places = [round(i * (len(wanted) - 1) / max(room - 1, 1)) for i in range(room)]
+            kept = [wanted[place] for place in places] if room > 1 else [wanted[-1]]
+            notes.append(
+                f"{len(kept)} of the {len(wanted)} snapshots of {cell.name} are shown; name others "
+                f"with --steps"
+            )
+            wanted = kept
+        chosen.append(wanted)
+    return chosen, notes
+
+
+def _snapshot(word: str) -> str | int:
+    if word in ("best", "last"):
+        return word
+    try:
+        step = float(word.replace("_", "").replace(",", ""))
+        if step < 0 or not step.is_integer():
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise UserError(f"--steps '{word}' is none of best, last, all or a step") from None
+    return int(step)
+
+
+def _play(
+    results: Path,
+    names: Sequence[str],
+    cells: Sequence[Path],
+    chosen: Sequence[Sequence[str | int]],
+    seed: int,
+    length: int | None,
+) -> Iterator[tuple[Run, Any]]:
+    """(episode, the environment's MuJoCo model) of each policy, in the order asked for."""
+    from ablations import tasks
+    from ablations.episode.page import Run
+    from ablations.episode.scene import mujoco_model, scene
+    from ablations.policies import load_policy
+    from ablations.records import read_record
+    from ablations.trainers.control.episode import episodes
+
+    made: dict[str, Any] = {}
+    for name, cell, wanted in zip(names, cells, chosen, strict=True):
+        record = read_record(results, cell.name)
+        assert record is not None  # or its folder would not have been found
+        about = record.config["task"]
+        settings = about["settings"]
+        key = canonical(settings)
+        if key not in made:
+            made[key] = tasks.task(about["name"]).make(settings)
+        env = made[key]
+        seen = scene(env, about["name"])
+        policies: list[Policy] = [load_policy(cell, step) for step in wanted]
+        steps = settings["episode_length"]
+        told = episodes(env, policies, seed, min(steps, length or steps))
+        for step, policy, one in zip(wanted, policies, told, strict=True):
+            run = Run(
+                variant=name,
+                snapshot=step if isinstance(step, str) else "",
+                step=policy.step,
+                scene=seen,
+                positions=one.positions,
+                rotations=one.rotations,
+                rewards=one.rewards,
+                end=one.end,
+            )
+            yield run, mujoco_model(env)
+
+
+def _film(path: Path, played: Iterable[tuple[Run, Any]]) -> None:
+    from ablations.episode import film
+    from ablations.episode.offscreen import pictures
+
+    played = list(played)
+    runs = [run for run, _ in played]
+    places = film.places(runs)
+    drawn = []
+    for index, (run, model) in enumerate(played):
+        last = len(run.rewards)
+        own = [*(place for place in places if place < last), last]
+        ink = film.INKS[index % len(film.INKS)]
+        shown = pictures(model, run.scene, run.positions, run.rotations, own, film.SIZE, ink)
+        drawn.append(list(shown))
+    film.write(path, runs, drawn)
+
+
+def _default_path(
+    results: Path,
+    study: str,
+    task: str,
+    names: Sequence[str],
+    seed: int,
+    cells: Sequence[Path],
+    format: str,
+) -> Path:
+    hashes = "-".join(dict.fromkeys(cell.name for cell in cells))
+    room = LONGEST_NAME - len(hashes) - len(f"-.{format}")
+    name = _plain(f"{task}-{'-'.join(names)}-seed{seed}")[:room].rstrip("-.")
+    return results / "render" / _plain(study)[:LONGEST_NAME] / f"{name}-{hashes}.{format}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", name).lstrip(".") or "-"

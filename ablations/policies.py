@@ -1,0 +1,220 @@
+"""Saved policies: found, listed, loaded with one call, and written for Brax.
+
+results/cells/<hash>/policies/<step>.npz     see `ablations.sweep.snapshots`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ablations.errors import UserError
+from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
+from ablations.sweep.snapshots import ABOUT
+
+if TYPE_CHECKING:
+    from ablations.trainers import Trainer
+
+
+@dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
+class Policy:
+    """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
+
+    observation: [..., O], as the environment gives it: what normalisation there is, is inside.
+    Returns the action [..., A] for the environment's `step`. Works under jit and vmap.
+
+    config: of the cell that it comes from. step: environment steps of training behind it.
+    state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
+    """
+
+    config: Mapping[str, Any]
+    step: int
+    state: Any = field(repr=False)
+    trainer: Trainer = field(repr=False)
+
+    def __call__(self, observation: Any, key: Any = None) -> Any:
+        assert self.trainer.act is not None
+        return self.trainer.act(self.state, observation, key)
+
+    def save_for_brax(self, folder: str | Path) -> Path:
+        """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
+        returns the path to give to that. Raises UserError for what Brax's networks cannot express.
+        """
+        from ablations.sweep.checkpoints import system_error
+        from ablations.trainers.control import brax_policies
+
+        try:
+            return brax_policies.write(self.state, self.config, self.step, Path(folder))
+        except ValueError as error:
+            raise system_error(error, Path(folder)) from None
+
+
+def find_cell(
+    study: str,
+    *,
+    task: str | None = None,
+    variant: str | None = None,
+    seed: int = 0,
+    results: str | Path = "results",
+    plan: str | None = None,
+) -> Path:
+    """The folder of one cell of a study's last plan, or of its plan of that name.
+
+    task, variant: may be left out where the plan has only one task; the variant is then the
+    baseline. Raises UserError, also where the cell has no record yet.
+    """
+    from ablations.errors import unknown
+
+    folder = Path(results)
+    planned = read_plan(folder, study, plan)
+    if task is None and len(planned.tasks) > 1:
+        raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
+    task = task or next(iter(planned.tasks))
+    variant = variant or planned.study["baseline"]
+    if task not in planned.tasks:
+        raise unknown(f"task of '{study}'", task, planned.tasks)
+    if variant not in planned.variants:
+        raise unknown(f"variant of '{study}'", variant, planned.variants)
+    for cell in planned.cells:
+        if (cell["task"], cell["variant"], cell["seed"]) == (task, variant, seed):
+            if read_record(folder, cell["hash"]) is None:
+                raise UserError(
+                    f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
+                    f"`ablations run {study}` computes it"
+                )
+            return cell_folder(folder, cell["hash"])
+    seeds = planned.seeds
+    raise UserError(f"'{study}' has no seed {seed}: it ran with seeds {seeds[0]} to {seeds[-1]}")
+
+
+def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
+    """The steps at which a cell's policy was saved, ascending."""
+    return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
+
+
+def listing(cell: str | Path, *, results: str | Path = "results") -> str:
+    """A line per saved policy: its step, the returns of the curve there, its file."""
+    folder = _cell(cell, results)
+    record = _record(folder)
+    _file_of(record, folder, "last")  # or it says that there are none
+    curve = read_curve(folder.resolve().parent.parent, record).to_pydict()
+    shown = [name for name in ("training/return", "evaluation/return") if name in curve]
+    rows = [["step", *shown, "", "file"]]
+    for step in saved_steps(folder):
+        at = curve["step"].index(step)
+        scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
+        marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
+        rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(f"{x:>{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
+    )
+
+
+def load_policy(
+    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
+) -> Policy:
+    """A saved policy, ready to act.
+
+    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
+    or one of `saved_steps`. Raises UserError for what is not there, is damaged, or does not fit
+    what the configuration's trainer makes today.
+    """
+    from ablations import plugins
+
+    plugins.load()
+    path = Path(cell)
+    if path.suffix == ".npz":
+        data = _bytes(path)
+    else:
+        record = _record(_cell(cell, results))
+        path, checksum = _file_of(record, _cell(cell, results), step)
+        data = _bytes(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
+    return _from_bytes(path, data)
+
+
+def _from_bytes(path: Path, data: bytes) -> Policy:
+    import jax
+
+    from ablations.sweep.program import compose
+    from ablations.trainers.leaves import Mismatch, from_arrays
+
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            about = json.loads(stored[ABOUT].tobytes())
+            arrays = {n: stored[n].view(d) for n, d in about["dtypes"].items()}
+        config, step = about["config"], about["step"]
+    except Exception:
+        raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
+    trainer, as_data = compose(config)
+    if trainer.act is None:
+        raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
+    like = jax.eval_shape(
+        lambda key, variant: trainer.policy(trainer.init(key, variant)),
+        jax.random.key(0),
+        as_data(config),
+    )
+    try:
+        return Policy(config, step, from_arrays(arrays, like), trainer)
+    except Mismatch as why:
+        raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
+
+
+def _cell(cell: str | Path, results: str | Path) -> Path:
+    path = Path(cell)
+    if path.is_dir():
+        return path
+    path = cell_folder(Path(results), str(cell))
+    if not path.is_dir():
+        raise UserError(
+            f"no cell '{cell}' in '{results}': give the folder of a cell, its hash, or a policy "
+            f"file; `ablations status --json` names the cells"
+        )
+    return path
+
+
+def _record(folder: Path) -> Record:
+    folder = folder.resolve()
+    if folder.parent.name != "cells" or not (folder / "record.json").exists():
+        raise UserError(
+            f"'{folder}' is not the folder of a cell, such as results/cells/<hash>: a policy that "
+            f"was taken elsewhere is loaded by its file"
+        )
+    record = read_record(folder.parent.parent, folder.name)
+    assert record is not None  # its file is there
+    return record
+
+
+def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
+    files = record.policies.get("files", {})
+    if not files:
+        raise UserError(
+            f"cell {record.hash} has no saved policies: it ran with --snapshots 0, or failed "
+            f"before the first; run it again with --fresh"
+        )
+    wanted = str(record.policies.get(str(step), step))
+    if wanted not in files:
+        raise UserError(
+            f"cell {record.hash} has no policy of step {step}: there are best, last and "
+            f"{', '.join(sorted(files, key=int))}"
+        )
+    return folder / "policies" / f"{wanted}.npz", files[wanted]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"the policy '{path}' is missing") from None
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None

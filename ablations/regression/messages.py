@@ -1,0 +1,163 @@
+"""What a check is going to do, and what it found: a line, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ablations.regression.check import Check, Row, Terms
+from ablations.regression.looks import Design
+from ablations.report.digits import decimals, p_text
+
+SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
+
+
+def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
+    """What the check may take and what it can see, before anything runs."""
+    looks = [look.seeds for look in made.looks]
+    seeds = (
+        f"{looks[0]} seeds"
+        if len(looks) == 1
+        else f"{looks[0]} seeds, up to {looks[-1]} while undecided ({', '.join(map(str, looks))})"
+    )
+    text = (
+        f"{name}: {seeds}, against the baseline's {made.old_seeds}; false alarms at most "
+        f"{terms.alpha:.2g}; caught with 95%: {_caught(made, unit, terms)}"
+    )
+    return text + shortfall(made, unit, terms)
+
+
+def _caught(made: Design, unit: float, terms: Terms) -> str:
+    if max(made.caught.values()) <= 1.001 * made.effect:
+        return f"a loss of {_share(made.effect, unit, terms)}"
+    each = (
+        f"{_share(max(loss, made.effect), unit, terms)} in {SCORE_NAMES[score]}"
+        for score, loss in made.caught.items()
+    )
+    return f"a loss of {' or of '.join(each)}"
+
+
+def shortfall(made: Design, unit: float, terms: Terms) -> str:
+    """What the seeds fall short of, if they do."""
+    if max(made.caught.values()) <= 1.001 * made.effect:
+        return ""
+    wanted = _share(made.effect, unit, terms)
+    if made.needed is None:
+        return f"; the {wanted} asked for would need a baseline of more seeds"
+    return f"; the {wanted} asked for would need {made.needed} seeds"
+
+
+def line(name: str, found: Check) -> str:
+    """One line: what got worse, where, by how much."""
+    seeds = f"{len(found.now)} seeds against {len(found.baseline)}"
+    terms, effect = found.terms, _share(found.design.effect, found.unit, found.terms)
+    diverged = f"; {len(found.now.failed)} diverged" if found.now.failed else ""
+    if found.verdict == "identical":
+        return f"{name}: identical, to the bit, on {len(found.now)} seeds"
+    if found.verdict == "worse":
+        return f"{name} got worse: {_change(found.worst, found, 'loss')} ({seeds}{diverged})"
+    if found.verdict == "better":
+        return (
+            f"{name} is suspiciously better: {_change(found.best, found, 'gain')} ({seeds}); "
+            f"update the baseline if that is meant"
+        )
+    if found.verdict == "no worse":
+        shown = found.worst.p_worse <= terms.alpha
+        though = f", though a smaller one is shown: {_change(found.worst, found, 'loss')}"
+        return f"{name} is no worse: a loss of {effect} is ruled out{though * shown} ({seeds})"
+    return (
+        f"{name} is undecided: a loss of {effect} is neither shown nor ruled out: "
+        f"{_change(found.worst, found, 'change')} ({seeds}{diverged})"
+        f"{shortfall(found.design, found.unit, terms)}"
+    )
+
+
+def _change(row: Row, found: Check, noun: str) -> str:
+    places = decimals(row.difference, row.low, row.high)
+    p = row.p_better if noun == "gain" else row.p_worse
+    ends = f"[{row.low:+.{places}f}, {row.high:+.{places}f}]"
+    return (
+        f"{SCORE_NAMES[row.score]} {row.baseline:.{places}f} → {row.now:.{places}f}, "
+        f"{row.difference:+.{places}f} {ends}, a {noun} of "
+        f"{_percent(abs(row.difference) / found.unit)} of {_unit(found.terms)}, "
+        f"p {'< .001' if p < 0.001 else f'= {p_text(p)}'}"
+    )
+
+
+def _share(loss: float, unit: float, terms: Terms) -> str:
+    return f"{loss:.3g} ({_percent(loss / unit)} of {_unit(terms)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.1f}%"
+
+
+def _unit(terms: Terms) -> str:
+    return "what the baseline learns" if terms.unit is None else "its range"
+
+
+HEAD = [
+    "curves",
+    "score",
+    "baseline",
+    "now",
+    "difference",
+    "[95%]",
+    "p (worse)",
+    "seeds",
+    "verdict",
+]
+
+
+def table(checks: Mapping[str, Check]) -> list[list[str]]:
+    """Rows of text under `HEAD`, two per check."""
+    lines = []
+    for name, found in checks.items():
+        for place, row in enumerate(found.rows):
+            width = decimals(row.difference, row.low, row.high)
+            lines.append(
+                [
+                    name if place == 0 else "",
+                    SCORE_NAMES[row.score],
+                    f"{row.baseline:.{width}f}",
+                    f"{row.now:.{width}f}",
+                    f"{row.difference:+.{width}f}" if row.difference else "0",
+                    f"[{row.low:+.{width}f}, {row.high:+.{width}f}]" if row.high > row.low else "",
+                    p_text(row.p_worse) if found.verdict != "identical" else "",
+                    f"{len(found.now)} / {len(found.baseline)}" if place == 0 else "",
+                    found.verdict if place == 0 else "",
+                ]
+            )
+    return lines
+
+
+def text(checks: Mapping[str, Check]) -> str:
+    """A pipe table that also lines up in a terminal, and what its columns are."""
+    from ablations.report.formats import markdown_text, pipes
+
+    lines = [[markdown_text(cell) for cell in line] for line in table(checks)]
+    right = {"baseline", "now", "difference", "[95%]", "p (worse)"}
+    return "\n".join(pipes(HEAD, lines, right))
+
+
+def caption(checks: Sequence[Check]) -> str:
+    paired = any(found.terms.paired for found in checks)
+    how = "paired by seed, with Student's" if paired else "unpaired, with Welch's"
+    alpha = sum(found.terms.alpha for found in checks)
+    return (
+        f"Means over seeds (now / baseline); differences {how} t interval; p from a permutation "
+        f"test, corrected over the scores. The chance that any of these checks calls a trainer "
+        f"worse in which nothing changed is at most {alpha:.2g}."
+    )
+
+
+def markdown(
+    title: str, checks: Mapping[str, Check], lines: Sequence[str], figure: str | None
+) -> str:
+    """For a comment on a pull request."""
+    bad = [name for name, found in checks.items() if found.verdict == "worse"]
+    head = f"{len(bad)} of {len(checks)} got worse" if bad else "nothing got worse"
+    parts = [f"### {title}: {head}", "", *(f"- {line}" for line in lines), "", text(checks), ""]
+    parts.append(caption(list(checks.values())))
+    if figure:
+        parts += ["", f"Both curves: `{figure}`"]
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Sweeps as jobs of a Slurm cluster."""

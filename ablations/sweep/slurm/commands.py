@@ -1,0 +1,210 @@
+"""What Slurm says of jobs, and of itself: its own commands, asked once per question.
+
+Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
+who is still going to work on the others.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ablations.errors import UserError
+
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
+TIMEOUT_SECONDS = 30
+ENDED = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+_MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class State:
+    """name: as Slurm has it (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for a job that it no
+    longer knows. reason: why it waits, or "".
+    """
+
+    name: str
+    reason: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, waits, or will be run again."""
+        return self.name not in ENDED and self.name != "GONE" and not self.held
+
+    @property
+    def held(self) -> bool:
+        """Whether Slurm gave up to start it, and keeps it until somebody lets it go."""
+        return self.name == "PENDING" and "launch failed" in self.reason
+
+
+@dataclass(frozen=True)
+class Partition:
+    """time: its limit in minutes, None for none. nodes: names of hosts."""
+
+    name: str
+    time: int | None
+    nodes: frozenset[str]
+
+
+class Silent(UserError):
+    """Slurm did not answer: nothing is known of any job."""
+
+
+def require_commands() -> None:
+    missing = [name for name in COMMANDS if shutil.which(name) is None]
+    if missing:
+        raise UserError(
+            f"there is no {' or '.join(missing)} on the PATH: --cluster slurm is for a machine "
+            f"from which Slurm's jobs are submitted; --cluster local runs here"
+        )
+
+
+def states(arrays: Collection[str]) -> dict[str, State]:
+    """The state of every job and array task of these ids, by id ("12", or "12_3" for a task); those
+    that are not in it, Slurm no longer knows. Raises Silent.
+
+    A job stays in squeue for a while after its end (MinJobAge); later only accounting knows it,
+    where there is any.
+    """
+    found: dict[str, State] = {}
+    for some in _in_parts(sorted(arrays)):
+        command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r", "-j", ",".join(some)]
+        done = _ask(command)
+        if done.returncode and "Invalid job id" not in done.stderr:
+            raise _silent(done)
+        for line in done.stdout.splitlines():
+            job, name, reason = line.split("|", 2)
+            found[job] = State(name, "" if reason == "None" else reason)
+    unknown = set(arrays) - {job.partition("_")[0] for job in found}
+    for some in _in_parts(sorted(unknown)):
+        command = ["sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some)]
+        try:
+            done = _ask(command)
+        except Silent:
+            break
+        for line in done.stdout.splitlines() if done.returncode == 0 else ():
+            job, _, text = line.partition("|")
+            if "[" not in job and text:
+                found[job] = State(text.split()[0])  # "CANCELLED by 0"
+    return found
+
+
+def runs(job: str) -> bool:
+    """Whether Slurm still has a job running, also where it will soon end it; True where it does not
+    answer."""
+    try:
+        done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
+    except Silent:
+        return True
+    return bool(done.returncode) or done.stdout.split() == ["RUNNING"]
+
+
+def of(states: Mapping[str, State], job: str | None) -> State:
+    """The state of one job or task. Tasks that were cancelled while they waited have none of their
+    own: what is left of the array stands for them."""
+    array = (job or "").partition("_")[0]
+    return states.get(job or "") or states.get(array) or State("GONE")
+
+
+def cancel(jobs: Iterable[str]) -> None:
+    for some in _in_parts(sorted(jobs)):
+        done = _ask(["scancel", *some])
+        if done.returncode and "Invalid job id" not in done.stderr:
+            raise _silent(done)
+
+
+def partitions() -> dict[str, Partition]:
+    done = _ask(["sinfo", "-h", "-N", "-o", "%R|%l|%n"])
+    if done.returncode:
+        raise _silent(done)
+    found: dict[str, Partition] = {}
+    for line in done.stdout.splitlines():
+        name, limit, node = line.split("|")
+        before = found.get(name)
+        nodes = frozenset({node}) | (before.nodes if before else frozenset())
+        found[name] = Partition(name, _limit(limit), nodes)
+    return found
+
+
+def largest_array() -> int:
+    """The most tasks that an array may have (MaxArraySize)."""
+    done = _ask(["scontrol", "show", "config"])
+    if done.returncode:
+        raise _silent(done)
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", done.stdout, re.MULTILINE)
+    return max(1, int(match[1])) if match else 1001
+
+
+def try_out(script: str) -> None:
+    """Raises UserError with sbatch's own words where it would refuse the script."""
+    done = _ask(["sbatch", "--test-only"], script)
+    if done.returncode:
+        raise UserError(f"sbatch refuses these jobs: {said(done.stderr)}")
+
+
+def requeue(job: str) -> bool:
+    return _ask(["scontrol", "requeue", job]).returncode == 0
+
+
+def here() -> set[str]:
+    """The names that this machine may have as a node."""
+    name = socket.gethostname()
+    return {name, name.partition(".")[0], "localhost"}
+
+
+def said(text: str) -> str:
+    """The last line of what a command of Slurm complains of, without its prefix."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
+    return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
+
+
+def _limit(text: str) -> int | None:
+    from ablations.sweep.slurm.cluster import minutes
+
+    return None if text in ("infinite", "n/a") else minutes(text)
+
+
+def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Command lines have an end."""
+    return [names[i : i + _MOST_AT_ONCE] for i in range(0, len(names), _MOST_AT_ONCE)]
+
+
+def _ask(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Silent(f"there is no {command[0]} on the PATH: is Slurm on this machine?") from None
+    except subprocess.TimeoutExpired:
+        raise Silent(f"{command[0]} does not answer: is Slurm's controller up?") from None
+
+
+def _silent(done: subprocess.CompletedProcess[str]) -> Silent:
+    return Silent(
+        f"{done.args[0]} does not answer ({said(done.stderr)}): nothing was changed; try again"
+    )

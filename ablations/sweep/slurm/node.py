@@ -1,0 +1,118 @@
+"""What one job of a cluster does: a crew of workers on whatever it was given, until its cells have
+records or its time is up.
+
+submitit starts it, with the arguments it was pickled with. Nothing that submitit keeps is asked for
+afterwards; the records and checkpoints of the cells are what counts. So a job that Slurm runs
+again, for whatever reason, simply looks which cells are left, and these go on from their
+checkpoints.
+
+Signals, as Slurm sends them to the job's processes:
+
+    SIGUSR2   the time limit is near, or preemption where it was asked to say so: the workers save
+              what they have, and the job puts itself back into the queue
+    SIGTERM   preemption, scancel, or the end: the workers save what they have; Slurm decides
+              whether the job runs again. To end by itself now would count as done
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError
+from ablations.sweep.crew import Crew
+from ablations.sweep.machine import cores
+from ablations.sweep.progress import Progress
+from ablations.sweep.slurm import commands, submissions
+from ablations.sweep.slurm.cluster import Cluster
+
+LINE_SECONDS = 60.0
+GRACE_SECONDS = 600.0
+ASK_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a submission; called on the node that runs it."""
+
+    folder: str
+    index: int
+
+    def __call__(self) -> str:
+        """Returns a line on how it ended, for submitit's log. Raises UserError where its workers
+        could not go on.
+        """
+        caught = _Caught()
+        _delete_leftovers()
+        submission = submissions.load(Path(self.folder))
+        order = submission.order(self.index)
+        if not order.cells:
+            return "nothing is left to do"
+        results = Path(order.results)
+        workers = min(self._workers(submission), -(-len(order.cells) // order.lanes))
+        cluster = Cluster.from_plain(submission.cluster)
+        progress = Progress([], order.cells, results, line_seconds=LINE_SECONDS)
+        # Most of the time before Slurm kills is for the chunk at hand and its checkpoint; the rest
+        # for going back into the queue.
+        crew = Crew(order, workers, results, patience=0.75 * cluster.signal_seconds)
+        try:
+            crew.work(progress, caught.any)
+        except UserError as error:
+            submission.give_up(self.index, str(error))
+            raise
+        if caught.any():
+            self._end(caught)
+        return f"{len(order.cells)} cells"
+
+    def _workers(self, submission: submissions.Submission) -> int:
+        """As planned, or fewer where the node gave less."""
+        planned = int(submission.jobs[self.index]["workers"])
+        given = int(os.environ.get("SLURM_CPUS_PER_TASK") or planned)
+        return planned if submission.accelerator else max(1, min(planned, given, cores()))
+
+    def _end(self, caught: _Caught) -> None:
+        if caught.user:
+            commands.requeue(_own_id())
+        print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
+        deadline = time.monotonic() + GRACE_SECONDS
+        # A job in its grace before preemption still runs, and must not end; a cancelled one may.
+        while time.monotonic() < deadline and commands.runs(_own_id()):
+            time.sleep(ASK_SECONDS)
+        sys.exit(143)
+
+
+class _Caught:
+    """Takes over the signals from submitit, which would rewrite its pickle on them."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        for number in (signal.SIGTERM, signal.SIGUSR2):
+            signal.signal(number, self._catch)
+
+    @property
+    def user(self) -> bool:
+        return "SIGUSR2" in self.names
+
+    def any(self) -> bool:
+        return bool(self.names)
+
+    def _catch(self, number: int, _: Any) -> None:
+        self.names.append(signal.Signals(number).name)
+
+
+def _own_id() -> str:
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    task = os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
+
+
+def _delete_leftovers() -> None:
+    """submitit refuses to save a result where a killed run left half of one."""
+    folder = Path(os.environ["SUBMITIT_FOLDER"])
+    for path in folder.glob(f"{_own_id()}_*.save_tmp"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,182 @@
+"""Packs cells into jobs: one program and so one compilation each, as long as was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError
+from ablations.records import Record, read_record
+from ablations.sweep.config import program_of, steps_of
+from ablations.sweep.plan import fixed_axes
+from ablations.sweep.slurm.cluster import Cluster
+
+# Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
+ASSUMED_RATE = 50_000.0
+ASSUMED_BLOCK_RATE = 1_000_000.0
+ASSUMED_COMPILE_SECONDS = 30.0
+ASSUMED_WORKER_MEGABYTES = 2500
+SUPERVISOR_MEGABYTES = 500
+SPARE_MEMORY = 1.5
+LANES_PER_GPU = 16
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one worker did: rate in environment steps per second over its lanes, compile seconds,
+    the most memory it held, in megabytes. measured: from records, else assumed.
+    """
+
+    rate: float
+    compile_seconds: float
+    megabytes: int
+    measured: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """cells: hashes, all of one program. workers: processes. lanes: cells side by side in each.
+    seconds: how long it should take, compilation included. megabytes: what it needs.
+    """
+
+    program: str
+    cells: tuple[str, ...]
+    workers: int
+    lanes: int
+    seconds: float
+    megabytes: int
+
+
+def pack(
+    cells: Sequence[Mapping[str, Any]], cluster: Cluster, speeds: Mapping[str, Speed]
+) -> list[Job]:
+    """Jobs of at most `job_minutes` each, where one cell allows that, of equal size within a
+    program.
+
+    speeds: one per program. Raises UserError where a job could never get anywhere: the time limit
+    is shorter than a chunk of training, the memory too small for one worker.
+    """
+    groups: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        run = cell["config"]["run"]
+        program = _program(cell["config"], cluster.gpus > 0)
+        groups.setdefault((program, run["points"], run["evaluations"]), []).append(cell)
+    jobs = []
+    for (program, points, _), mine in groups.items():
+        speed = speeds[program]
+        lanes = lanes_of(cluster)
+        steps = steps_of(mine[0]["config"])
+        _require_time(cluster, speed, steps * lanes / points, mine[0])
+        workers = 1 if cluster.gpus else _workers(cluster, speed)
+        block_seconds = steps * lanes / speed.rate
+        training_seconds = 60 * cluster.job_minutes - speed.compile_seconds
+        rounds = max(1, math.floor(training_seconds / block_seconds))
+        number = math.ceil(len(mine) / (rounds * workers * lanes))
+        for part in _split([cell["hash"] for cell in mine], number):
+            wanted = min(workers, math.ceil(len(part) / lanes))
+            seconds = speed.compile_seconds + block_seconds * math.ceil(len(part) / wanted / lanes)
+            needed = _megabytes(speed, wanted)
+            jobs.append(Job(program, tuple(part), wanted, lanes, seconds, needed))
+    return jobs
+
+
+def lanes_of(cluster: Cluster) -> int:
+    """A block of lanes is sharded evenly over all accelerators of a job."""
+    if not cluster.gpus:
+        return 1
+    wanted = cluster.lanes or LANES_PER_GPU * cluster.gpus
+    return math.ceil(wanted / cluster.gpus) * cluster.gpus
+
+
+def speeds(
+    results: Path, cells: Iterable[Mapping[str, Any]], *, accelerator: bool
+) -> dict[str, Speed]:
+    """How fast each program of the cells ran before: its own records', else those of its task and
+    trainer, else an assumption."""
+    wanted: dict[str, Mapping[str, Any]] = {}
+    for cell in cells:
+        wanted.setdefault(_program(cell["config"], accelerator), cell["config"])
+    exact: dict[Any, list[Mapping[str, Any]]] = {}
+    alike: dict[Any, list[Mapping[str, Any]]] = {}
+    for record in _records(results):
+        told = record.provenance
+        if ("cpu" in str(told.get("device", "cpu")).lower()) == accelerator:
+            continue
+        if told.get("steps_per_second"):
+            exact.setdefault(_program(record.config, accelerator), []).append(told)
+            alike.setdefault(_alike(record.config), []).append(told)
+    return {
+        program: _speed(exact.get(program) or alike.get(_alike(config)) or [], accelerator)
+        for program, config in wanted.items()
+    }
+
+
+def _program(config: Mapping[str, Any], accelerator: bool) -> str:
+    return program_of(config, fixed_axes(config, accelerator=accelerator))
+
+
+def _alike(config: Mapping[str, Any]) -> tuple[str, str]:
+    return config["task"]["name"], config["trainer"]["name"]
+
+
+def _speed(told: Sequence[Mapping[str, Any]], accelerator: bool) -> Speed:
+    compiled = [t["compile_seconds"] for t in told if t.get("compile_seconds")]
+    sizes = [t["peak_megabytes"] for t in told if t.get("peak_megabytes")]
+    rates = sorted(t["steps_per_second"] for t in told)
+    return Speed(
+        rate=rates[len(rates) // 2]
+        if rates
+        else (ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE),
+        compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
+        megabytes=max(sizes, default=ASSUMED_WORKER_MEGABYTES),
+        measured=bool(rates),
+    )
+
+
+def _records(results: Path) -> Iterable[Record]:
+    for path in (results / "cells").glob("[!.]*"):
+        with contextlib.suppress(UserError):  # one of another version, or damaged
+            if record := read_record(results, path.name):
+                yield record
+
+
+def _megabytes(speed: Speed, workers: int) -> int:
+    return SUPERVISOR_MEGABYTES + math.ceil(workers * speed.megabytes * SPARE_MEMORY)
+
+
+def _workers(cluster: Cluster, speed: Speed) -> int:
+    """One per core, as far as the memory goes."""
+    if cluster.memory is None:
+        return cluster.cpus
+    fitting = (cluster.memory - SUPERVISOR_MEGABYTES) // speed.megabytes
+    if fitting < 1 and speed.measured:
+        raise UserError(
+            f"{cluster.memory} MB are too little for one worker, which took {speed.megabytes} MB, "
+            f"and {SUPERVISOR_MEGABYTES} MB beside: raise --memory"
+        )
+    return min(cluster.cpus, max(1, fitting))
+
+
+def _require_time(
+    cluster: Cluster, speed: Speed, chunk_steps: float, cell: Mapping[str, Any]
+) -> None:
+    """A job that never ends a chunk has nothing to save when its time is up."""
+    chunk = chunk_steps / speed.rate
+    if chunk + cluster.signal_seconds > 60 * cluster.time_limit:
+        raise UserError(
+            f"the time limit of {cluster.time_limit} minutes is too short for one chunk of "
+            f"{cell['variant']} on {cell['task']}, which takes about {chunk / 60:.0f} minutes at "
+            f"{speed.rate:,.0f} steps/s ({'measured' if speed.measured else 'assumed'}): raise "
+            f"--time, or cut the run in more with --set points=N"
+        )
+
+
+def _split(cells: Sequence[str], number: int) -> list[Sequence[str]]:
+    """In `number` parts whose sizes differ by one at most."""
+    ends = [len(cells) * k // number for k in range(number + 1)]
+    return [cells[a:b] for a, b in itertools.pairwise(ends)]

@@ -1,0 +1,202 @@
+"""Who has been asked to compute what: one folder per submission, beside the claims.
+
+    results/work/submissions/<run>/submission.json    the cluster, and the cells of each job
+    results/work/submissions/<run>/cells.json         their configurations, for the jobs
+    results/work/submissions/<run>/arrays.json        what Slurm calls them, as far as they got
+    results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
+    results/work/submissions/<run>/slurm/             submitit's scripts, pickles and logs
+
+None of it is the truth about a cell: that is its record. It is there so that nobody is asked twice,
+and so that a status can name the job.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ablations.records import write_atomically
+from ablations.sweep.claims import published
+from ablations.sweep.order import Keeping, Order
+from ablations.sweep.slurm import commands
+
+FOLDER = "submissions"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """jobs: the cells (hashes), workers and lanes of each. The rest goes into their orders."""
+
+    run: str
+    results: str
+    time: float
+    studies: tuple[str, ...]
+    cluster: Mapping[str, Any]
+    jobs: tuple[Mapping[str, Any], ...]
+    plugins: tuple[str, ...] = ()
+    accelerator: bool = False
+    metric: str = "training/return"
+    keeping: Keeping = field(default_factory=Keeping)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.results) / "work" / FOLDER / self.run
+
+    def write(self, cells: Mapping[str, Mapping[str, Any]]) -> None:
+        """cells: hash -> configuration."""
+        write_atomically(self.folder / "cells.json", json.dumps(cells))
+        write_atomically(self.folder / "submission.json", json.dumps(asdict(self)))
+
+    def arrays(self) -> list[tuple[str, int, bool]]:
+        """(Slurm's id, index of the first of our jobs in it, number of them; 0 for a job that is
+        no array)."""
+        try:
+            return [tuple(one) for one in json.loads((self.folder / "arrays.json").read_text())]
+        except (FileNotFoundError, ValueError):
+            return []
+
+    def add_array(self, job: str, first: int, tasks: int) -> None:
+        known = [*self.arrays(), (job, first, tasks)]
+        write_atomically(self.folder / "arrays.json", json.dumps(known))
+
+    def slurm_jobs(self) -> dict[int, str]:
+        """Index of each of our jobs that Slurm has taken -> its id."""
+        return {
+            first + task: f"{job}_{task}" if tasks else job
+            for job, first, tasks in self.arrays()
+            for task in range(tasks or 1)
+        }
+
+    def order(self, index: int) -> Order:
+        """What the workers of one job are told: the cells of it that have no record yet."""
+        configs = json.loads((self.folder / "cells.json").read_text())
+        job = self.jobs[index]
+        results = Path(self.results)
+        return Order(
+            run=f"{self.run}.{index}",
+            results=self.results,
+            cells=tuple(
+                {"hash": cell, "config": configs[cell]}
+                for cell in job["cells"]
+                if not published(results, cell)
+            ),
+            plugins=self.plugins,
+            lanes=job["lanes"],
+            accelerator=self.accelerator,
+            metric=self.metric,
+            keeping=self.keeping,
+            provenance=self.provenance,
+            patient=False,
+        )
+
+    def give_up(self, index: int, reason: str) -> None:
+        write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
+
+    def gave_up(self, index: int) -> str | None:
+        try:
+            path = self.folder / "ended" / f"{index}.json"
+            return str(json.loads(path.read_text())["reason"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A job that was asked to compute a cell. id: Slurm's, or None if it never took it."""
+
+    submission: Submission
+    index: int
+    id: str | None
+    state: commands.State
+
+    @property
+    def why_ended(self) -> str:
+        """Why it left the cell, as far as anybody knows."""
+        if self.id is None:
+            return "its job was never taken by Slurm"
+        if told := self.submission.gave_up(self.index):
+            return f"its job {self.id} gave up: {told}"
+        if self.state.name == "GONE":
+            return f"its job {self.id} is gone from the queue"
+        if self.state.held:
+            return f"its job {self.id} is held: {self.state.reason}"
+        return f"its job {self.id} ended as {self.state.name}"
+
+    def last_line(self) -> str:
+        """Of the job's log, or "". Those of its workers are under work/logs."""
+        try:
+            path = self.submission.folder / "slurm" / f"{self.id}_0_log.err"
+            lines = path.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1] if lines else ""
+
+
+def load(folder: Path) -> Submission:
+    fields = json.loads((folder / "submission.json").read_text())
+    return Submission(
+        **fields
+        | {
+            "studies": tuple(fields["studies"]),
+            "jobs": tuple(fields["jobs"]),
+            "plugins": tuple(fields["plugins"]),
+            "keeping": Keeping(**fields["keeping"]),
+        }
+    )
+
+
+def everything(results: Path) -> list[Submission]:
+    """All submissions, the oldest first."""
+    found = []
+    for path in (results / "work" / FOLDER).glob("*/submission.json"):
+        try:
+            found.append(load(path.parent))
+        except (ValueError, TypeError, KeyError, OSError):
+            continue
+    return sorted(found, key=lambda one: one.time)
+
+
+def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
+    """For each of the cells that a job was ever asked for, the job that is still at it, else the
+    last, and what the queue says of it. Raises commands.Silent.
+
+    One question to the queue, however many cells there are; none where nothing was submitted.
+    """
+    wanted = set(cells)
+    asked: dict[str, list[tuple[Submission, int]]] = {}
+    for submission in everything(results):
+        for index, job in enumerate(submission.jobs):
+            for cell in wanted.intersection(job["cells"]):
+                asked.setdefault(cell, []).append((submission, index))
+    asked_of = {one.run: one for jobs in asked.values() for one, _ in jobs}
+    ids = {run: one.slurm_jobs() for run, one in asked_of.items()}
+    arrays = {job.partition("_")[0] for run in ids.values() for job in run.values()}
+    states = commands.states(arrays) if arrays else {}
+    found = {}
+    for cell, jobs in asked.items():
+        held = []
+        for submission, index in jobs:
+            name = ids[submission.run].get(index)
+            held.append(Held(submission, index, name, commands.of(states, name)))
+        found[cell] = next((one for one in held if one.state.alive), held[-1])
+    return found
+
+
+def forget(submission: Submission) -> None:
+    shutil.rmtree(submission.folder, ignore_errors=True)
+
+
+def forget_the_finished(results: Path) -> None:
+    """Deletes what is left of submissions whose cells all have a record."""
+    for submission in everything(results):
+        cells: Sequence[str] = [cell for job in submission.jobs for cell in job["cells"]]
+        if all(published(results, cell) for cell in cells):
+            jobs = submission.slurm_jobs().values()
+            states = commands.states({job.partition("_")[0] for job in jobs})
+            if not any(state.alive for state in states.values()):
+                forget(submission)

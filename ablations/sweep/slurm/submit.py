@@ -1,0 +1,277 @@
+"""Submits what plans need and nobody has to Slurm, through submitit, and comes back at once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import subprocess
+import time
+import uuid
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from ablations import plugins
+from ablations.errors import UserError, unknown
+from ablations.records import Plan
+from ablations.sweep import provenance
+from ablations.sweep.order import Keeping
+from ablations.sweep.prepare import look, missing, require_writable
+from ablations.sweep.slurm import code as snapshot
+from ablations.sweep.slurm import commands, packing, submissions
+from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.node import Job
+from ablations.sweep.slurm.submissions import Submission
+
+NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """cells: all that the plans need. found: those with a record. queued: those that a job has
+    already. jobs: what is submitted, or would be; arrays: Slurm's ids. refused: why Slurm took only
+    the first of the jobs. script: what sbatch is given. speeds: what the times of the jobs rest on.
+    """
+
+    cells: int
+    found: int
+    queued: int
+    jobs: tuple[packing.Job, ...] = ()
+    arrays: tuple[str, ...] = ()
+    taken: int = 0
+    refused: str | None = None
+    script: str = ""
+    speeds: Mapping[str, packing.Speed] = field(default_factory=dict)
+
+
+def submit(
+    plans: Sequence[Plan],
+    results: Path,
+    cluster: Cluster,
+    *,
+    keeping: Keeping | None = None,
+    fresh: bool = False,
+    dry_run: bool = False,
+    only: Collection[str] | None = None,
+) -> Submitted:
+    """Asks Slurm for jobs for the cells without a record that no living job has.
+
+    dry_run: changes nothing, here or there. only: hashes of the cells to look at. Raises UserError
+    for whatever can be known to be wrong before anything is submitted.
+    """
+    commands.require_commands()
+    _require_submitit()
+    results = results.resolve()
+    if dry_run:
+        return _submit(plans, results, cluster, missing(plans, results), keeping, dry_run=True)
+    require_writable(results)
+    with FileLock(results / "work" / "submit.lock"):  # a second driver waits, and finds these jobs
+        _require_shared(results, cluster)
+        work = look(plans, results, fresh=fresh, only=only)
+        submissions.forget_the_finished(results)
+        return _submit(plans, results, cluster, work.todo, keeping, dry_run=False)
+
+
+def _submit(
+    plans: Sequence[Plan],
+    results: Path,
+    cluster: Cluster,
+    todo: Sequence[Mapping[str, Any]],
+    keeping: Keeping | None,
+    *,
+    dry_run: bool,
+) -> Submitted:
+    held = submissions.holders(results, (cell["hash"] for cell in todo))
+    free = [c for c in todo if c["hash"] not in held or not held[c["hash"]].state.alive]
+    cells = len({cell["hash"] for plan in plans for cell in plan.cells})
+    counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
+    if not free:
+        return counts
+    _require_partition(cluster)
+    accelerator = cluster.gpus > 0
+    speeds = packing.speeds(results, free, accelerator=accelerator)
+    jobs = packing.pack(free, cluster, speeds)
+    checkout = provenance.of_checkout()
+    submission = Submission(
+        run=uuid.uuid4().hex[:8],
+        results=str(results),
+        time=time.time(),
+        studies=tuple(dict.fromkeys(plan.study["name"] for plan in plans)),
+        cluster=cluster.plain(),
+        jobs=tuple({"cells": j.cells, "workers": j.workers, "lanes": j.lanes} for j in jobs),
+        plugins=plugins.loaded(),
+        accelerator=accelerator,
+        metric=plans[0].study["metric"],
+        keeping=keeping or Keeping(),
+        provenance=checkout,
+    )
+    code = results / "work" / "code"
+    if not dry_run:
+        provenance.keep_difference(results, checkout)
+        code = snapshot.take(code, map(importlib.import_module, _modules()))
+    executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
+    largest = commands.largest_array()
+    script = _script(executor, min(largest, len(jobs)))
+    planned = replace(counts, jobs=tuple(jobs), script=script, speeds=speeds)
+    if dry_run:
+        return planned
+    commands.try_out(script)
+    if held_back := {one.id for one in held.values() if one.id and one.state.held}:
+        commands.cancel(held_back)
+    submission.write({cell["hash"]: cell["config"] for cell in free})
+    taken, refused = _send(executor, submission, largest)
+    if not taken:
+        submissions.forget(submission)
+        raise UserError(f"sbatch refuses these jobs: {refused}")
+    arrays = tuple(job for job, _, _ in submission.arrays())
+    return replace(planned, arrays=arrays, taken=taken, refused=refused)
+
+
+def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str | None]:
+    """How many of the jobs Slurm took, and why not all of them."""
+    every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
+    for first in range(0, len(every), largest):
+        part = every[first : first + largest]
+        try:
+            with _quietly():
+                sent = executor.submit_array(part)
+        except Exception as error:
+            return first, _why(error)
+        array = sent[0].job_id.partition("_")[0]
+        submission.add_array(array, first, len(part) if len(part) > 1 else 0)
+    return len(every), None
+
+
+def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: int) -> Any:
+    import submitit
+
+    class Executor(submitit.SlurmExecutor):
+        """Its batch, without a context manager in between."""
+
+        def submit_array(self, calls: Sequence[Any]) -> Any:
+            return self._internal_process_submissions(
+                [submitit.core.utils.DelayedSubmission(call) for call in calls]
+            )
+
+    options: dict[str, Any] = {
+        "job_name": "ablations-" + "-".join(submission.studies)[:40],
+        "time": cluster.time_limit,
+        "cpus_per_task": cluster.cpus,
+        "mem": f"{cluster.memory or megabytes}M",
+        "array_parallelism": cluster.at_once,
+        "signal_delay_s": cluster.signal_seconds,
+        "setup": [*cluster.setup, f"export PYTHONPATH='{code}'${{PYTHONPATH:+:$PYTHONPATH}}"],
+        "additional_parameters": {
+            "requeue": True,
+            # Python looks there first: the code as it was submitted, whatever lies in this folder
+            "chdir": str(code),
+            **cluster.sbatch,
+        },
+    }
+    for name in ("partition", "account", "qos", "constraint"):
+        if getattr(cluster, name):
+            options[name] = getattr(cluster, name)
+    if cluster.gpus:
+        options["gpus_per_node"] = cluster.gpus
+    executor = Executor(folder=submission.folder / "slurm")
+    executor.update_parameters(**options)
+    return executor
+
+
+def _script(executor: Any, jobs: int) -> str:
+    """As submitit writes it for the first array."""
+    from submitit.slurm.slurm import _make_sbatch_string
+
+    parameters = dict(executor.parameters)
+    if jobs > 1:
+        parameters["map_count"] = jobs
+    return str(
+        _make_sbatch_string(
+            command=executor._submitit_command_str, folder=executor.folder, **parameters
+        )
+    )
+
+
+def _modules() -> list[str]:
+    """Top-level packages and modules that a job imports from this machine's checkouts."""
+    return list(
+        dict.fromkeys(["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())])
+    )
+
+
+def _require_submitit() -> None:
+    try:
+        importlib.import_module("submitit")
+    except ModuleNotFoundError:
+        raise UserError(
+            "--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'"
+        ) from None
+
+
+def _require_partition(cluster: Cluster) -> None:
+    partitions = commands.partitions()
+    if cluster.partition is None:
+        return
+    for name in cluster.partition.split(","):
+        if name not in partitions:
+            raise unknown("partition of this cluster", name, sorted(partitions))
+        limit = partitions[name].time
+        if limit is not None and cluster.time_limit > limit:
+            raise UserError(
+                f"a time limit of {cluster.time_limit} minutes is more than the {limit} of the "
+                f"partition '{name}': give a shorter --time"
+            )
+
+
+def _require_shared(results: Path, cluster: Cluster) -> None:
+    """Refuses a folder that only this machine can see, as far as that shows."""
+    nodes = {
+        node
+        for partition in commands.partitions().values()
+        if cluster.partition is None or partition.name in cluster.partition.split(",")
+        for node in partition.nodes
+    }
+    kind = _file_system(results)
+    if nodes - commands.here() and (kind in NOT_SHARED or results.is_relative_to("/tmp")):
+        raise UserError(
+            f"the results folder '{results}' is on this machine alone ({kind}): the nodes cannot "
+            f"see it; give a shared folder with --results"
+        )
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system that a path is on, where /proc tells."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown"
+    best = ("", "unknown")
+    for _, point, kind, *_ in mounts:
+        if path.is_relative_to(point) and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]
+
+
+def _why(error: Exception) -> str:
+    """sbatch's own words, out of what submitit wraps them in."""
+    while isinstance(error.__cause__, Exception) and not isinstance(
+        error, subprocess.CalledProcessError
+    ):
+        error = error.__cause__
+    if isinstance(error, subprocess.CalledProcessError):
+        text = error.stderr or error.output or b""
+        return commands.said(text.decode() if isinstance(text, bytes) else text)
+    lines = [line for line in str(error).splitlines() if "error" in line.lower()]
+    return re.sub(r"\s+", " ", lines[-1] if lines else str(error))[:300]
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

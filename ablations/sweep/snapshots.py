@@ -1,0 +1,110 @@
+"""Policies of a running cell: which are kept, and how they are written.
+
+    results/work/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
+
+They move to results/cells/<hash> with the cell's record. A file says itself what it is (its configuration is in it), so that it can be taken elsewhere. No
+pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ablations.records import canonical, write_atomically
+from ablations.sweep.claims import work_folder
+
+if TYPE_CHECKING:
+    from ablations.sweep.program import Lane
+
+ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Which policies of a running cell are kept: evenly spaced ones, the last among them, and the
+    best.
+
+    metric: what is best; a column of the curve. count: how many evenly spaced; 0: nothing is kept.
+    """
+
+    results: Path
+    cell: str
+    config: Mapping[str, Any]
+    metric: str
+    count: int
+
+    @property
+    def folder(self) -> Path:
+        return work_folder(self.results, self.cell) / "policies"
+
+    def wanted(self, point: int, lane: Lane) -> bool:
+        """Whether the policy of this point is to be kept, by the schedule or as the best so far."""
+        if not self.count or lane.diverged:
+            return False
+        return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
+
+    def write(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps the policy of a step, by `to_arrays`."""
+        data = io.BytesIO()
+        dtypes = {name: str(array.dtype) for name, array in arrays.items()}
+        about = canonical({"config": self.config, "step": step, "dtypes": dtypes}).encode()
+        # bfloat16 and its like are not NumPy's own: as plain bytes they are stored without pickle
+        plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
+        np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
+        write_atomically(self.folder / f"{step}.npz", data.getvalue())
+
+    def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
+        """The step with the highest metric, the first of equals; None where it has no value yet."""
+        scores = dict(zip(lane.columns["step"], lane.columns.get(self.metric, []), strict=False))
+        known = {s: v for s, v in scores.items() if v is not None and (not among or s in among)}
+        return max(known, key=lambda step: known[step]) if known else None
+
+    def score(self, lane: Lane) -> float | None:
+        """The last value of the metric."""
+        values = [v for v in lane.columns.get(self.metric, []) if v is not None]
+        return values[-1] if values else None
+
+    def prune(self, lane: Lane) -> None:
+        """Deletes those that were the best once and are not any more."""
+        keep = {point * self._steps_per_point for point in self._schedule} | {self.best(lane)}
+        for step, path in _files(self.folder).items():
+            if step not in keep:
+                path.unlink(missing_ok=True)
+
+    def finish(self, lane: Lane) -> dict[str, Any]:
+        """What the record says of them: {"files": {step: sha256}, "best": step, "last": step}, or
+        nothing where none was kept."""
+        self.prune(lane)
+        files = _files(self.folder)
+        if not files or not self.count:
+            return {}
+        last = max(files)
+        return {
+            "files": {str(s): hashlib.sha256(p.read_bytes()).hexdigest() for s, p in files.items()},
+            "best": self.best(lane, among=list(files)) or last,
+            "last": last,
+        }
+
+    @property
+    def _schedule(self) -> frozenset[int]:
+        points = self.config["run"]["points"]
+        count = min(self.count, points)
+        return frozenset(-(-(k + 1) * points // count) for k in range(count))
+
+    @property
+    def _steps_per_point(self) -> int:
+        run = self.config["run"]
+        return run["updates_per_chunk"] * run["iteration_steps"]
+
+
+def _files(folder: Path) -> dict[int, Path]:
+    """step -> file, ascending."""
+    found = {int(p.stem): p for p in folder.glob("*.npz") if p.stem.isdecimal()}
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""Language tasks: prompts whose answers are checked."""

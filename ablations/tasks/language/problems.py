@@ -1,0 +1,219 @@
+"""Language tasks with verifiable rewards: mixtures of small problems, and what a right answer pays.
+
+An environment here is a `Problems`, not one of Brax's interface: the trainer `language` reads it.
+One step is one completion, so the score of a task does not depend on a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ablations.tasks.task import Task, register
+
+if TYPE_CHECKING:
+    import jax
+
+    from ablations.tasks.language.puzzles import Mixture, Problem
+
+KINDS = ("addition1", "addition2", "addition3", "sorting", "reversal", "countdown")
+TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Problems to be solved and what that pays.
+
+    mixture: the kinds of problem, equally likely. rewards: (of a wrong answer, of a right one),
+        times scales[kind], plus noise of that standard deviation. train_prompts: how many prompts
+        the training set has; 0: every one is new.
+    """
+
+    mixture: Mixture
+    rewards: tuple[float, float]
+    scales: tuple[float, ...]
+    noise: float
+    train_prompts: int
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.mixture.kinds
+
+    def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
+        """A batch of training problems, leaves [count, ...]; from the set where there is one,
+        none twice before all were taken.
+
+        key: of this batch. set_key: of the run; it decides what is in its training set.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        if not self.train_prompts:
+            return self.held_out(key, count)
+        order = jnp.resize(jax.random.permutation(key, self.train_prompts), (count,))
+        return jax.tree.map(lambda leaf: leaf[order], self.train_set(set_key))
+
+    def train_set(self, set_key: jax.Array) -> Problem:
+        """All problems of the training set, leaves [train_prompts, ...]."""
+        import jax
+
+        return self.held_out(jax.random.fold_in(set_key, TRAIN_SET), self.train_prompts)
+
+    def held_out(self, key: jax.Array, count: int) -> Problem:
+        """New problems, leaves [count, ...]."""
+        import jax
+
+        return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
+
+    def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
+        """float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
+        import jax.numpy as jnp
+
+        if not self.train_prompts:
+            return jnp.ones(problems.prompt.shape[0])
+        known = self.train_set(set_key).prompt
+        same = jnp.all(problems.prompt[:, None] == known[None], axis=-1)
+        return 1.0 - jnp.any(same, axis=-1).astype(jnp.float32)
+
+    def correct(self, problems: Problem, responses: jax.Array) -> jax.Array:
+        """bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
+        import jax
+
+        of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
+        return jax.vmap(of_prompt)(problems, responses)
+
+    def reward(self, correct: jax.Array, kind: jax.Array, key: jax.Array | None) -> jax.Array:
+        """float32 [P, K] of correct [P, K] and the problems' kinds [P]; without a key no noise."""
+        import jax
+        import jax.numpy as jnp
+
+        wrong, right = self.rewards
+        paid = jnp.where(correct, right, wrong) * jnp.asarray(self.scales)[kind][:, None]
+        if key is None:
+            return paid
+        return paid + self.noise * jax.random.normal(key, paid.shape)
+
+
+def _numbers(text: str) -> list[float] | None:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        return None
+
+
+def _make(settings: Mapping[str, Any]) -> Problems:
+    from ablations.tasks.language import puzzles
+
+    return Problems(
+        mixture=puzzles.mixture(settings["kinds"].split(",")),
+        rewards=(settings["reward_wrong"], settings["reward_right"]),
+        scales=tuple(_numbers(settings["reward_scales"]) or ()),
+        noise=settings["reward_noise"],
+        train_prompts=settings["train_prompts"],
+    )
+
+
+def _check(settings: Mapping[str, Any]) -> list[str]:
+    kinds = settings["kinds"].split(",")
+    complaints = [
+        f"kinds={settings['kinds']} names '{kind}', which is not one of {', '.join(KINDS)}"
+        for kind in kinds
+        if kind not in KINDS
+    ]
+    scales = _numbers(settings["reward_scales"])
+    if scales is None or len(scales) != len(kinds):
+        complaints.append(
+            f"reward_scales={settings['reward_scales']} must be one number per kind: "
+            f"{len(kinds)}, with commas between them"
+        )
+    if settings["reward_noise"] < 0:
+        complaints.append(f"reward_noise={settings['reward_noise']} is negative")
+    if settings["reward_wrong"] >= settings["reward_right"]:
+        complaints.append(
+            f"reward_wrong={settings['reward_wrong']} must be less than "
+            f"reward_right={settings['reward_right']}"
+        )
+    return complaints
+
+
+def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **settings: Any) -> None:
+    """A mixture of kinds as a task; settings over a reward of 1 for a right answer, 0 for a wrong
+    one. How good the warm starts are: tests/benchmarks/warm_starts.py."""
+    register(
+        Task(
+            name=name,
+            summary=summary,
+            make=_make,
+            settings={
+                "kinds": ",".join(kinds),
+                "reward_wrong": 0.0,
+                "reward_right": 1.0,
+                "reward_scales": ",".join("1" for _ in kinds),
+                "reward_noise": 0.0,
+                "train_prompts": 0,
+                **settings,
+            },
+            hyperparameters={"language": {"warm_start_steps": warm_start_steps}},
+            steps=64 * 2000,
+            source="own choice",
+            score_range=(0.0, 1.0),  # of the accuracy
+            check=_check,
+        )
+    )
+
+
+_ADDITION = ("addition1", "addition2", "addition3")
+_ADDITION_STEPS = 1000
+
+_register(
+    "addition",
+    "add numbers of one, two or three digits; 1 for a right answer, 0 for a wrong one",
+    *_ADDITION,
+    warm_start_steps=_ADDITION_STEPS,
+)
+_register(
+    "addition_signed",
+    "addition; 1 for a right answer, -1 for a wrong one",
+    *_ADDITION,
+    warm_start_steps=_ADDITION_STEPS,
+    reward_wrong=-1.0,
+)
+_register(
+    "addition_scales",
+    "addition; a right answer pays 10, 1 or 0.1 for one, two or three digits",
+    *_ADDITION,
+    warm_start_steps=_ADDITION_STEPS,
+    reward_scales="10,1,0.1",
+)
+_register(
+    "addition_noise",
+    "addition; the reward has normal noise of 0.01",
+    *_ADDITION,
+    warm_start_steps=_ADDITION_STEPS,
+    reward_noise=0.01,
+)
+_register(
+    "addition_few",
+    "addition; only 48 prompts to train on, judged by others",
+    *_ADDITION,
+    warm_start_steps=_ADDITION_STEPS,
+    train_prompts=48,
+)
+_register("sorting", "sort 3 to 6 digits", "sorting", warm_start_steps=300)
+_register("reversal", "write 3 to 6 digits backwards", "reversal", warm_start_steps=300)
+_register(
+    "countdown",
+    "make a number of three digits, + - and *, each digit used once",
+    "countdown",
+    warm_start_steps=1000,
+)
+_register(
+    "mixture",
+    "add, sort or reverse; a right answer pays 10, 1 or 0.1",
+    "addition2",
+    "sorting",
+    "reversal",
+    warm_start_steps=800,
+    reward_scales="10,1,0.1",
+)

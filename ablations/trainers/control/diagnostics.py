@@ -1,0 +1,134 @@
+"""How far advantage estimates are from the truth, measured at a moment of training.
+
+The states are those in which the training environments are. In each, the policy draws one action;
+M continuations play on from that state and action, and M more from the state alone, by the same
+policy and each with noise of its own.
+
+Truth: A = Q(s, a) - V(s), the mean discounted returns of the first and of the second M. Episodes
+end in them only by termination: where the clock would truncate, they go on, for that is what a
+value that is bootstrapped at a truncation stands for. After `horizon` steps the critic's value
+stands for the rest.
+
+Estimates: the first `unroll_length` steps of each continuation from (s, a) are a segment as the
+trainer would have seen it, with the clock of the state; each choice of `advantage` estimates the
+advantage of its first step. All choices see the same segments, and the truth is made of the same
+continuations, so that their common noise cancels in a bias.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations.trainers.control.loss import Metrics
+from ablations.trainers.control.networks import mean_and_std
+from ablations.trainers.control.ppo import PPO, State
+from ablations.trainers.trainer import Variant
+
+REMAINDER = 0.05
+LONGEST = 1000
+CONTINUATIONS = 16
+FOREVER = 2**30
+
+
+def horizon(discount: float, unroll_length: int) -> int:
+    """Steps after which at most `REMAINDER` of the weight is left for the critic's value; at least
+    a segment, at most `LONGEST`."""
+    steps = LONGEST
+    if discount < 1:
+        steps = math.ceil(math.log(REMAINDER) / math.log(discount)) if discount > 0 else 1
+    return max(min(steps, LONGEST), unroll_length)
+
+
+def advantage_errors(
+    ppo: PPO, state: State, variant: Variant, key: jax.Array, *, horizon: int, continuations: int
+) -> Metrics:
+    """Scalars per choice of `advantage`, at the N states of the environments, in units of scaled
+    reward (the factor reward_scale alone).
+
+    <choice>/bias: mean over states of E[estimate] - A.
+    <choice>/squared_bias: mean over states of its square, without the part that M continuations
+        leave to chance, so that it may fall below 0.
+    <choice>/variance: mean over states of the estimate's variance, given state and action.
+    <choice>/correlation: of an estimate with the A of the other continuations, over all.
+    """
+    N, M, T = ppo.environments.num_envs, continuations, ppo.unroll_length
+    discount = variant.coefficients["discount"]
+    environments = replace(
+        ppo.environments, num_envs=2 * N * M, episode_length=FOREVER, reset_group_size=1
+    )
+    key_first, key_later = jax.random.split(key)
+    first = jax.random.normal(key_first, (N, 2 * M, ppo.environments.env.action_size))
+    first = first.at[:, :M].set(first[:, :1])  # one action per state in the first M
+    start = jax.tree.map(lambda x: jnp.repeat(x, 2 * M, axis=0), state.episodes)
+
+    def critic(observation: jax.Array) -> jax.Array:
+        return ppo.networks.value(state.parameters, state.normalizer(observation))
+
+    def step(now: tuple[Any, ...], t: jax.Array) -> tuple[tuple[Any, ...], Any]:
+        episodes, weight, total = now
+        noise = jax.random.normal(jax.random.fold_in(key_later, t), (2 * N * M, first.shape[-1]))
+        noise = jnp.where(t == 0, first.reshape(noise.shape), noise)
+        observation, clock = episodes.observation, episodes.elapsed + 1
+        mean, std = mean_and_std(
+            ppo.networks.policy(state.parameters, state.normalizer(observation))
+        )
+        episodes, outcome = environments.step(episodes, jnp.tanh(mean + std * noise))
+        reward = variant.coefficients["reward_scale"] * outcome.reward
+        ends = outcome.termination.astype(jnp.float32)
+        total = total + weight * reward
+        weight = weight * discount * (1 - ends)
+        truncation = (clock >= ppo.environments.episode_length) & ~outcome.termination
+        seen = (reward, observation, outcome.next_observation, ends, truncation.astype(jnp.float32))
+        return (episodes, weight, total), seen
+
+    ones = jnp.ones(2 * N * M)
+    now, seen = jax.lax.scan(step, (start, ones, jnp.zeros_like(ones)), jnp.arange(T))
+    now, _ = jax.lax.scan(
+        lambda now, t: (step(now, t)[0], None), now, jnp.arange(T, max(horizon, T))
+    )
+    episodes, weight, total = now
+    returns = (total + weight * critic(episodes.observation)).reshape(N, 2 * M)
+    reward, observation, next_observation, termination, truncation = jax.tree.map(
+        lambda x: x.reshape(T, N, 2 * M, *x.shape[2:])[:, :, :M].reshape(T, N * M, *x.shape[2:]),
+        seen,
+    )
+    value, next_value = critic(observation), critic(next_observation)
+    found: Metrics = {}
+    for name in variants.axis("advantage").names:
+        advantages, _ = variants.axis("advantage").apply(
+            name,
+            rewards=reward,
+            values=value,
+            next_values=next_value,
+            termination=termination,
+            truncation=truncation,
+            discount=discount,
+            lambda_=variant.coefficients["lambda_"],
+        )
+        errors = _errors(advantages[0].reshape(N, M), returns[:, :M], returns[:, M:])
+        found |= {f"{name}/{what}": number for what, number in errors.items()}
+    return found
+
+
+def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array) -> Metrics:
+    """Of estimates [N, M], with the returns [N, M] of the same continuations from (s, a) and of
+    others from s."""
+    M = estimate.shape[1]
+    gap = estimate - after_action
+    bias = gap.mean(1) + after_state.mean(1)
+    chance = (gap.var(1, ddof=1) + after_state.var(1, ddof=1)) / M
+    # Without the continuation's own return, which the estimate is a part of.
+    others = (after_action.sum(1, keepdims=True) - after_action) / (M - 1)
+    truth = others - after_state.mean(1, keepdims=True)
+    return {
+        "bias": bias.mean(),
+        "squared_bias": (bias**2 - chance).mean(),
+        "variance": estimate.var(1, ddof=1).mean(),
+        "correlation": jnp.corrcoef(estimate.ravel(), truth.ravel())[0, 1],
+    }

@@ -1,0 +1,256 @@
+"""What one can set on PPO: its axes, coefficients and structure, with defaults and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ablations.errors import UserError
+from ablations.tasks.task import Task
+from ablations.trainers.trainer import (
+    Coefficient,
+    Definition,
+    Option,
+    Trainer,
+    Variant,
+    register,
+)
+
+# What is composed here is imported where it is: flax and optax take longer to import than JAX, and
+# who only plans does not need them.
+if TYPE_CHECKING:
+    from ablations.trainers.control.ppo import PPO
+
+ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
+
+AXES = {
+    "advantage": "standard",
+    "advantage_timing": "iteration",
+    "advantage_statistics": "all",
+    "advantage_scope": "minibatch",
+    "value_error": "squared",
+    "value_clip": "none",
+    "policy_loss": "clip",
+    "entropy_estimate": "one_sample",
+    "gradient_clip": "none",
+    "learning_rate_schedule": "constant",
+    "observation_normalization": "after",
+    "reward_scaling": "constant",
+    "minibatch_unit": "segments",
+    "network_init": "lecun_uniform",
+}
+
+COEFFICIENTS = {
+    "learning_rate": Coefficient(3e-4, 0.0, 1.0, "step size of Adam"),
+    "desired_kl": Coefficient(
+        0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
+    ),
+    "adam_epsilon": Coefficient(
+        1e-8,
+        0.0,
+        1.0,
+        "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
+    ),
+    "max_gradient_norm": Coefficient(
+        0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
+    ),
+    "discount": Coefficient(0.97, 0.0, 1.0, "per environment step"),
+    "lambda_": Coefficient(0.95, 0.0, 1.0, "of the advantage estimate"),
+    "reward_scale": Coefficient(
+        1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
+    ),
+    "reward_clip": Coefficient(
+        10.0, 1e-6, 1e6, "bound of a reward that reward_scaling=running_return_std has divided"
+    ),
+    "advantage_ddof": Coefficient(
+        0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
+    ),
+    "clip_epsilon": Coefficient(0.2, 0.0, 10.0, "ε of the clipped policy ratio"),
+    "dual_clip": Coefficient(3.0, 1.0, 1e6, "c of policy_loss=dual_clip"),
+    "kl_coefficient": Coefficient(1.0, 0.0, 1e6, "β of policy_loss=kl_penalty"),
+    "entropy_coefficient": Coefficient(1e-3, 0.0, 10.0, "factor on the mean entropy"),
+    "value_coefficient": Coefficient(0.25, 0.0, 1e6, "factor on the mean value loss"),
+    "value_clip_range": Coefficient(
+        0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
+    ),
+    "error_scale": Coefficient(1.0, 1e-6, 1e6, "δ of value_error=huber, β of smooth_l1"),
+    "policy_init_scale": Coefficient(
+        1.0, 0.0, 1e3, "factor on the policy's last layer at the start; 0.01 with orthogonal"
+    ),
+}
+
+STRUCTURE = {
+    "num_envs": Option(64, "environments stepped together", low=1),
+    "unroll_length": Option(32, "steps of each environment in a batch: one segment", low=1),
+    "num_minibatches": Option(4, "gradient steps per pass over a batch", low=1),
+    "epochs": Option(4, "passes over a batch", low=1),
+    "policy_layers": Option([64, 64], "hidden layers of the policy; the torso when it is shared"),
+    "value_layers": Option(
+        [64, 64], "hidden layers of the critic; unused when the torso is shared"
+    ),
+    "torso": Option(
+        "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
+    ),
+    "activation": Option("tanh", "between layers", ACTIVATIONS),
+}
+
+
+def compose(
+    *,
+    task: Task,
+    settings: Mapping[str, Any],
+    structure: Mapping[str, Any],
+    updates_per_chunk: int,
+    evaluation_envs: int = 16,
+    choices: Mapping[str, str] | None = None,
+) -> PPO:
+    """PPO for one task and one structure; the arguments are those of `Definition.make`.
+
+    settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
+        read where a task has them. Raises UserError for an environment without a flat observation.
+    """
+    import jax
+
+    from ablations.trainers.control.environment import Environments
+    from ablations.trainers.control.networks import make_networks
+    from ablations.trainers.control.ppo import PPO
+
+    env = task.make(settings)
+    # Brax's env.observation_size resets an environment, operation by operation: seven seconds
+    observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
+    if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
+        parts = jax.tree.map(lambda x: x.shape, observation)
+        raise UserError(
+            f"task '{task.name}' has observations of several parts or dimensions, not one vector: "
+            f"{parts}"
+        )
+    (size,) = observation.shape
+    return PPO(
+        environments=Environments(
+            env=env,
+            num_envs=structure["num_envs"],
+            episode_length=settings["episode_length"],
+            reset_group_size=settings.get("reset_group_size", 1),
+            random_elapsed_steps=settings.get("random_elapsed_steps", True),
+        ),
+        evaluation_environments=Environments(env, evaluation_envs, settings["episode_length"]),
+        networks=make_networks(
+            observation_size=size,
+            action_size=env.action_size,
+            policy_layers=structure["policy_layers"],
+            value_layers=structure["value_layers"],
+            torso=structure["torso"],
+            activation=structure["activation"],
+        ),
+        unroll_length=structure["unroll_length"],
+        num_minibatches=structure["num_minibatches"],
+        epochs=structure["epochs"],
+        updates_per_chunk=updates_per_chunk,
+        fixed=dict(choices or {}),
+    )
+
+
+def make(**program: Any) -> Trainer:
+    """The composed program in the form that the engine runs."""
+    ppo = compose(**program)
+    return Trainer(
+        init=ppo.init,
+        chunk=ppo.chunk,
+        evaluate=ppo.evaluate,
+        policy=ppo.policy,
+        steps_per_chunk=ppo.updates_per_chunk * iteration_steps(program["structure"]),
+        act=ppo.act,
+    )
+
+
+def diagnosis(
+    *,
+    task: Task,
+    settings: Mapping[str, Any],
+    structure: Mapping[str, Any],
+    choices: Mapping[str, str],
+    coefficients: Mapping[str, float],
+) -> Callable[[Any, Variant, Any], dict[str, Any]]:
+    """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
+    from ablations.trainers.control import diagnostics
+
+    if choices["reward_scaling"] != "constant":
+        raise UserError(
+            f"advantages are diagnosed in units of constantly scaled reward, and reward_scaling="
+            f"{choices['reward_scaling']} changes them while it trains: choose variants with "
+            f"reward_scaling=constant"
+        )
+    ppo = compose(task=task, settings=settings, structure=structure, updates_per_chunk=1)
+    steps = diagnostics.horizon(coefficients["discount"], ppo.unroll_length)
+
+    def measure(state: Any, variant: Variant, key: Any) -> dict[str, Any]:
+        return diagnostics.advantage_errors(
+            ppo,
+            state,
+            variant,
+            key,
+            horizon=steps,
+            continuations=diagnostics.CONTINUATIONS,
+        )
+
+    return measure
+
+
+def iteration_steps(structure: Mapping[str, Any]) -> int:
+    """Environment steps of one iteration."""
+    return structure["num_envs"] * structure["unroll_length"]
+
+
+def check(
+    *,
+    structure: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    coefficients: Mapping[str, float] | None = None,
+) -> list[str]:
+    """What does not fit together, in words."""
+    complaints = []
+    num_envs = structure["num_envs"]
+    group_size = settings.get("reset_group_size", 1)
+    for name, divisor in (
+        ("num_minibatches", structure["num_minibatches"]),
+        ("reset_group_size", group_size),
+    ):
+        if num_envs % divisor:
+            complaints.append(
+                f"num_envs={num_envs} is not divisible by {name}={divisor}: "
+                f"use {_neighbours(num_envs, divisor)}"
+            )
+    for name in ("policy_layers", "value_layers"):
+        layers = structure[name]
+        if not isinstance(layers, (list, tuple)) or not all(
+            isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in layers
+        ):
+            complaints.append(
+                f"{name}={layers} is not a list of layer sizes: write it like {name}=[64,64]"
+            )
+    if "episode_length" not in settings:
+        complaints.append(
+            "the task has no setting episode_length, which ppo needs to truncate episodes"
+        )
+    return complaints
+
+
+def _neighbours(number: int, divisor: int) -> str:
+    below = number // divisor * divisor
+    return f"{below} or {below + divisor}" if below else str(divisor)
+
+
+PPO_DEFINITION = register(
+    Definition(
+        name="ppo",
+        summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
+        axes=AXES,
+        coefficients=COEFFICIENTS,
+        structure=STRUCTURE,
+        make=make,
+        iteration_steps=iteration_steps,
+        check=check,
+        diagnosis=diagnosis,
+        diagnosed="advantage",
+    )
+)

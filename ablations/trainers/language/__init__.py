@@ -1,0 +1,1 @@
+"""Policy gradients on a language model."""

@@ -1,0 +1,119 @@
+"""Completions of prompts: written one token at a time, and read again all at once.
+
+Shapes: P prompts of S tokens, padded on the left; K completions of each, B = P·K in all, those of a
+prompt side by side; L tokens of a completion; V vocabulary. A prompt is read once for its K
+completions, which then share its keys and values, in sampling and in training.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ablations.trainers.language.decoder import Cache, Decoder, token_log_probs
+
+Array = jax.Array
+
+
+class Special(NamedTuple):
+    """Tokens that mean something to the loop: padding, and the end of a completion."""
+
+    pad: int
+    end: int
+
+
+class Completions(NamedTuple):
+    """What was written, each [B, L].
+
+    tokens: int32, padding after the end token. mask: float32, 1 up to and with the end token, 0
+    after it. log_probs: float32, log π of each token by the policy that wrote it, 0 outside the
+    mask.
+    """
+
+    tokens: Array
+    mask: Array
+    log_probs: Array
+
+
+def read_prompts(
+    decoder: Decoder, parameters: Any, prompts: Array, special: Special, samples: int, length: int
+) -> tuple[Array, Cache]:
+    """The features [B, D] of the last token of each prompt [P, S], and a cache with room for
+    `length` more tokens, both repeated for the completions."""
+    count, width = prompts.shape
+    cache = decoder.empty_cache(count, width + length)
+    features, cache = decoder.extend(parameters, prompts, prompts != special.pad, cache, 0)
+    if samples == 1:
+        return features[:, -1], cache
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf, samples, axis=0), (features[:, -1], cache))
+
+
+def write(
+    decoder: Decoder,
+    parameters: Any,
+    prompts: Array,
+    special: Special,
+    samples: int,
+    noise: Array,
+) -> Completions:
+    """Samples completions by the Gumbel trick: argmax of logits + noise.
+
+    noise: [L, B, V], standard Gumbel for a sample of the policy, zeros for its mode; or keys [L],
+        from which it is drawn when it is needed: all at once it has no room where V is large.
+    """
+    length = noise.shape[0]
+    start = prompts.shape[1]
+    # The last token that is written is never read.
+    last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
+
+    def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
+        logits = decoder.logits(parameters, features)
+        if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
+            noise = jax.random.gumbel(noise, logits.shape)
+        token = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+        log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
+        return jnp.where(going, token, special.pad), log_prob
+
+    def step(now: tuple[Any, ...], inputs: tuple[Array, Array]) -> tuple[tuple[Any, ...], Any]:
+        token, going, cache = now
+        slot, noise = inputs
+        features, cache = decoder.extend(parameters, token[:, None], going[:, None], cache, slot)
+        going = going & (token != special.end)
+        token, log_prob = choose(features[:, 0], noise, going)
+        return (token, going, cache), (token, log_prob, going)
+
+    going = jnp.ones(last.shape[0], bool)
+    token, log_prob = choose(last, noise[0], going)
+    slots = start + jnp.arange(length - 1)
+    _, rest = jax.lax.scan(step, (token, going, cache), (slots, noise[1:]))
+    tokens, log_probs, mask = (
+        jnp.concatenate([one[None], others]).T
+        for one, others in zip((token, log_prob, going), rest, strict=True)
+    )
+    return Completions(tokens, mask.astype(jnp.float32), log_probs)
+
+
+def read(
+    decoder: Decoder, parameters: Any, prompts: Array, special: Special, tokens: Array, mask: Array
+) -> Array:
+    """Features [B, L, D] from which each token of the completions [B, L] was chosen: of the last
+    token of the prompt [P, S] and of all tokens but the last."""
+    samples, length = tokens.shape[0] // prompts.shape[0], tokens.shape[1]
+    last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
+    features, _ = decoder.extend(
+        parameters, tokens[:, :-1], mask[:, :-1] > 0, cache, prompts.shape[1]
+    )
+    return jnp.concatenate([last[:, None], features], axis=1)
+
+
+def masked_log_probs(
+    decoder: Decoder, parameters: Any, features: Array, tokens: Array, mask: Array
+) -> tuple[Array, Array]:
+    """log π of the tokens [B, L] and the entropy of the policy there, both 0 outside the mask."""
+    logits = decoder.logits(parameters, features)
+    log_probs = token_log_probs(logits, tokens)
+    log_softmax = jax.nn.log_softmax(logits, axis=-1)
+    entropy = -jnp.sum(jnp.exp(log_softmax) * log_softmax, axis=-1)
+    return log_probs * mask, entropy * mask

@@ -1,0 +1,137 @@
+"""The loss of one minibatch of completions: the page to check against the papers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ablations.trainers.choices import apply
+from ablations.trainers.control.loss import Metrics, value_loss_of_each
+from ablations.trainers.language.completions import Special, masked_log_probs, read
+from ablations.trainers.language.decoder import Decoder
+from ablations.trainers.trainer import Variant
+
+
+class Batch(NamedTuple):
+    """P prompts with K completions of L tokens each; everything is 0 outside the mask.
+
+    prompts: int32 [P, S]. tokens: int32 [P, K, L]. The rest float32 [P, K, L].
+    mask: 1 up to and with the end token. log_prob, reference_log_prob: of the tokens, by the policy
+    that wrote them and by the reference. advantage: constant to the gradient.
+    old_value, target: the critic's at rollout, and what it should have been; 0 without a critic.
+    """
+
+    prompts: jax.Array
+    tokens: jax.Array
+    mask: jax.Array
+    log_prob: jax.Array
+    reference_log_prob: jax.Array
+    advantage: jax.Array
+    old_value: jax.Array
+    target: jax.Array
+
+
+def values(
+    critic: Any,
+    decoder: Decoder,
+    special: Special,
+    prompts: jax.Array,
+    tokens: jax.Array,
+    mask: jax.Array,
+) -> jax.Array:
+    """The critic's V [B, L] before each token of the completions [B, L], 0 outside the mask."""
+    features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
+    return (features @ critic["head"]) * mask
+
+
+def language_loss(
+    parameters: Any, decoder: Decoder, special: Special, batch: Batch, variant: Variant
+) -> tuple[jax.Array, Metrics]:
+    """loss = policy loss + β KL loss - c_e entropy, over tokens as policy_loss_reduction says, and
+    + c_v E[value loss] over all tokens where there is a critic.
+
+    Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
+    """
+    coefficient = variant.coefficients
+    length = batch.tokens.shape[-1]
+    tokens, mask, old_log_prob, reference_log_prob, advantage = (
+        leaf.reshape(-1, length)
+        for leaf in (
+            batch.tokens,
+            batch.mask,
+            batch.log_prob,
+            batch.reference_log_prob,
+            batch.advantage,
+        )
+    )
+    count = jnp.maximum(jnp.sum(mask), 1.0)
+
+    # Policy
+    features = read(decoder, parameters["policy"], batch.prompts, special, tokens, mask)
+    log_prob, entropies = masked_log_probs(decoder, parameters["policy"], features, tokens, mask)
+    log_ratio = log_prob - old_log_prob
+    policy_losses, clip_fraction = apply(
+        "policy_loss",
+        variant,
+        log_ratio=log_ratio,
+        advantages=advantage,
+        clip_epsilon=coefficient["clip_epsilon"],
+        clip_epsilon_high=coefficient["clip_epsilon_high"],
+        dual_clip=coefficient["dual_clip"],
+        kl_coefficient=coefficient["penalty_coefficient"],
+    )
+
+    # Closeness to the reference
+    divergence = apply(
+        "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
+    ).loss
+
+    loss = apply(
+        "policy_loss_reduction",
+        variant,
+        losses=policy_losses
+        + coefficient["kl_coefficient"] * divergence
+        - coefficient["entropy_coefficient"] * entropies,
+        mask=mask,
+        constant_length=float(length),
+    )
+    metrics = {
+        "loss/policy": loss,
+        "policy/entropy": jnp.sum(entropies) / count,
+        "policy/clip_fraction": clip_fraction * mask.size / count,
+        "policy/approximate_kl": jnp.sum((jnp.expm1(log_ratio) - log_ratio) * mask) / count,
+        "policy/ratio_max": jnp.max(jnp.exp(log_ratio) * mask),
+    }
+    if "critic" in parameters:
+        value_loss, found = _value_loss(parameters, decoder, special, batch, variant)
+        loss, metrics = loss + value_loss, metrics | found
+    return loss, metrics | {"loss/total": loss}
+
+
+def _value_loss(
+    parameters: Any, decoder: Decoder, special: Special, batch: Batch, variant: Variant
+) -> tuple[jax.Array, Metrics]:
+    """c_v E[value loss], over the tokens of the mask."""
+    length = batch.tokens.shape[-1]
+    tokens, mask = batch.tokens.reshape(-1, length), batch.mask.reshape(-1, length)
+    value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
+
+    losses, clip_fraction = value_loss_of_each(
+        values=value.reshape(-1),
+        targets=batch.target.reshape(-1),
+        old_values=batch.old_value.reshape(-1),
+        variant=variant,
+    )
+    flat, target = mask.reshape(-1), batch.target.reshape(-1)
+    count = jnp.maximum(jnp.sum(flat), 1.0)
+    loss = variant.coefficients["value_coefficient"] * jnp.sum(losses * flat) / count
+    mean = jnp.sum(target) / count
+    spread = jnp.sum(jnp.square(target - mean) * flat)
+    left = jnp.sum(jnp.square(target - value.reshape(-1)) * flat)
+    return loss, {
+        "loss/value": loss,
+        "value/clip_fraction": clip_fraction * mask.size / count,
+        "value/explained_variance": 1.0 - left / (spread + 1e-8),
+    }

@@ -1,0 +1,375 @@
+"""Policy gradients on a language model, composed from the registry: REINFORCE++, GRPO, RLOO, PPO.
+
+Read `Language` from top to bottom: a chunk is a scan over iterations; an iteration samples K
+completions of each of P prompts, has them checked, values their tokens, and takes `epochs` passes
+over them in minibatches; `language_loss.py` is the page to check against the papers.
+
+Everything random comes from the seed's key and the number of the iteration, never from the variant,
+so one seed gives every variant the same prompts, sampling noise, reward noise and minibatches. All
+seeds and variants of a task start from one policy, which is also the reference: see `warm_start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from ablations.tasks.language.problems import Problems
+from ablations.tasks.language.puzzles import Problem
+from ablations.trainers import optimizer
+from ablations.trainers.choices import apply, fix, matches
+from ablations.trainers.language.completions import (
+    Completions,
+    Special,
+    masked_log_probs,
+    read,
+    write,
+)
+from ablations.trainers.language.decoder import SMALL_VOCABULARY, Decoder
+from ablations.trainers.language.loss import Batch, Metrics, language_loss, values
+from ablations.trainers.optimizer import Learner
+from ablations.trainers.trainer import Variant
+
+
+class State(NamedTuple):
+    """All that training needs to go on.
+
+    parameters: {"policy"} and, with a critic, {"critic": {"decoder", "head" [D]}}. reference: of
+    the policy that training started from. schedule: what learning_rate_schedule carries.
+    key: the seed's. iteration: uint32, how many are done.
+    """
+
+    parameters: Any
+    reference: Any
+    optimizer: optax.OptState
+    schedule: Any
+    key: jax.Array
+    iteration: jax.Array
+
+
+@dataclass(frozen=True)
+class Language:
+    """The functions of the trainer, closed over one task and one structure.
+
+    reference: parameters of the decoder from which all training starts, and its closeness to which
+    is measured. prompts, samples: P and K. length: L, the longest completion. evaluation_prompts:
+    how many held-out prompts an evaluation has. fixed: axis -> the choice that is compiled in.
+    """
+
+    problems: Problems
+    decoder: Decoder
+    reference: Any
+    special: Special
+    prompts: int
+    samples: int
+    length: int
+    num_minibatches: int
+    epochs: int
+    critic: str
+    updates_per_chunk: int
+    evaluation_prompts: int
+    fixed: Mapping[str, str] = field(default_factory=dict)
+
+    def init(self, key: jax.Array, variant: Variant) -> State:
+        """The same networks for every seed and variant."""
+        variant = fix(variant, self.fixed)
+        reference = jax.tree.map(jnp.asarray, self.reference)
+        parameters = {"policy": reference}
+        if self.critic == "separate":
+            head = jnp.zeros(self.decoder.config.width)
+            parameters["critic"] = {"decoder": reference, "head": head}
+        learner = optimizer.start(parameters, variant)
+        return State(
+            parameters=learner.parameters,
+            reference=reference,
+            optimizer=learner.optimizer,
+            schedule=learner.schedule,
+            key=key,
+            iteration=jnp.uint32(0),
+        )
+
+    def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
+        """`updates_per_chunk` iterations. Metrics are means over them; policy/kl_reference is of
+        the last one, where nothing else asks for the reference's opinion."""
+        variant = fix(variant, self.fixed)
+        count = self.updates_per_chunk
+        keys = jax.vmap(lambda i: jax.random.fold_in(state.key, state.iteration + i))(
+            jnp.arange(count, dtype=jnp.uint32)
+        )
+        # Drawn ahead: within an iteration, the compiler would fuse them into all that reads them.
+        problems = jax.vmap(
+            lambda key: self.problems.train(jax.random.split(key)[0], state.key, self.prompts)
+        )(keys)
+
+        def body(state: State, now: tuple[Any, ...]) -> tuple[State, Metrics]:
+            key, problems, last = now
+            return self.iteration(state, jax.random.split(key)[1], problems, last, variant)
+
+        last = jnp.arange(count) == count - 1
+        state, metrics = jax.lax.scan(body, state, (keys, problems, last))
+        kl = metrics.pop("policy/kl_reference")[-1]
+        return state, _means(metrics) | {"policy/kl_reference": kl}
+
+    def iteration(
+        self, state: State, key: jax.Array, problems: Problem, last: jax.Array, variant: Variant
+    ) -> tuple[State, Metrics]:
+        """Completions of some problems [P, ...], and what is learned from them.
+
+        last: whether closeness to the reference is to be measured in any case.
+        """
+        key_samples, key_rewards, key_epochs = jax.random.split(key, 3)
+        completions = self.sample(state.parameters["policy"], problems, key_samples)
+        tokens = completions.tokens.reshape(self.prompts, self.samples, self.length)
+        correct = self.problems.correct(problems, tokens)
+        reward = self.problems.reward(correct, problems.kind, key_rewards)
+        batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
+
+        progress = state.iteration.astype(jnp.float32) / variant.iterations
+        learner, learning = jax.lax.scan(
+            lambda learner, key: self.epoch(learner, batch, key, progress, variant),
+            Learner(state.parameters, state.optimizer, state.schedule),
+            jax.random.split(key_epochs, self.epochs),
+        )
+        state = State(
+            parameters=learner.parameters,
+            reference=state.reference,
+            optimizer=learner.optimizer,
+            schedule=learner.schedule,
+            key=state.key,
+            iteration=state.iteration + 1,
+        )
+        return state, {
+            **_means(learning),
+            **metrics,
+            **self._outcomes("training", problems, correct, reward, completions.mask),
+            "training/dead_groups": jnp.mean(jnp.max(reward, 1) == jnp.min(reward, 1)),
+        }
+
+    def sample(self, policy: Any, problems: Problem, key: jax.Array) -> Completions:
+        """K completions of each problem, [P·K, L]."""
+        noise = self._noise(key, self.prompts * self.samples)
+        return write(self.decoder, policy, problems.prompt, self.special, self.samples, noise)
+
+    def _noise(self, key: jax.Array, count: int) -> jax.Array:
+        """What `write` samples so many completions with."""
+        vocabulary = self.decoder.config.vocabulary
+        if vocabulary > SMALL_VOCABULARY:
+            return jax.random.split(key, self.length)
+        return jax.random.gumbel(key, (self.length, count, vocabulary))
+
+    def prepare(
+        self,
+        state: State,
+        problems: Problem,
+        completions: Completions,
+        reward: jax.Array,
+        last: jax.Array,
+        variant: Variant,
+    ) -> tuple[Batch, Metrics]:
+        """The whole batch as the epochs take it, and what it says of the policy.
+
+        reward: [P, K], as it was paid. Advantages are per prompt or per batch, or with a critic
+        those of GAE over tokens, standardised over all tokens (as OpenRLHF's and verl's PPO do).
+        """
+        tokens, mask, log_prob = completions
+        shape = (self.prompts, self.samples, self.length)
+
+        # Two thirds of the time of an iteration are the gradient; a variant that does not look at
+        # the reference does not pay for it.
+        asked = last | ~jnp.asarray(matches("kl_placement", variant, "none"))
+        reference_log_prob = jax.lax.cond(
+            asked,
+            lambda: self.log_probs(state.reference, problems.prompt, tokens, mask),
+            lambda: log_prob,
+        )
+        token_kl = apply(
+            "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
+        ).reward
+        reward = apply(
+            "reward_transform",
+            variant,
+            rewards=reward,
+            task=problems.kind,
+            task_scales=1.0 / jnp.asarray(self.problems.scales),
+            reward_clip=variant.coefficients["reward_clip"],
+        )
+
+        old_value = target = jnp.zeros_like(mask)
+        if self.critic == "none":
+            advantage = apply(
+                "prompt_advantage",
+                variant,
+                rewards=reward,
+                token_kl=token_kl.reshape(shape),
+                mask=mask.reshape(shape),
+                kl_coefficient=variant.coefficients["kl_coefficient"],
+                advantage_clip=variant.coefficients["advantage_clip"],
+            ).reshape(mask.shape)
+        else:
+            old_value = values(
+                state.parameters["critic"],
+                self.decoder,
+                self.special,
+                problems.prompt,
+                tokens,
+                mask,
+            )
+            price = variant.coefficients["kl_coefficient"] * token_kl
+            advantage, target = estimate(reward.reshape(-1), price, old_value, mask, variant)
+            advantage = standardise(advantage, mask)
+
+        count = jnp.maximum(jnp.sum(mask), 1.0)
+        batch = Batch(
+            problems.prompt,
+            *(leaf.reshape(shape) for leaf in (tokens, mask, log_prob, reference_log_prob)),
+            *(
+                jax.lax.stop_gradient(leaf).reshape(shape)
+                for leaf in (advantage, old_value, target)
+            ),
+        )
+        mean = jnp.sum(advantage) / count
+        return batch, {
+            "advantage/mean": mean,
+            "advantage/std": jnp.sqrt(jnp.sum(jnp.square(advantage - mean) * mask) / count),
+            "advantage/largest": jnp.max(jnp.abs(advantage)),
+            "policy/kl_reference": jnp.sum(log_prob - reference_log_prob) / mask.shape[0],
+        }
+
+    def log_probs(
+        self, policy: Any, prompts: jax.Array, tokens: jax.Array, mask: jax.Array
+    ) -> jax.Array:
+        """log π [B, L] of completions that somebody wrote, 0 outside the mask."""
+        features = read(self.decoder, policy, prompts, self.special, tokens, mask)
+        return masked_log_probs(self.decoder, policy, features, tokens, mask)[0]
+
+    def epoch(
+        self,
+        learner: Learner,
+        batch: Batch,
+        key: jax.Array,
+        progress: jax.Array,
+        variant: Variant,
+    ) -> tuple[Learner, Metrics]:
+        """One pass over the batch in random minibatches of prompts, with all their samples."""
+        if self.num_minibatches == 1:
+            learner, metrics = self.gradient_step(learner, batch, progress, variant)
+            return learner, {name: value[None] for name, value in metrics.items()}
+        order = jax.random.permutation(key, self.prompts).reshape(self.num_minibatches, -1)
+
+        def step(learner: Learner, index: jax.Array) -> tuple[Learner, Metrics]:
+            part = jax.tree.map(lambda leaf: leaf[index], batch)
+            return self.gradient_step(learner, part, progress, variant)
+
+        return jax.lax.scan(step, learner, order)
+
+    def gradient_step(
+        self, learner: Learner, batch: Batch, progress: jax.Array, variant: Variant
+    ) -> tuple[Learner, Metrics]:
+        """One step of Adam down the gradient of the loss."""
+        gradient, metrics = jax.grad(language_loss, has_aux=True)(
+            learner.parameters, self.decoder, self.special, batch, variant
+        )
+        metrics["gradient/norm"] = optax.tree.norm(gradient)
+        learner, rate = optimizer.descend(
+            learner, gradient, metrics["policy/approximate_kl"], progress, variant
+        )
+        return learner, metrics | {"training/learning_rate": rate}
+
+    def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
+        """One sampled completion of each of some held-out prompts: what the policy is trained for.
+
+        Where the training set is fixed, prompts that stand in it do not count.
+        """
+        key_problems, key_samples = jax.random.split(key)
+        problems = self.problems.held_out(key_problems, self.evaluation_prompts)
+        noise = self._noise(key_samples, self.evaluation_prompts)
+        completions = write(
+            self.decoder, state.parameters["policy"], problems.prompt, self.special, 1, noise
+        )
+        correct = self.problems.correct(problems, completions.tokens[:, None])
+        reward = self.problems.reward(correct, problems.kind, None)
+        new = self.problems.is_new(problems, state.key)
+        return self._outcomes("evaluation", problems, correct, reward, completions.mask, new)
+
+    def _outcomes(
+        self,
+        prefix: str,
+        problems: Problem,
+        correct: jax.Array,
+        reward: jax.Array,
+        mask: jax.Array,
+        counts: jax.Array | float = 1.0,
+    ) -> Metrics:
+        """Accuracy, over all and by kind of problem, mean reward and length. counts: [P]. A kind
+        that did not come up is NaN."""
+        weight = jnp.broadcast_to(counts, problems.kind.shape)
+        right = jnp.mean(correct.astype(jnp.float32), axis=1)
+
+        def mean(of_prompt: jax.Array, weight: jax.Array) -> jax.Array:
+            total = jnp.sum(weight)
+            return jnp.where(total > 0, jnp.sum(of_prompt * weight) / total, jnp.nan)
+
+        found = {
+            f"{prefix}/return": mean(jnp.mean(reward, axis=1), weight),
+            f"{prefix}/accuracy": mean(right, weight),
+            f"{prefix}/length": jnp.sum(mask) / mask.shape[0],
+        }
+        for index, name in enumerate(self.problems.kinds):
+            chosen = weight * (problems.kind == index)
+            found[f"{prefix}/accuracy_{name}"] = mean(right, chosen)
+        return found
+
+    def policy(self, state: State) -> dict[str, Any]:
+        """What one needs to write completions."""
+        return {"parameters": state.parameters["policy"]}
+
+    def act(
+        self, policy: dict[str, Any], observation: jax.Array, key: jax.Array | None = None
+    ) -> jax.Array:
+        """A completion int32 [L] of a prompt [S]: the mode, or a sample with a key."""
+        shape = (self.length, 1, self.decoder.config.vocabulary)
+        noise = jnp.zeros(shape) if key is None else jax.random.gumbel(key, shape)
+        prompts = jnp.asarray(observation, jnp.int32)[None]
+        return write(self.decoder, policy["parameters"], prompts, self.special, 1, noise).tokens[0]
+
+
+def estimate(
+    reward: jax.Array, price: jax.Array, value: jax.Array, mask: jax.Array, variant: Variant
+) -> tuple[jax.Array, jax.Array]:
+    """Advantages and value targets [B, L] by the choice of `advantage`, 0 outside the mask.
+
+    reward: [B], paid at the last token of the mask, which is terminal. price: [B, L], taken off the
+    reward of each token. value: [B, L], before each token.
+    """
+    following = jnp.concatenate([mask[:, 1:], jnp.zeros_like(mask[:, :1])], axis=1)
+    final = mask * (1.0 - following)
+    next_value = jnp.concatenate([value[:, 1:], jnp.zeros_like(value[:, :1])], axis=1)
+    advantage, target = apply(
+        "advantage",
+        variant,
+        rewards=(final * reward[:, None] - price * mask).T,
+        values=value.T,
+        next_values=next_value.T,
+        termination=jnp.maximum(final, 1.0 - mask).T,
+        truncation=jnp.zeros_like(mask).T,
+        discount=variant.coefficients["discount"],
+        lambda_=variant.coefficients["lambda_"],
+    )
+    return advantage.T * mask, target.T * mask
+
+
+def standardise(advantage: jax.Array, mask: jax.Array) -> jax.Array:
+    """(A - mean) / sqrt(max(var, 1e-8)) over the tokens of the mask."""
+    count = jnp.maximum(jnp.sum(mask), 1.0)
+    centred = (advantage - jnp.sum(advantage * mask) / count) * mask
+    return centred / jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(centred)) / count, 1e-8))
+
+
+def _means(metrics: Metrics) -> Metrics:
+    """Means over the leading axes; over what is there, where something is NaN for want of cases."""
+    return {name: jnp.nanmean(value) for name, value in metrics.items()}

@@ -1,0 +1,278 @@
+"""An episode's page: what is in it, and that it moves in a browser without network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import complaints, opened, requests
+
+from ablations.episode import page as episode
+from ablations.episode import viewer
+from ablations.episode.scene import Geom, Scene
+from ablations.errors import UserError
+
+NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+
+
+def scene() -> Scene:
+    """A ball with an arm, a marker of its own, and every kind of geom."""
+    kinds = ("capsule", "ellipsoid", "cylinder", "box")
+    mesh = Geom(
+        0,
+        7,
+        "mesh",
+        (0.2, 0.2, 0.2),
+        (0.0, 0.0, 0.4),
+        UPRIGHT,
+        None,
+        vertices=0.2 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]]),
+        faces=np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]),
+    )
+    return Scene(
+        bodies=("ball", NASTY),
+        trees=(0, 1),
+        geoms=(
+            Geom(-1, 0, "plane", (0.0, 0.0, 1.0), (0.0, 0.0, 0.0), UPRIGHT, None),
+            Geom(0, 1, "sphere", (0.3, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, None),
+            *(
+                Geom(0, 2 + i, kind, (0.1, 0.2, 0.1), (0.2 * i, 0.2, 0.3), UPRIGHT, None)
+                for i, kind in enumerate(kinds)
+            ),
+            Geom(1, 6, "sphere", (0.1, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, (1.0, 0.0, 0.0, 0.5)),
+            mesh,
+        ),
+        timestep=0.05,
+    )
+
+
+def run(variant: str = "standard", steps: int = 60, **fields: Any) -> episode.Run:
+    """A ball that rolls along x, in front of a marker that stays."""
+    t = np.arange(steps + 1) / 20
+    ball = np.stack([t, 0 * t, 0.3 + 0 * t], axis=-1)
+    turn = np.stack([np.cos(t), 0 * t, np.sin(t), 0 * t], axis=-1)
+    still = np.broadcast_to([0.5, 1.0, 0.1], ball.shape)
+    flat = np.broadcast_to(UPRIGHT, turn.shape)
+    given = {
+        "variant": variant,
+        "snapshot": "best",
+        "step": 4096,
+        "scene": scene(),
+        "positions": np.stack([ball, still], axis=1).astype(np.float32),
+        "rotations": np.stack([turn, flat], axis=1).astype(np.float32),
+        "rewards": np.sin(t[1:]).astype(np.float32),
+        "end": "terminated",
+    }
+    return episode.Run(**given | fields)
+
+
+def unpacked(page: str, name: str) -> bytes:
+    text = re.search(rf'id="{name}">([^<]*)<', page)
+    assert text is not None
+    return gzip.decompress(base64.b64decode(text[1]))
+
+
+def test_the_frames_come_back_to_a_tenth_of_a_millimetre() -> None:
+    runs = [run(), run("brax", steps=25)]
+    page = episode.render("gae", "ball", 0, runs)
+    raw, told = unpacked(page, "frames"), json.loads(unpacked(page, "data"))
+    for one, about in zip(runs, told["runs"], strict=True):
+        shape = (2, 7, about["frames"])
+        size = int(np.prod(shape))
+        planes, raw = np.frombuffer(raw[: 4 * size], np.uint8).reshape(4, size), raw[4 * size :]
+        differences = np.ascontiguousarray(planes.T).view("<i4").reshape(shape)
+        values = np.cumsum(differences, axis=-1) * told["resolution"]
+        frames = np.moveaxis(values, -1, 0)
+        np.testing.assert_allclose(frames[..., :3], one.positions, atol=0.51e-4)
+        np.testing.assert_allclose(frames[..., 3:], one.rotations, atol=0.51e-4)
+        np.testing.assert_allclose(about["rewards"], one.rewards, rtol=1e-5)
+    assert raw == b""
+
+
+def test_the_same_episodes_give_the_same_bytes() -> None:
+    assert episode.render("gae", "ball", 0, [run()]) == episode.render("gae", "ball", 0, [run()])
+
+
+def test_the_title_says_whose_episode_it_is() -> None:
+    page = episode.render("gae", "ball", 3, [run(), run("brax", snapshot="", step=8192)])
+    title = re.search("<title>(.*)</title>", page)
+    assert title is not None
+    total = f"{run().total:.4g}"
+    assert title[1] == (
+        f"gae: ball, standard at step 4,096: return {total}; "
+        f"brax at step 8,192: return {total}, seed 3"
+    )
+
+
+def test_a_long_episode_of_many_bodies_stays_small() -> None:
+    """Noise in every number of 1000 steps of 12 bodies: worse than any physics."""
+    draws = np.random.default_rng(0)
+    geoms = tuple(Geom(b, b, "sphere", (0.1, 0, 0), (0, 0, 0), UPRIGHT, None) for b in range(12))
+    crowd = Scene(tuple(map(str, range(12))), (0,) * 12, geoms, 0.01)
+    positions = np.cumsum(draws.normal(0, 0.02, (1001, 12, 3)), axis=0).astype(np.float32)
+    rotations = draws.normal(0, 0.5, (1001, 12, 4)).astype(np.float32)
+    one = run(steps=1000, scene=crowd, positions=positions, rotations=rotations, end="length")
+    assert len(episode.render("gae", "crowd", 0, [one])) < 2e6
+
+
+def test_the_viewer_is_three_js_alone_with_its_licence() -> None:
+    text = viewer.library()
+    assert text.startswith("/**\n * @license\n * Copyright")
+    assert "SPDX-License-Identifier: MIT" in text
+    assert f'"{viewer.REVISION}"' in text
+    assert "TrackballControls" not in text
+
+
+@pytest.mark.parametrize(
+    ("page", "what"),
+    [
+        ("<script>alert(1)</script>", "cannot be found"),
+        (
+            '<script>/**\n * @license\n * Copyright 2030 Three.js Authors\n */\nx="999"\n</script>',
+            "another revision",
+        ),
+    ],
+)
+def test_another_viewer_in_the_package_is_refused_in_one_line(page: str, what: str) -> None:
+    with pytest.raises(UserError, match=what) as error:
+        viewer.of_page(page)
+    assert "\n" not in str(error.value)
+
+
+# In a browser
+
+PIXELS = """
+return [...document.querySelectorAll('canvas')].map((one) => one.toDataURL());
+"""
+READY = "return document.body.classList.contains('playing') || !!document.querySelector('.line[d]')"
+
+
+def wait(page: Any, script: str) -> Any:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(page, 60, 0.1).until(lambda one: one.execute_script(script))
+
+
+def at_step(page: Any, step: int) -> list[str]:
+    """The pixels of all views once they show a step."""
+    page.execute_script(
+        "const time = document.getElementById('time'); time.value = arguments[0];"
+        "time.dispatchEvent(new Event('input'));",
+        step,
+    )
+    wait(page, f"return document.getElementById('clock').textContent.startsWith('{step} ')")
+    return page.execute_script(PIXELS)
+
+
+def own(messages: list[str]) -> list[str]:
+    """Without what the software renderer says of its speed."""
+    return [one for one in messages if "GL Driver Message (OpenGL, Performance" not in one]
+
+
+def test_it_moves_in_a_browser_without_network(tmp_path: Path) -> None:
+    path = tmp_path / "episode.html"
+    episode.write(path, f"gae {NASTY}", "ball", 0, [run(NASTY), run("brax", steps=20)])
+    with opened() as page:
+        page.get(f"{path.as_uri()}#step=0")
+        wait(page, READY)
+        first, later = at_step(page, 2), at_step(page, 40)
+        assert len(first) == len(later) == 2
+        assert first[0] != later[0]
+        assert first[0] != first[1], "each in its own colour"
+        assert at_step(page, 2) == first, "the same step looks the same"
+
+        read = "return [...document.querySelectorAll('[data-is=step]')].map((e) => e.textContent)"
+        at_step(page, 40)
+        assert page.execute_script(read) == ["40", "20"], (
+            "in step, the shorter one waits at its end"
+        )
+        over = page.execute_script(
+            "return [...document.querySelectorAll('.over')].map((one) => one.hidden)"
+        )
+        assert over == [True, False]
+
+        assert own(complaints(page)) == []
+        assert requests(page) == [path.as_uri()]
+        assert page.execute_script("return document.querySelectorAll('main script').length") == 0
+        assert page.execute_script("return document.getElementById('problem').hidden")
+
+
+def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    path = tmp_path / "episode.html"
+    episode.write(path, "gae", "ball", 0, [run()])
+    clock = "return document.getElementById('clock').textContent.split(' ')[0]"
+    with opened() as page:
+        page.get(f"{path.as_uri()}#step=10")
+        wait(page, READY)
+        body = page.find_element(By.TAG_NAME, "body")
+        for keys, step in (
+            (Keys.ARROW_RIGHT, "11"),
+            (Keys.ARROW_LEFT, "10"),
+            (Keys.SHIFT + Keys.ARROW_RIGHT, "20"),
+            (Keys.END, "60"),
+            (Keys.HOME, "0"),
+        ):
+            body.send_keys(keys)
+            wait(page, f"{clock} === '{step}'")
+        body.send_keys(" ")
+        wait(page, "return document.body.classList.contains('playing')")
+        wait(page, f"{clock} !== '0'")
+        body.send_keys(" ")
+        wait(page, "return !document.body.classList.contains('playing')")
+
+        before = at_step(page, 10)
+        canvas = page.find_element(By.TAG_NAME, "canvas")
+        ActionChains(page).drag_and_drop_by_offset(canvas, 120, 40).perform()
+        turned = at_step(page, 10)
+        assert turned != before
+        ActionChains(page).double_click(canvas).perform()
+        assert at_step(page, 10) == before
+        canvas.send_keys("+")
+        assert at_step(page, 10) != before
+        canvas.send_keys("0")
+        assert at_step(page, 10) == before
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_fits_a_phone_in_both_themes(theme: str, tmp_path: Path) -> None:
+    path = tmp_path / "episode.html"
+    episode.write(path, "gae", "inverted_double_pendulum", 0, [run(f"v{i}") for i in range(3)])
+    with opened(390, 844, phone=True) as page:
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": theme}]},
+        )
+        page.get(f"{path.as_uri()}#step=5")
+        wait(page, READY)
+        width, player, height = page.execute_script(
+            "return [document.documentElement.scrollWidth, "
+            "document.getElementById('player').getBoundingClientRect().bottom, innerHeight]"
+        )
+        assert width <= 390
+        assert player <= height
+        ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (theme == "dark")
+        at_step(page, 6)
+        assert own(complaints(page)) == []
+
+
+def test_it_can_be_read_by_a_screen_reader(tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_core_python.selenium")
+    path = tmp_path / "episode.html"
+    episode.write(path, "gae", "ball", 0, [run(), run("brax")])
+    with opened() as page:
+        page.get(f"{path.as_uri()}#step=5")
+        wait(page, READY)
+        found = axe.Axe().run(page)["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []

@@ -1,0 +1,241 @@
+"""`ablations render`: from a run's saved policies to something to watch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ablations.cli import main
+from ablations.episode.offscreen import choose_gl
+from ablations.episode.render import LONGEST_NAME, MOST, _chosen, _default_path
+from ablations.errors import UserError
+from ablations.records import read_plan
+from ablations.report.page.content import _renders
+
+ROLLING = '''
+"""The cart of the task `fast`, with a body to see, and a trainer that compiles in a blink."""
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ablations import studies, tasks, trainers
+
+MODEL = """<mujoco><worldbody><light pos="0 0 3"/><geom type="plane" size="5 5 1"/>
+<body name="ball" pos="0 0 .1"><joint type="slide" axis="1 0 0"/><geom size=".1"/></body>
+</worldbody></mujoco>"""
+
+
+class Pose(NamedTuple):
+    pos: Any
+    rot: Any
+
+
+class Physics(NamedTuple):
+    cart: Any
+    x: Pose
+
+
+class Rolling:
+    observation_size, action_size, dt = 3, 1, 0.1
+
+    def __init__(self, cart):
+        import mujoco
+
+        self.cart, self.mj_model = cart, mujoco.MjModel.from_xml_string(MODEL)
+
+    def with_body(self, state):
+        place = jnp.stack([state.pipeline_state["position"], 0.0, 0.1])
+        pose = Pose(place[None], jnp.array([[1.0, 0.0, 0.0, 0.0]]))
+        return state.replace(pipeline_state=Physics(state.pipeline_state, pose))
+
+    def reset(self, key):
+        return self.with_body(self.cart.reset(key))
+
+    def step(self, state, action):
+        before = state.replace(pipeline_state=state.pipeline_state.cart)
+        return self.with_body(self.cart.step(before, action))
+
+
+fast = tasks.task("fast")
+tasks.register(tasks.Task(
+    name="rolling",
+    summary="a cart that one can see",
+    make=lambda settings: Rolling(fast.make(settings)),
+    settings=fast.settings,
+))
+
+
+def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choices):
+    """Learns to push harder and harder."""
+
+    def chunk(state, variant):
+        state = state + updates_per_chunk * variant.coefficients["rate"]
+        return state, {"training/return": state}
+
+    return trainers.Trainer(
+        init=lambda key, variant: jax.random.uniform(key),
+        chunk=chunk,
+        evaluate=lambda state, variant, key: {"evaluation/return": state},
+        policy=lambda state: state,
+        steps_per_chunk=updates_per_chunk * structure["population"],
+        act=lambda policy, observation, key: jnp.full(1, jnp.tanh(policy)),
+    )
+
+
+trainers.register(trainers.Definition(
+    name="pushing",
+    summary="learns nothing",
+    axes={"advantage_statistics": "all"},
+    coefficients={"rate": trainers.Coefficient(0.01, 0.0, 1.0, "how fast")},
+    structure={"population": trainers.Option(64, "steps of an update", low=1)},
+    make=make,
+    iteration_steps=lambda structure: structure["population"],
+))
+studies.register(studies.Study(
+    name="rolling",
+    trainer="pushing",
+    title="A cart to watch",
+    claim="none",
+    claim_source="this test",
+    baseline="slow",
+    variants={
+        "slow": studies.Variant({"rate": 0.01}),
+        "quick": studies.Variant({"rate": 0.02}),
+    },
+    margin=0.05,
+    profiles={"quick": studies.Profile(tasks=("rolling", "fast"), seeds=1, steps=4096)},
+))
+'''
+
+
+class Shell:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __call__(
+        self, *arguments: str, code: int | None = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """code: the exit code to insist on; None: any."""
+        done = subprocess.run(
+            [sys.executable, "-m", "ablations.cli", *arguments, "--plugin", "rolling"],
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A folder in which the study has run."""
+    folder = tmp_path_factory.mktemp("rolling")
+    (folder / "rolling.py").write_text(ROLLING)
+    made = Shell(folder)
+    made("run", "rolling", "--quiet", "--cluster", "debug")
+    return made
+
+
+def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> None:
+    done = shell(
+        *("render", "rolling", "--task", "rolling", "--variant", "slow", "quick"),
+        *("--steps", "last", "--length", "4"),
+    )
+    results = shell.folder / "results"
+    cells = {
+        cell["variant"]: cell["hash"]
+        for cell in read_plan(results, "rolling").cells
+        if cell["task"] == "rolling"
+    }
+    name = f"rolling-slow-quick-seed0-{cells['slow']}-{cells['quick']}.html"
+    path = shell.folder / done.stdout.strip()
+    assert path == results / "render" / "rolling" / name
+    text = path.read_text()
+    assert text.count("last, step ") >= 2
+    assert "rolling / rolling / seed 0" in text
+    assert "in 4 steps" in text
+
+    links = _renders(results, results / "report")
+    assert links == dict.fromkeys(cells.values(), f"../render/rolling/{name}")
+
+
+def test_they_become_a_film(shell: Shell) -> None:
+    """With whatever MuJoCo can draw with; else one line says what to install."""
+    film = shell.folder / "film.gif"
+    wanted = ("render", "rolling", "--task", "rolling", "--output", "film.gif", "--length", "6")
+    done = shell(*wanted, code=None)
+    if done.returncode:
+        assert "MuJoCo cannot draw without a screen here" in done.stderr
+        assert "apt-get install libegl1 or libosmesa6" in done.stderr
+        pytest.skip("MuJoCo has nothing to draw with: apt-get install libegl1")
+    with Image.open(film) as image:
+        assert image.n_frames > 2
+        first = image.convert("RGB").tobytes()
+        image.seek(image.n_frames - 1)
+        assert image.convert("RGB").tobytes() != first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--task", "fast"), "task 'fast' has no bodies to draw"),
+        ((), "ran on several tasks (rolling, fast): name one"),
+        (("--task", "rolling", "--variant", "nine"), "unknown variant"),
+        (("--task", "rolling", "--steps", "soon"), "none of best, last, all or a step"),
+        (("--task", "rolling", "--steps", "7"), "no policy of step 7"),
+        (("--task", "rolling", "--format", "mp4", "--output", "a.gif"), "--format says mp4"),
+    ],
+)
+def test_what_cannot_be_watched_is_said_in_one_line(
+    arguments: tuple[str, ...],
+    line: str,
+    shell: Shell,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(shell.folder)
+    # Else every later run of this process would tell its workers to load it.
+    monkeypatch.setattr("ablations.plugins._loaded", [])
+    results = str(shell.folder / "results")
+    assert main(["render", "rolling", *arguments, "--plugin", "rolling", "--results", results]) == 2
+    said = capsys.readouterr().err
+    assert line in said
+    assert said.count("\n") == 1
+
+
+def test_nothing_to_draw_with_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    with pytest.raises(UserError, match="apt-get install libegl1 or libosmesa6") as error:
+        choose_gl()
+    assert "\n" not in str(error.value)
+
+
+def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list(range(0, 500, 10))
+    monkeypatch.setattr("ablations.policies.saved_steps", lambda cell: steps)
+    cells = [Path("a"), Path("b")]
+    chosen, notes = _chosen(cells, ["all"])
+    assert [len(one) for one in chosen] == [MOST // 2] * 2
+    assert (chosen[0][0], chosen[0][-1]) == (steps[0], steps[-1])
+    assert len(notes) == 2
+
+
+def test_a_files_name_is_safe_and_short() -> None:
+    cells = [Path(f"{i:016x}") for i in range(MOST)]
+    path = _default_path(Path("r"), "../gae", "a/b", ["x y" * 40] * MOST, 0, cells, "html")
+    assert path.parent.parent == Path("r/render")
+    assert len(path.name) <= LONGEST_NAME
+    assert all(cell.name in path.name for cell in cells)

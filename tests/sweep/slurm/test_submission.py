@@ -1,0 +1,243 @@
+"""From plans to jobs to records, on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = ("run", "toy", "--cluster", "slurm")
+
+
+def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:
+    here = shells()
+    flags = ("gae", "--profile", "smoke", "--seeds", "2", "--variants", "standard", "brax")
+    here("run", *flags, "--quiet", plugin=False)
+    submitted = sweep.shell(
+        *("run", *flags, "--cluster", "slurm", "--cpus", "2", "--job-minutes", "0"), plugin=False
+    )
+    cells = len(here.curves())
+    assert f"{cells} submitted" in submitted.stdout
+    assert f"{cells // 2} jobs" in submitted.stdout
+    assert sweep.finished(cells) == here.curves()
+    assert sweep.shell.policies() == here.policies()
+    for format in ("markdown", "csv"):
+        command = ("table", "gae", "--format", format)
+        assert sweep.shell(*command, plugin=False).stdout == here(*command, plugin=False).stdout
+
+
+def test_records_say_which_job_computed_them_from_which_code(sweep) -> None:
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    one = sweep.records()[0]["provenance"]
+    environment = one["environment"]
+    assert environment["SLURM_JOB_PARTITION"] == "main"
+    assert environment["SLURM_JOB_ID"].isdecimal()
+    assert one["peak_megabytes"] > 50
+    assert one["versions"]["jax"]
+    assert one["host"]
+
+
+def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
+    """The plugin is edited while the jobs wait; a job that began anew would notice."""
+    with sweep.held_back():
+        sweep(*TINY, "--seeds", "1")
+        (sweep.shell.folder / "toy.py").write_text("raise SystemError('edited')\n")
+    sweep.finished(2)
+    assert {record["status"] for record in sweep.records()} == {"done"}
+    (copy,) = sweep.results.glob("work/code/*")
+    names = {path.name for path in copy.iterdir()} - {"__pycache__"}
+    assert names == {"ablations", "toy.py", "variants"}
+
+
+def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
+    with sweep.held_back():
+        assert "4 submitted" in sweep.submit()
+        again = sweep.submit()
+        assert "4 queued; nothing to submit" in again
+        assert "follow: ablations status toy_slow --watch" in again
+        wider = sweep.submit("--seeds", "3")
+        assert "6 cells: 0 done, 4 queued, 2 submitted" in wider
+    sweep.finished(6)
+    assert "6 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "3")
+
+
+def test_two_drivers_at_once_double_nothing(sweep) -> None:
+    command = sweep.shell.command(*TINY)
+    drivers = [
+        subprocess.Popen(
+            command,
+            cwd=sweep.shell.folder,
+            env=sweep.shell.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    said = sorted(driver.communicate(timeout=120)[0].splitlines()[0] for driver in drivers)
+    assert said[0].endswith("0 done, 0 queued, 8 submitted")
+    assert "nothing to submit" in said[1]
+    sweep.finished(8)
+    began = [
+        line
+        for log in sweep.results.glob("work/logs/*")
+        for line in log.read_text().splitlines()
+        if line.startswith("began ")
+    ]
+    assert len(began) == len(set(began)) == 8
+
+
+def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
+    sweep = sweeps(largest_array=3)
+    said = sweep(*TINY, "--cpus", "1", "--job-minutes", "0").stdout
+    assert "8 jobs of 1 cell," in said
+    assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 3
+    sweep.finished(8)
+
+
+def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
+    long = ("--steps", "4000", "--set", "points=200")  # 20 seconds a cell
+    sweep.submit("--cpus", "1", "--job-minutes", "0", "--at-once", "2", *long)
+
+    def in_between() -> list[dict[str, Any]]:
+        rows = sweep.rows()
+        return rows if {row["state"] for row in rows} == {"running", "queued"} else []
+
+    rows = sweep.until(in_between, "a running cell beside a queued one")
+    running = [row for row in rows if row["state"] == "running"]
+    assert all(row["job"] in sweep.jobs() and row["rate"] >= 0 for row in running)
+    text = sweep("status").stdout
+    assert "queued: " in text
+    assert "running: " in text
+    assert "jobs of toy_slow cancelled" in sweep("cancel").stdout
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    lost = [row for row in sweep.rows() if row["state"] == "missing"]
+    assert lost
+    assert all("ended as CANCELLED" in row["reason"] for row in lost)
+    assert "no job of toy_slow is in the queue" in sweep("cancel").stdout
+    assert f"{len(lost)} submitted" in sweep("retry").stdout
+    watched = sweep("status", "--watch").stdout
+    assert watched.splitlines()[-3] == "toy_slow: 4 done"
+
+
+def test_a_dry_run_changes_nothing(sweep) -> None:
+    said = sweep(*TINY, "--dry-run").stdout
+    assert "8 to submit" in said
+    assert "assumed: nothing like it has run here" in said
+    assert "core-hours" in said
+    script = sweep(*TINY, "--script", "--partition", "main", "--time", "1:30:00").stdout
+    assert script.startswith("#!/bin/bash")
+    assert "#SBATCH --partition=main" in script
+    assert "#SBATCH --time=90" in script
+    assert not sweep.results.exists()
+    assert not sweep.jobs()
+
+
+def test_estimates_come_from_what_was_measured(sweep) -> None:
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    assert "measured" in sweep(*TINY, "--seeds", "2", "--dry-run").stdout
+    assert "too little for one worker" in sweep(*TINY, "--memory", "550M", code=2).stderr
+
+
+def test_settings_from_a_file(sweep) -> None:
+    path = sweep.shell.folder / "big.toml"
+    path.write_text(
+        'partition = "high"\ntime = "0:20:00"\ncpus = 3\nmemory = "2G"\n'
+        'setup = ["export GREETING=hello"]\n[sbatch]\nnice = 5\n'
+    )
+    script = sweep("run", "toy", "--cluster", "big.toml", "--script", "--cpus", "2").stdout
+    for line in ("partition=high", "time=20", "cpus-per-task=2", "mem=2048M", "nice=5"):
+        assert f"#SBATCH --{line}" in script
+    assert "export GREETING=hello" in script
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (("--partition", "nowhere"), "unknown partition of this cluster 'nowhere'"),
+        (("--partition", "high", "--time", "2:00:00"), "is more than the 60 of the partition"),
+        (("--time", "1", "--steps", "1e9"), "too short for one chunk of up on line"),
+        (("--time", "soon"), "a time limit is minutes, hours:minutes:seconds"),
+        (("--memory", "much"), "memory is a number with M, G or T"),
+        (("--cpus", "99"), "sbatch refuses these jobs"),
+        (("--cluster", "none.toml"), "there is no file 'none.toml'"),
+        (("--results", "/proc/results"), "cannot write to the results folder"),
+    ],
+)
+def test_what_cannot_work_is_one_line_before_anything_is_submitted(sweep, flags, line) -> None:
+    done = sweep(*TINY, *flags, code=2)
+    assert line in done.stderr
+    assert done.stderr.startswith("ablations: ")
+    assert done.stderr.count("\n") == 1
+    assert not sweep.jobs()
+
+
+def test_without_slurm_it_says_so(shell, tmp_path: Path) -> None:
+    shell.environment["PATH"] = str(tmp_path)
+    done = shell(*TINY, code=2)
+    assert "there is no sbatch or squeue or scancel or scontrol or sinfo on the PATH" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_flags_of_a_cluster_need_one(shell) -> None:
+    assert (
+        "--partition is for --cluster slurm"
+        in shell("run", "toy", "--partition", "gpu", code=2).stderr
+    )
+
+
+def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
+    sweep(*TINY)
+    deaf = tmp_path / "squeue"
+    deaf.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
+    deaf.chmod(0o755)
+    sweep.shell.environment["PATH"] = f"{tmp_path}:{sweep.shell.environment['PATH']}"
+    assert "squeue does not answer (Unable to contact)" in sweep("status").stdout
+    again = sweep(*TINY, "--seeds", "5", code=2)
+    assert "squeue does not answer" in again.stderr
+    assert again.stderr.count("\n") == 1
+    assert json.loads(sweep("status", "--json").stdout)
+
+
+@pytest.mark.slow
+def test_the_readmes_five_lines(sweep) -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    section = readme.partition("## From laptop to cluster")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    assert len(lines) == 5
+    said = [
+        sweep.shell(
+            *line.replace("paper", "smoke --seeds 1 --variants standard brax").split()[1:],
+            plugin=False,
+        ).stdout
+        for line in lines
+    ]
+    assert "2 to submit" in said[0]
+    assert "2 submitted" in said[1]
+    assert said[2].splitlines()[-3] == "gae: 2 done"
+    assert "nothing to retry" in said[3]
+    assert "| brax " in said[4]
+
+
+def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    if not (shutil.which("slurmdbd", path=path) and shutil.which("mariadbd", path=path)):
+        pytest.skip("no slurmdbd and mariadbd: apt-get install slurmdbd mariadb-server")
+    told = []
+    for one in (sweep, sweeps(accounting=True)):
+        with one.held_back():
+            one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
+            one("cancel")
+            one.until(lambda one=one: not one.jobs(), "an empty queue")
+        told.append([(row["hash"], row["state"]) for row in one.rows()])
+        one("retry")
+        one.finished(4)
+        assert {row["state"] for row in one.rows()} == {"done"}
+    assert told[0] == told[1]

@@ -1,0 +1,277 @@
+"""How cells become jobs, and what a cluster file may say: no Slurm needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablations.errors import UserError
+from ablations.sweep.config import program_of
+from ablations.sweep.slurm import cluster
+from ablations.sweep.slurm import code as snapshot
+from ablations.sweep.slurm import commands as queue
+from ablations.sweep.slurm import packing as jobs
+from ablations.sweep.slurm import submit as slurm
+from ablations.sweep.slurm.cluster import Cluster
+
+
+def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:
+    return [
+        {
+            "hash": f"{program}-{seed}",
+            "task": "line",
+            "variant": "up",
+            "config": {
+                "trainer": {"name": "toy", "revision": 1},
+                "task": {"name": "line"},
+                "structure": {"width": program},
+                "choices": {},
+                "run": {
+                    "points": 10,
+                    "updates_per_chunk": steps // 100,
+                    "iteration_steps": 10,
+                    "evaluations": 0,
+                    "evaluation_envs": 0,
+                },
+            },
+        }
+        for seed in range(seeds)
+        for program in range(programs)
+    ]
+
+
+def speeds(of: list[dict], rate: float, megabytes: int = 100) -> dict[str, jobs.Speed]:
+    return {program_of(one["config"]): jobs.Speed(rate, 10.0, megabytes) for one in of}
+
+
+@given(
+    seeds=st.integers(1, 60),
+    programs=st.integers(1, 3),
+    cpus=st.integers(1, 16),
+    minutes=st.integers(0, 60),
+    rate=st.floats(20, 1e4),
+)
+def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
+    mine = cells(seeds, programs)
+    packed = jobs.pack(mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate))
+    assert sorted(cell for job in packed for cell in job.cells) == sorted(c["hash"] for c in mine)
+    programs_of = {cell["hash"]: program_of(cell["config"]) for cell in mine}
+    for job in packed:
+        assert {programs_of[cell] for cell in job.cells} == {job.program}
+        assert 1 <= job.workers <= min(cpus, len(job.cells))
+        one_round = 10 + 1000 / rate
+        assert job.seconds <= max(60 * minutes, one_round) + 1e-6
+        assert job.seconds >= one_round - 1e-6
+    for program in {job.program for job in packed}:
+        sizes = [len(job.cells) for job in packed if job.program == program]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_as_long_as_asked_for() -> None:
+    mine = cells(64)
+    measured = speeds(mine, rate=10.0)  # 100 s a cell
+    packed = jobs.pack(mine, Cluster(cpus=4, job_minutes=30), measured)
+    # 17 cells after each other fit into 30 minutes less 10 s, on 4 cores 68
+    assert [len(job.cells) for job in packed] == [64]
+    assert packed[0].seconds == pytest.approx(10 + 16 * 100)
+    packed = jobs.pack(mine, Cluster(cpus=4, job_minutes=5), measured)
+    assert [len(job.cells) for job in packed] == [8] * 8
+    alone = jobs.pack(mine, Cluster(cpus=4, job_minutes=0), measured)
+    assert [len(job.cells) for job in alone] == [4] * 16
+
+
+def test_no_more_workers_than_the_memory_holds() -> None:
+    mine = cells(8)
+    measured = speeds(mine, 100.0, megabytes=1000)
+    (job,) = jobs.pack(mine, Cluster(cpus=8, memory=4000), measured)
+    assert job.workers == 3
+    with pytest.raises(UserError, match="raise --memory"):
+        jobs.pack(mine, Cluster(cpus=8, memory=1400), measured)
+
+
+def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
+    assert jobs.lanes_of(Cluster()) == 1
+    assert jobs.lanes_of(Cluster(gpus=1)) == jobs.LANES_PER_GPU
+    assert jobs.lanes_of(Cluster(gpus=4)) == 4 * jobs.LANES_PER_GPU
+    assert jobs.lanes_of(Cluster(gpus=4, lanes=6)) == 8
+    mine = cells(20)
+    packed = jobs.pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0), speeds(mine, 1000.0))
+    assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
+        (6, 1, 8),
+        (7, 1, 8),
+        (7, 1, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90", 90),
+        (90, 90),
+        ("90:01", 91),
+        ("1:30:00", 90),
+        ("0:00:30", 1),
+        ("1-12", 36 * 60),
+        ("1-12:30", 36 * 60 + 30),
+        ("2-0:0:1", 2 * 24 * 60 + 1),
+    ],
+)
+def test_time_limits_as_slurm_spells_them(text, expected) -> None:
+    assert cluster.minutes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "1:2:3:4", "-5", "1.5"])
+def test_what_is_no_time_limit(text) -> None:
+    with pytest.raises(UserError, match="time limit"):
+        cluster.minutes(text)
+
+
+def test_memory() -> None:
+    assert [cluster.megabytes(x) for x in ("16G", "500M", "1.5T", "16GB", 2)] == [
+        *(16384, 500, 1572864, 16384, 2048)
+    ]
+    for bad in ("", "much", "-1G", "0", "12X"):
+        with pytest.raises(UserError, match="memory"):
+            cluster.megabytes(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("partitoin = 'gpu'", "did you mean 'partition'"),
+        ("cpus = 0", "cpus must be a whole number of at least 1"),
+        ("cpus = true", "cpus must be a whole number"),
+        ("setup = 3", "setup is a list of shell lines"),
+        ("sbatch = 'x'", "is a table of options"),
+        ("account = ''", "account must be a text"),
+        ("cpus", "is not TOML"),
+    ],
+)
+def test_a_bad_cluster_file_is_one_line(text: str, line: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=line) as error:
+        cluster.read(path, {})
+    assert "\n" not in str(error.value)
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text("cpus = 8\ntime = '1:00:00'\n")
+    read = cluster.read(path, {"cpus": 2, "gpus": None})
+    assert (read.cpus, read.time, read.gpus) == (2, 60, 0)
+    assert Cluster.from_plain(read.plain()) == read
+
+
+def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = queue.Partition("main", None, frozenset({"node1", "node2"}))
+    monkeypatch.setattr(queue, "partitions", lambda: {"main": far})
+    with pytest.raises(UserError, match="on this machine alone"):
+        slurm._require_shared(Path("/tmp/results"), Cluster())
+    near = queue.Partition("main", None, frozenset({next(iter(queue.here()))}))
+    monkeypatch.setattr(queue, "partitions", lambda: {"main": near})
+    slurm._require_shared(Path("/tmp/results"), Cluster())
+
+
+def test_a_snapshot_is_named_by_its_content(tmp_path: Path, monkeypatch) -> None:
+    source = tmp_path / "mine"
+    source.mkdir()
+    (source / "__init__.py").write_text("x = 1\n")
+    (source / "data.txt").write_text("a")
+    monkeypatch.syspath_prepend(tmp_path)
+    import mine  # type: ignore[import-not-found]
+
+    first = snapshot.take(tmp_path / "code", [mine])
+    assert snapshot.take(tmp_path / "code", [mine]) == first
+    assert (first / "mine" / "data.txt").read_text() == "a"
+    (source / "data.txt").write_text("b")
+    second = snapshot.take(tmp_path / "code", [mine])
+    assert second != first
+    assert (first / "mine" / "data.txt").read_text() == "a"
+    assert not list((tmp_path / "code").glob(".*"))
+
+
+EIGHT = """
+import sys, json, numpy, jax
+from ablations import plugins
+plugins.load(["toy"])
+from ablations.request import Request
+from ablations.sweep.plan import plan
+from ablations.sweep.program import Program
+cells = plan(Request("toy", seeds=4)).cells
+program = Program(cells[0]["config"], lanes=8)
+block = program.start([cell["config"] for cell in cells])
+while not block.finished:
+    block.advance()
+places = {shard.device.id for shard in block._state.x.addressable_shards}
+print(json.dumps([len(jax.devices()), len(places), [lane.columns for lane in block.lanes]]))
+"""
+
+
+def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
+    import json
+    import os
+
+    toy = Path(__file__).with_name("toy.py")
+    (tmp_path / "toy.py").write_text(toy.read_text())
+    found = []
+    for devices in (1, 8):
+        flags = f"--xla_force_host_platform_device_count={devices}"
+        done = subprocess.run(
+            [sys.executable, "-c", EIGHT],
+            cwd=tmp_path,
+            env=dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    assert [one[:2] for one in found] == [[1, 1], [8, 8]]
+    for alone, sharded in zip(found[0][2], found[1][2], strict=True):
+        np.testing.assert_allclose(
+            np.array(alone["training/return"]), np.array(sharded["training/return"]), rtol=1e-6
+        )
+
+
+def test_what_counts_as_alive() -> None:
+    for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
+        assert queue.State(name).alive
+    for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "GONE"):
+        assert not queue.State(name).alive
+    assert not queue.State("PENDING", "launch failed requeued held").alive
+    states = {"7_1": queue.State("RUNNING"), "7": queue.State("CANCELLED")}
+    assert queue.of(states, "7_1").name == "RUNNING"
+    assert queue.of(states, "7_2").name == "CANCELLED"
+    assert queue.of(states, "8").name == queue.of(states, None).name == "GONE"
+
+
+@pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
+def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, monkeypatch) -> None:
+    from ablations.sweep.clean import delete, waste
+    from ablations.sweep.slurm.submissions import Submission
+
+    one = Submission("abc", str(tmp_path), 0.0, ("toy",), Cluster().plain(), ({"cells": ["x"]},))
+    one.write({"x": {}})
+    one.add_array("7", 0, 0)
+    (tmp_path / "work" / "code" / "copy").mkdir(parents=True)
+    monkeypatch.setattr(queue, "states", lambda jobs: {job: queue.State(state) for job in jobs})
+    delete(tmp_path, waste(tmp_path))
+    assert one.folder.is_dir() == spared
+    assert (tmp_path / "work" / "code" / "copy").is_dir() == spared
+
+
+def test_a_crew_starts_without_jax() -> None:
+    """A job of a cluster imports this, and workers do the rest."""
+    script = (
+        "import sys, ablations.sweep.slurm.node; print(sorted({'jax', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,205 @@
+"""Language tasks: what is drawn and how it is judged, against plain Python on the decoded text."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ablations.tasks import task, tasks
+from ablations.tasks.language import problems as language
+from ablations.tasks.language import puzzles
+from ablations.tasks.language.puzzles import (
+    END,
+    PAD,
+    PROMPT_LENGTH,
+    RESPONSE_LENGTH,
+    decode,
+    encode,
+)
+from ablations.trainers import trainer
+
+COUNT = 300
+NAMES = [name for name, one in tasks().items() if "language" in one.hyperparameters]
+
+
+@cache
+def drawn(kind: str) -> tuple[puzzles.Problem, list[tuple[str, str]]]:
+    """Many problems of a kind, as arrays and as (prompt, answer) in text."""
+    mixture = puzzles.mixture([kind])
+    problems = jax.device_get(
+        jax.jit(jax.vmap(mixture.draw))(jax.random.split(jax.random.key(0), COUNT))
+    )
+    texts = list(zip(map(decode, problems.prompt), map(decode, problems.answer), strict=True))
+    return problems, texts
+
+
+@cache
+def judge(kind: str):
+    return jax.jit(jax.vmap(puzzles.mixture([kind]).correct))
+
+
+def judged(kind: str, problems: puzzles.Problem, responses: list[list[int]]) -> list[bool]:
+    return judge(kind)(problems, jnp.asarray(responses, jnp.int32)).tolist()
+
+
+def padded(text: str, end: bool = True) -> list[int]:
+    tokens = (encode(text) + [END] * end)[:RESPONSE_LENGTH]
+    return tokens + [PAD] * (RESPONSE_LENGTH - len(tokens))
+
+
+def solved(kind: str, prompt: str, response: str) -> bool:
+    """The oracle: reads the prompt as a person would."""
+    assert prompt[-1] == "="
+    if kind.startswith("addition"):
+        a, b = prompt[:-1].split("+")
+        assert {len(a), len(b)} == {int(kind[-1])}
+        return response == str(int(a) + int(b))[::-1]
+    if kind == "sorting":
+        return prompt[0] == "S" and response == "".join(sorted(prompt[1:-1]))
+    if kind == "reversal":
+        return prompt[0] == "R" and response == prompt[1:-1][::-1]
+    numbers, target = prompt[1:-1].split(":")
+    assert prompt[0] == "C"
+    if len(response) != 5 or not set(response) <= set("123456789+-*"):
+        return False
+    if sorted(response[::2]) != sorted(numbers) or not set(response[1::2]) <= set("+-*"):
+        return False
+    return eval(compile(ast.parse(response, mode="eval"), "", "eval")) == int(target)
+
+
+def test_tokens_and_text_are_the_same() -> None:
+    assert decode(encode("12+3=")) == "12+3="
+    assert decode(padded("40")) == "40"
+    assert len(set(puzzles.VOCABULARY)) == len(puzzles.VOCABULARY)
+    assert set(language.KINDS) == set(puzzles.KINDS)
+
+
+@pytest.mark.parametrize("kind", language.KINDS)
+def test_prompts_are_padded_left_and_answers_right(kind: str) -> None:
+    problems, texts = drawn(kind)
+    for (prompt, answer), tokens, end in zip(texts, problems.prompt, problems.answer, strict=True):
+        assert tokens.tolist() == [PAD] * (PROMPT_LENGTH - len(prompt)) + encode(prompt)
+        assert end.tolist() == padded(answer)
+    assert len({prompt for prompt, _ in texts}) > COUNT / 5
+
+
+@pytest.mark.parametrize("kind", language.KINDS)
+def test_the_answer_is_right_and_so_judged(kind: str) -> None:
+    problems, texts = drawn(kind)
+    assert all(solved(kind, *text) for text in texts)
+    assert all(judged(kind, problems, problems.answer.tolist()))
+
+
+@pytest.mark.parametrize("kind", language.KINDS)
+def test_what_comes_after_the_end_does_not_count_and_no_end_is_wrong(kind: str) -> None:
+    problems, texts = drawn(kind)
+    noise = np.random.default_rng(0).integers(0, len(puzzles.VOCABULARY), problems.answer.shape)
+    written = np.asarray(puzzles.valid_tokens(problems.answer))
+    assert all(judged(kind, problems, np.where(written, problems.answer, noise).tolist()))
+    endless = [padded(answer, end=False) for _, answer in texts]
+    assert not any(judged(kind, problems, endless))
+
+
+@pytest.mark.parametrize("kind", language.KINDS)
+def test_one_changed_token_is_judged_as_the_oracle_does(kind: str) -> None:
+    problems, texts = drawn(kind)
+    rng = np.random.default_rng(1)
+    changed = problems.answer.copy()
+    place = rng.integers(0, [len(answer) + 1 for _, answer in texts])
+    changed[np.arange(COUNT), place] = rng.integers(0, len(puzzles.VOCABULARY), COUNT)
+    for index, verdict in enumerate(judged(kind, problems, changed.tolist())):
+        tokens = changed[index].tolist()
+        whole = END in tokens and PAD not in tokens[: tokens.index(END)]
+        assert verdict == (whole and solved(kind, texts[index][0], decode(tokens)))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    st.integers(0, COUNT - 1), st.permutations([0, 1, 2]), st.text("+-*", min_size=2, max_size=2)
+)
+def test_countdown_knows_every_way_to_write_it(index, order, operators) -> None:
+    problems, texts = drawn("countdown")
+    numbers = texts[index][0][1:4]
+    one, two, three = (numbers[i] for i in order)
+    response = f"{one}{operators[0]}{two}{operators[1]}{three}"
+    problem = jax.tree.map(lambda leaf: leaf[index : index + 1], problems)
+    found = judged("countdown", problem, [padded(response)])
+    assert found == [solved("countdown", texts[index][0], response)]
+
+
+def test_valid_tokens_end_with_the_first_end() -> None:
+    response = jnp.array([[2, END, 3, END], [END, 2, 2, 2], [2, 3, 4, 5], [2, 3, 4, END]])
+    wanted = [[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]]
+    assert puzzles.valid_tokens(response).astype(int).tolist() == wanted
+
+
+# Tasks
+
+
+def make(name: str, **sets):
+    return task(name).make({**task(name).settings, **sets})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
+    one, definition = task(name), trainer("language")
+    sets = one.hyperparameters["language"]
+    assert sets.keys() <= definition.structure.keys() | definition.coefficients.keys()
+    structure = {n: sets.get(n, option.default) for n, option in definition.structure.items()}
+    assert one.check(one.settings) == []
+    assert definition.check(structure=structure, coefficients={}, settings=one.settings) == []
+
+
+def test_kinds_of_a_mixture_are_equally_likely() -> None:
+    kinds = make("mixture").held_out(jax.random.key(0), 900).kind
+    assert np.bincount(kinds, minlength=3).tolist() == pytest.approx([300] * 3, abs=60)
+
+
+def test_rewards_are_what_the_task_says() -> None:
+    correct = jnp.array([[True, False], [False, True], [True, True]])
+    kind = jnp.array([0, 1, 2])
+    assert make("addition").reward(correct, kind, None).tolist() == [[1, 0], [0, 1], [1, 1]]
+    signed = make("addition_signed").reward(correct, kind, None)
+    assert signed.tolist() == [[1, -1], [-1, 1], [1, 1]]
+    scaled = make("addition_scales").reward(correct, kind, None)
+    np.testing.assert_allclose(scaled, [[10, 0], [0, 1], [0.1, 0.1]])
+    right = jnp.ones((40, 100), bool)
+    noisy = make("addition_noise").reward(right, jnp.zeros(40, jnp.int32), jax.random.key(0)) - 1
+    assert abs(float(jnp.mean(noisy))) < 1e-3
+    assert float(jnp.std(noisy)) == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_small_training_set_is_used_up_before_it_repeats_and_held_out_is_new() -> None:
+    few = make("addition_few", train_prompts=8)
+    run = jax.random.key(3)
+    whole = few.train_set(run).prompt.tolist()
+    batch = few.train(jax.random.key(5), run, 16).prompt.tolist()
+    assert sorted(batch[:8]) == sorted(batch[8:]) == sorted(whole)
+    assert few.train_set(jax.random.key(4)).prompt.tolist() != whole
+    held_out = few.held_out(jax.random.key(0), 500)
+    new = few.is_new(held_out, run).tolist()
+    assert new == [float(prompt not in whole) for prompt in held_out.prompt.tolist()]
+    assert 0 < sum(new) < 500
+    assert make("addition").is_new(held_out, run).tolist() == [1.0] * 500
+
+
+@pytest.mark.parametrize(
+    ("sets", "complaint"),
+    [
+        ({"kinds": "addition1,sums"}, "names 'sums', which is not one of addition1"),
+        ({"reward_scales": "1,2"}, "reward_scales=1,2 must be one number per kind: 3"),
+        ({"reward_scales": "1,x,2"}, "reward_scales=1,x,2 must be one number per kind: 3"),
+        ({"reward_noise": -1.0}, "reward_noise=-1.0 is negative"),
+        ({"reward_wrong": 1.0}, "reward_wrong=1.0 must be less than reward_right=1.0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(sets, complaint: str) -> None:
+    complaints = task("addition").check({**task("addition").settings, **sets})
+    assert any(complaint in one for one in complaints), complaints

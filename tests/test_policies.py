@@ -1,0 +1,239 @@
+"""Saved policies: which are kept, that they act as the trainer does, that Brax can load them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ablations import UserError, find_cell, load_policy, records, saved_steps
+from ablations.sweep.program import Lane
+from ablations.sweep.snapshots import Snapshots
+
+FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--steps", "8000")
+
+
+@pytest.fixture(scope="module")
+def study(shells):
+    """A cell of PPO on `fast`, with evaluations."""
+    shell = shells()
+    shell("run", "gae", *FLAGS, "--snapshots", "3", "--workers", "1", plugin=False)
+    return shell
+
+
+@pytest.fixture(scope="module")
+def cell(study) -> Path:
+    return find_cell("gae", results=study.results)
+
+
+@pytest.fixture(scope="module")
+def curve(study, cell) -> dict[str, list[float]]:
+    record = records.read_record(study.results, cell.name)
+    return records.read_curve(study.results, record).to_pydict()
+
+
+def test_evenly_spaced_the_best_and_the_last_are_kept(study, cell, curve) -> None:
+    steps = saved_steps(cell)
+    points = len(curve["step"])
+    scheduled = [curve["step"][-(-(k + 1) * points // 3) - 1] for k in range(3)]
+    evaluated = dict(zip(curve["step"], curve["evaluation/return"], strict=True))
+    best = max((s for s, v in evaluated.items() if v is not None), key=lambda s: evaluated[s])
+    assert steps == sorted({*scheduled, best})
+    assert load_policy(cell, "best").step == best
+    assert load_policy(cell, "last").step == curve["step"][-1] == steps[-1]
+    assert load_policy(cell, steps[0]).step == steps[0]
+    assert {int(p.stem) for p in cell.glob("policies/*")} == set(steps)
+
+
+def test_it_acts_as_the_trainer_evaluated_it(cell, curve) -> None:
+    """The mode, run by hand in the evaluation's own environments, gets the recorded return."""
+    policy = load_policy(cell, "last")
+    run, task = policy.config["run"], policy.config["task"]["settings"]
+    from ablations.tasks import task as task_named
+    from ablations.trainers.control.environment import Environments
+
+    env = task_named("fast").make(task)
+    environments = Environments(env, run["evaluation_envs"], task["episode_length"])
+    key = jax.random.split(jax.random.key(policy.config["seed"]))[1]
+    episodes = environments.reset(jax.random.fold_in(key, run["points"]))
+    returns, active = np.zeros(run["evaluation_envs"]), np.ones(run["evaluation_envs"], bool)
+    step = jax.jit(lambda e: environments.step(e, policy(e.observation)))
+    for _ in range(task["episode_length"]):
+        episodes, outcome = step(episodes)
+        returns += np.where(active, outcome.reward, 0.0)
+        active &= ~(np.asarray(outcome.termination) | np.asarray(outcome.truncation))
+    assert not active.any()
+    assert returns.mean() == pytest.approx(curve["evaluation/return"][-1], rel=1e-4)
+
+
+def test_mode_and_samples_under_jit_and_vmap(cell) -> None:
+    policy = load_policy(cell)
+    observations = jax.random.normal(jax.random.key(0), (64, 3))
+    mode = policy(observations)
+    assert mode.shape == (64, 1)
+    np.testing.assert_allclose(jax.jit(policy)(observations), mode, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.vmap(policy)(observations), mode, rtol=1e-5, atol=1e-6)
+    keys = jax.random.split(jax.random.key(1), 4000)
+    samples = jax.vmap(lambda key: policy(observations[0], key))(keys)
+    assert float(jnp.std(samples)) > 0.01
+    raw = jnp.arctanh(jnp.clip(samples, -0.9999, 0.9999))
+    assert float(jnp.median(raw)) == pytest.approx(float(jnp.arctanh(mode[0, 0])), abs=0.1)
+    assert bool((policy(observations, keys[0]) == policy(observations, keys[0])).all())
+
+
+def test_a_single_file_is_enough(cell, tmp_path) -> None:
+    step = saved_steps(cell)[0]
+    alone = tmp_path / "mine.npz"
+    alone.write_bytes((cell / "policies" / f"{step}.npz").read_bytes())
+    observation = jnp.ones(3)
+    assert load_policy(alone).step == step
+    assert bool((load_policy(alone)(observation) == load_policy(cell, step)(observation)).all())
+
+
+def test_by_hash_too(study, cell) -> None:
+    assert load_policy(cell.name, results=study.results).config == load_policy(cell).config
+
+
+def test_it_is_no_pickle(cell) -> None:
+    with np.load(cell / "policies" / f"{saved_steps(cell)[0]}.npz", allow_pickle=False) as stored:
+        about = json.loads(stored["about"].tobytes())
+        assert all(stored[name].dtype != object for name in stored)
+    assert about["config"]["task"]["name"] == "fast"
+
+
+def test_brax_loads_it_and_acts_the_same(study, cell, tmp_path) -> None:
+    from brax.training.agents.ppo import checkpoint
+
+    out = study("policies", "gae", "--brax", str(tmp_path / "out"), plugin=False).stdout.strip()
+    observations = 3 * np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+    theirs, _ = checkpoint.load_policy(out)(observations, jax.random.key(0))
+    np.testing.assert_allclose(load_policy(cell)(observations), theirs, atol=1e-6)
+
+
+def test_the_command_lists_them(study, cell) -> None:
+    lines = study("policies", "gae", plugin=False).stdout.splitlines()
+    assert [int(line.split()[0].replace(",", "")) for line in lines[1:]] == saved_steps(cell)
+    assert sum("best" in line for line in lines) == 1
+    assert "last" in lines[-1]
+    assert Path(study.folder, lines[-1].split()[-1]).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("policies gea", "'gea' has not run"),
+        ("policies gae --task hopper", "unknown task of 'gae' 'hopper': known: fast"),
+        ("policies gae --variant bracks", "unknown variant of 'gae' 'bracks'"),
+        ("policies .", "no run of '.'"),
+        ("policies gae --seed 5", "'gae' has no seed 5: it ran with seeds 0 to 0"),
+        ("policies gae --step 7 --brax out", "has no policy of step 7: there are best, last and"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_line(study, arguments: str, says: str) -> None:
+    errors = study(*arguments.split(), code=2, plugin=False).stderr
+    assert says in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
+    for folder in (tmp_path, study.results, study.results / "cells"):
+        with pytest.raises(UserError, match="is not the folder of a cell"):
+            load_policy(folder)
+
+
+def test_no_room_for_braxs_checkpoint_is_one_line(study) -> None:
+    command = study.command("policies", "gae", "--brax", "full", plugin=False)
+    done = subprocess.run(
+        ["prlimit", "--fsize=2000", *command],
+        cwd=study.folder,
+        env=study.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "ablations: cannot write 'full': File too large\n"
+    assert not list((study.folder / "full").iterdir())
+
+
+def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
+    path = cell / "policies" / f"{saved_steps(cell)[0]}.npz"
+    whole = path.read_bytes()
+    for position in np.random.default_rng(0).integers(len(whole), size=5):
+        flipped = bytearray(whole)
+        flipped[position] ^= 4
+        path.write_bytes(flipped)
+        with pytest.raises(UserError, match="fails its checksum"):
+            load_policy(cell, int(path.stem))
+    path.write_bytes(whole)
+    torn = tmp_path / "torn.npz"
+    torn.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="not a whole saved policy"):
+        load_policy(torn)
+
+
+def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
+    from ablations.trainers.control import brax_policies
+
+    config = {"trainer": {"name": "ppo"}, "structure": {"torso": "shared"}}
+    with pytest.raises(UserError, match="cannot express torso=shared"):
+        brax_policies.write({}, config, 1, tmp_path)
+    with pytest.raises(UserError, match="trainer 'toy' has none"):
+        brax_policies.write({}, {"trainer": {"name": "toy"}}, 1, tmp_path)
+
+
+def test_without_snapshots_it_says_so(shell) -> None:
+    shell("run", "toy", "--seeds", "1", "--snapshots", "0", "--workers", "1")
+    assert not list(shell.results.glob("cells/*/policies"))
+    assert (
+        "has no saved policies: it ran with --snapshots 0"
+        in shell("policies", "toy", code=2).stderr
+    )
+
+
+def test_a_trainer_that_does_not_act_says_so(shell) -> None:
+    shell("run", "toy", "--seeds", "1", "--workers", "1")
+    errors = shell("policies", "toy", "--brax", "out", code=2).stderr
+    assert "policies of the trainer 'toy' do not act" in errors
+
+
+def config(points: int = 10) -> dict[str, Any]:
+    run = {"points": points, "updates_per_chunk": 2, "iteration_steps": 10, "evaluations": 0}
+    return {"run": run, "seed": 0}
+
+
+def test_the_first_of_equals_is_the_best_and_former_bests_go(tmp_path) -> None:
+    snapshots = Snapshots(tmp_path, "c", config(), "return", count=2)
+    lane = Lane()
+    for point, score in enumerate([1.0, 3.0, None, 3.0, 2.0, 5.0, 5.0, 4.0, 1.0, 0.0], start=1):
+        lane.append(20 * point, {"return": score})
+        if snapshots.wanted(point, lane):
+            snapshots.write(20 * point, {"x": np.float32(point)[None]})
+    assert {int(p.stem) for p in snapshots.folder.glob("*")} == {20, 40, 100, 120, 200}
+    kept = snapshots.finish(lane)
+    assert list(kept["files"]) == ["100", "120", "200"]
+    assert (kept["best"], kept["last"]) == (120, 200)
+    data = (snapshots.folder / "120.npz").read_bytes()
+    assert kept["files"]["120"] == hashlib.sha256(data).hexdigest()
+
+
+def test_nothing_is_kept_of_a_policy_that_is_no_number(tmp_path) -> None:
+    snapshots = Snapshots(tmp_path, "c", config(), "return", count=10)
+    lane = Lane()
+    lane.append(20, {"return": 1.0})
+    lane.diverged = (0, 20)
+    assert not snapshots.wanted(1, lane)
+    assert snapshots.finish(lane) == {}
+
+
+def test_loading_starts_jax_only_when_asked() -> None:
+    script = "import sys, ablations; ablations.load_policy; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,181 @@
+"""What must hold of `ablations.trainers.loss`, as a function of the module, for its mutants too."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from composed import program, variant
+
+from ablations.trainers.control.networks import mean_and_std
+from ablations.trainers.control.ppo import PPO, Experience, Learner, estimate
+from ablations.trainers.trainer import Variant
+
+SETS = {
+    "advantage": "brax",
+    "advantage_timing": "minibatch",
+    "discount": 0.95,
+    "lambda_": 0.9,
+    "reward_scale": 3.0,
+    "clip_epsilon": 0.1,
+    "entropy_coefficient": 0.02,
+    "value_coefficient": 0.25,
+}
+KEY = jax.random.key(11)
+
+
+@cache
+def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
+    """(program, learner, rollout, experience, batch): a learner that has moved on since the
+    rollout.
+    """
+    ppo = program(activation="swish", unroll_length=16)
+    state = ppo.init(jax.random.key(0), variant())
+    carts = state.episodes.state
+    runaway = carts.pipeline_state | {
+        "velocity": carts.pipeline_state["velocity"].at[:3].set(jnp.array([2.0, 3.0, -4.0]))
+    }
+    state = state._replace(
+        episodes=state.episodes._replace(
+            state=carts.replace(pipeline_state=runaway), elapsed=jnp.arange(8)
+        )
+    )
+    _, rollout = jax.jit(ppo.rollout)(state, jax.random.key(1))
+    experience, batch = ppo.prepare(
+        state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, variant(**SETS)
+    )
+    moved = jax.tree.map(
+        lambda x: x + 0.05 * jax.random.normal(jax.random.key(x.size), x.shape), state.parameters
+    )
+    assert bool(rollout.outcome.truncation.any())
+    assert bool(rollout.outcome.termination.any())
+    return ppo, Learner(moved, state.optimizer, state.schedule), rollout, experience, batch
+
+
+@cache
+def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
+    """Brax's loss, its parts and its gradient for the same data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from brax.training import types
+        from brax.training.agents.ppo import losses, networks
+
+    _, learner, rollout, experience, batch = rolled_out()
+    nets = networks.make_ppo_networks(
+        experience.observation.shape[-1],
+        rollout.action.shape[-1],
+        policy_hidden_layer_sizes=(16, 16),
+        value_hidden_layer_sizes=(16, 16),
+    )
+    outcome = rollout.outcome
+    # The policy of the rollout, as Brax keeps it; only its distance from the new one rests on this.
+    raw = jnp.concatenate([rollout.action, jnp.zeros_like(rollout.action)], -1)
+    slope = 2.0 * (jnp.log(2.0) - rollout.action - jax.nn.softplus(-2.0 * rollout.action))
+    data = types.Transition(
+        observation=experience.observation,
+        action=jnp.tanh(rollout.action),
+        reward=outcome.reward,
+        discount=1.0 - (outcome.termination | outcome.truncation).astype(jnp.float32),
+        next_observation=experience.next_observation,
+        extras={
+            "state_extras": {"truncation": experience.truncation},
+            "policy_extras": {
+                "raw_action": rollout.action,
+                "log_prob": rollout.log_prob - slope.sum(-1),
+                "value": batch.old_value,
+                "distribution_params": raw,
+            },
+        },
+    )
+    parameters = losses.PPONetworkParams(**learner.parameters)
+    (total, parts), gradient = jax.value_and_grad(losses.compute_ppo_loss, has_aux=True)(
+        parameters,
+        None,
+        jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), data),
+        KEY,
+        nets,
+        entropy_cost=SETS["entropy_coefficient"],
+        discounting=SETS["discount"],
+        reward_scaling=SETS["reward_scale"],
+        gae_lambda=SETS["lambda_"],
+        clipping_epsilon=SETS["clip_epsilon"],
+        vf_coefficient=0.5,
+        clipping_epsilon_value=clip_range,
+    )
+    return total, parts, {"policy": gradient.policy, "value": gradient.value}
+
+
+@cache
+def estimated() -> tuple[Any, Any]:
+    """Advantages and value targets by the critic as it is now, by the choices of `SETS`."""
+    ppo, learner, _, experience, _ = rolled_out()
+    value = ppo.networks.value(learner.parameters, experience.observation)
+    next_value = ppo.networks.value(learner.parameters, experience.next_observation)
+    return estimate(experience, value, next_value, variant(**SETS))
+
+
+def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
+    """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
+    ppo, learner, _, _, batch = rolled_out()
+    advantage, target = estimated()
+    batch = batch._replace(advantage=advantage, target=target)
+    (total, parts), gradient = jax.value_and_grad(module.ppo_loss, has_aux=True)(
+        learner.parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
+    )
+    return total, parts, gradient
+
+
+def check_brax(module: Any, clip_range: float | None) -> None:
+    """Loss, its parts and its gradient are Brax's, to 1e-5."""
+    clip = (
+        {} if clip_range is None else {"value_clip": "pessimistic", "value_clip_range": clip_range}
+    )
+    total, parts, gradient = our_loss(module, variant(**SETS, **clip))
+    brax_total, brax_parts, brax_gradient = brax_loss(clip_range)
+    pairs = [
+        (total, brax_total),
+        (parts["loss/policy"], brax_parts["policy_loss"]),
+        (parts["loss/value"], brax_parts["v_loss"]),
+        (parts["loss/entropy"], brax_parts["entropy_loss"]),
+    ]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert jax.tree.structure(gradient) == jax.tree.structure(brax_gradient)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), gradient, brax_gradient
+    )
+
+
+def check_metrics(module: Any) -> None:
+    """The diagnostics by their definitions, in NumPy."""
+    one = variant(**SETS, value_clip_range=0.05)
+    ppo, learner, rollout, _, batch = rolled_out()
+    _, parts, _ = our_loss(module, one)
+    raw, value = ppo.networks.both(learner.parameters, batch.observation)
+    mean, std = map(np.asarray, mean_and_std(raw))
+    x = np.asarray(rollout.action)
+    new = (-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
+    log_ratio = new - np.asarray(rollout.log_prob)
+    ratio = np.exp(log_ratio)
+    target = np.asarray(estimated()[1])
+    moved = np.abs(np.asarray(value) - np.asarray(batch.old_value))
+    expected = {
+        "policy/clip_fraction": np.mean(np.abs(ratio - 1) > 0.1),
+        "policy/approximate_kl": np.mean(ratio - 1 - log_ratio),
+        "policy/kl_k1": -np.mean(log_ratio),
+        "policy/ratio_mean": np.mean(ratio),
+        "policy/ratio_max": np.max(ratio),
+        "policy/effective_sample_size": ratio.sum() ** 2 / np.sum(ratio**2) / ratio.size,
+        "value/clip_fraction": np.mean(moved > 0.05),
+        "value/explained_variance": 1 - np.var(target - np.asarray(value)) / np.var(target),
+        "loss/total": sum(parts[name] for name in ("loss/policy", "loss/value", "loss/entropy")),
+        "policy/entropy": -parts["loss/entropy"] / 0.02,
+    }
+    for name, number in expected.items():
+        np.testing.assert_allclose(parts[name], number, rtol=1e-4, atol=1e-6, err_msg=name)
+    assert 0 < expected["policy/clip_fraction"] < 1
+    assert 0 < expected["value/clip_fraction"] < 1

@@ -1,0 +1,168 @@
+"""Bias and variance of advantage estimates where the truth has a closed form.
+
+A coin: each step pays the action, whatever came before, and the policy's action has mean 0. So
+V = 0 and A = a, for any discount, while the critic says c everywhere. With δ = a + γc - c, the
+estimate of GAE over T steps is A + Σ_{0<t<T} (γλ)^t a_t - (1-γ) c Σ_{t<T} (γλ)^t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from composed import variant
+
+from ablations.tasks import Task
+from ablations.trainers.control.diagnostics import LONGEST, advantage_errors, horizon
+from ablations.trainers.control.networks import MIN_STD
+from ablations.trainers.control.ppo import State
+from ablations.trainers.control.settings import STRUCTURE, compose
+
+N, M, T, H = 64, 64, 8, 12
+LENGTH = 1000
+GAMMA, CRITIC = 0.9, 2.0
+CHOICES = ("standard", "brax", "done_cut", "masked_truncation", "timeout_bonus")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Coin:
+    """The state of the environment. pipeline_state: steps since the reset."""
+
+    pipeline_state: Any
+    obs: Any
+    reward: Any
+    done: Any
+    metrics: Any
+    info: Any
+
+    def replace(self, **fields: Any) -> Coin:
+        return replace(self, **fields)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Terminates after `last` steps, if ever."""
+
+    last: int
+    observation_size: int = 1
+    action_size: int = 1
+
+    def reset(self, key: jax.Array) -> Coin:
+        zero = jnp.zeros(())
+        return Coin(jnp.int32(0), jnp.zeros(1), zero, zero, {}, {})
+
+    def step(self, state: Coin, action: jax.Array) -> Coin:
+        steps = state.pipeline_state + 1
+        done = (steps == self.last).astype(jnp.float32)
+        return state.replace(pipeline_state=steps, reward=action[0], done=done)
+
+
+@cache
+def coin(last: int = 0) -> tuple[Any, State]:
+    """The jitted measurement, and a state of the program in which the critic says c."""
+    task = Task("coin", "a coin", make=lambda settings: Environment(last), settings={})
+    ppo = compose(
+        task=task,
+        settings={"episode_length": LENGTH, "random_elapsed_steps": False},
+        structure={name: option.default for name, option in STRUCTURE.items()}
+        | {"num_envs": N, "unroll_length": T, "policy_layers": [], "value_layers": []},
+        updates_per_chunk=1,
+    )
+    state = jax.jit(ppo.init)(jax.random.key(0), variant())
+    parameters = jax.tree.map(jnp.zeros_like, state.parameters)
+    parameters["value"]["params"]["hidden_0"]["bias"] = jnp.full(1, CRITIC)
+    measure = jax.jit(partial(advantage_errors, ppo, horizon=H, continuations=M))
+    return measure, state._replace(parameters=parameters)
+
+
+@cache
+def errors(lambda_: float, last: int = 0, clock: int = 0) -> dict[str, float]:
+    """What is measured; clock: steps before a truncation."""
+    measure, state = coin(last)
+    if clock:
+        elapsed = jnp.full(N, LENGTH - clock, jnp.int32)
+        state = state._replace(episodes=state.episodes._replace(elapsed=elapsed))
+    one = variant(discount=GAMMA, lambda_=lambda_, reward_scale=1.0)
+    found = measure(state, one, jax.random.key(1))
+    return {name: float(value) for name, value in found.items()}
+
+
+def variance_of_an_action() -> float:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+    return float(weights @ np.tanh((np.log(2.0) + MIN_STD) * nodes) ** 2 / weights.sum())
+
+
+def later(factor: float) -> float:
+    """Σ_{0<t<T} factor^t."""
+    return sum(factor**t for t in range(1, T))
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
+def test_bias_and_variance_are_those_of_the_closed_form(lambda_: float) -> None:
+    found = errors(lambda_)
+    bias = -(1 - GAMMA) * CRITIC * (1 + later(GAMMA * lambda_))
+    variance = variance_of_an_action() * later((GAMMA * lambda_) ** 2)
+    assert found["standard/bias"] == pytest.approx(bias, abs=0.08)
+    assert found["standard/squared_bias"] == pytest.approx(bias**2, abs=0.12)
+    assert found["standard/variance"] == pytest.approx(variance, rel=0.1, abs=1e-6)
+    one_more_hop = GAMMA * sum((GAMMA * lambda_) ** t for t in range(T - 1))
+    assert found["brax/bias"] == pytest.approx(-(1 - GAMMA) * CRITIC * (1 + one_more_hop), abs=0.08)
+
+
+def test_one_extra_step_multiplies_the_variance_by_lambda_squared() -> None:
+    """A_brax - δ = γ A⁺ is (A - δ)/λ, and δ has no variance here given the action."""
+    found = errors(0.8)
+    assert found["brax/variance"] / found["standard/variance"] == pytest.approx(
+        1 / 0.8**2, rel=1e-4
+    )
+
+
+def test_extreme_lambdas() -> None:
+    """0: nothing but δ, the least variance. 1: Brax's is GAE, and is what varies most."""
+    none, whole = errors(0.0), errors(1.0)
+    assert none["standard/variance"] < 1e-10 < none["brax/variance"] < whole["standard/variance"]
+    for what in ("bias", "squared_bias", "variance", "correlation"):
+        assert whole[f"brax/{what}"] == pytest.approx(whole[f"standard/{what}"], abs=1e-4)
+    # The estimate is A itself, plus a constant; the truth that it meets is Monte-Carlo.
+    noise = variance_of_an_action() * sum(GAMMA ** (2 * t) for t in range(1, H)) / (M - 1)
+    noise += variance_of_an_action() * sum(GAMMA ** (2 * t) for t in range(H)) / M
+    expected = (1 / (1 + noise / variance_of_an_action())) ** 0.5
+    assert none["standard/correlation"] == pytest.approx(expected, abs=0.05)
+    assert none["standard/correlation"] > whole["standard/correlation"]
+
+
+def test_truncation_is_judged_by_what_lies_beyond_it() -> None:
+    """The clock runs out in the very first step; the truth goes on and knows of no clock."""
+    found = errors(0.8, clock=1)
+    assert found["standard/bias"] == pytest.approx(-(1 - GAMMA) * CRITIC, abs=0.08)
+    assert found["done_cut/bias"] == pytest.approx(-CRITIC, abs=0.08)
+    assert found["masked_truncation/variance"] == found["brax/variance"] == 0.0
+    assert errors(0.8)["done_cut/bias"] == pytest.approx(errors(0.8)["standard/bias"], abs=1e-5)
+
+
+def test_returns_end_with_the_episode() -> None:
+    """All of an episode lies in the segment: with λ = 1 the estimate is the return minus c."""
+    found = errors(1.0, last=3)
+    assert found["standard/bias"] == pytest.approx(-CRITIC, abs=0.08)
+    variance = variance_of_an_action() * (GAMMA**2 + GAMMA**4)
+    assert found["standard/variance"] == pytest.approx(variance, rel=0.1)
+
+
+def test_every_choice_is_measured_at_the_same_places() -> None:
+    found = errors(0.8)
+    assert {name.partition("/")[0] for name in found} >= set(CHOICES)
+    for choice in ("done_cut", "masked_truncation", "timeout_bonus"):
+        for what in ("bias", "variance", "correlation"):
+            assert found[f"{choice}/{what}"] == pytest.approx(found[f"standard/{what}"], abs=1e-5)
+
+
+def test_horizon_leaves_little_weight_to_the_critic() -> None:
+    assert 0.99 ** horizon(0.99, 32) <= 0.05 < 0.99 ** (horizon(0.99, 32) - 1)
+    assert horizon(0.0, 32) == horizon(0.5, 32) == 32
+    assert horizon(1.0, 32) == LONGEST

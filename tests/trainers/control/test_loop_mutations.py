@@ -1,0 +1,125 @@
+"""The checks must fail where the source is wrong: every mutation below is caught by one of them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import environment_checks
+import loss_checks
+import pytest
+
+from ablations.trainers.control import environment, loss
+
+ENVIRONMENT = {
+    "reset observation as the next one": (
+        "next_observation=after.obs",
+        "next_observation=jnp.where(done[:, None], episodes.first[1], after.obs)",
+    ),
+    "truncation at a termination": (
+        "(elapsed >= self.episode_length) & ~termination",
+        "elapsed >= self.episode_length",
+    ),
+    "truncation one step late": ("elapsed >= self.episode_length", "elapsed > self.episode_length"),
+    "no reset of the clock": ("jnp.where(done, 0, elapsed)", "elapsed"),
+    "no reset at a truncation": ("done = termination | truncation", "done = termination"),
+    "returns run on": ("jnp.where(done, 0.0, reward_sum)", "reward_sum"),
+    "partial episodes count": ("finished=done & episodes.whole", "finished=done"),
+    "one reset for all": ("keys[self.groups]", "keys[0 * self.groups]"),
+    "a reset for each": (
+        "return jnp.arange(self.num_envs) // self.reset_group_size",
+        "return jnp.arange(self.num_envs) % self.num_groups",
+    ),
+    "physics of the ended episode": (
+        "**{_physics_field(after): physics}",
+        "**{_physics_field(after): _physics(after)}",
+    ),
+    "clocks decide the resets": (
+        "jax.random.split(key_reset, self.num_groups)",
+        "jax.random.split(key_reset if self.random_elapsed_steps else key, self.num_groups)",
+    ),
+}
+
+LOSS = {
+    "ratio upside down": (
+        "normal_log_prob(raw, batch.action) - batch.log_prob",
+        "batch.log_prob - normal_log_prob(raw, batch.action)",
+    ),
+    "raw advantages in the policy loss": (
+        "advantages=advantage.reshape(-1),\n        clip",
+        "advantages=batch.advantage.reshape(-1),\n        clip",
+    ),
+    "a constant range": ('clip_epsilon=coefficient["clip_epsilon"]', "clip_epsilon=0.3"),
+    "mean and std exchanged": ("mean=mean, std=std", "mean=std, std=mean"),
+    "the mean ratio for the largest": ("jnp.max(ratio)", "jnp.mean(ratio)"),
+    "a sample size of logs": (
+        "jnp.square(jnp.mean(ratio)) /",
+        "jnp.square(jnp.mean(log_ratio)) /",
+    ),
+    "advantages as they are": (
+        '"minibatch": lambda: normalize_advantages',
+        '"minibatch": lambda: (lambda advantage, *_: advantage)',
+    ),
+    "value clipped around itself": (
+        "old_values=batch.old_value.reshape(-1)",
+        "old_values=jax.lax.stop_gradient(value).reshape(-1)",
+    ),
+    "entropy punished": (
+        '-coefficient["entropy_coefficient"]',
+        'coefficient["entropy_coefficient"]',
+    ),
+    "value loss halved": (
+        'coefficient["value_coefficient"] *',
+        '0.5 * coefficient["value_coefficient"] *',
+    ),
+    "another KL": ("jnp.expm1(log_ratio) - log_ratio", "-log_ratio"),
+    "explained by the values at rollout": (
+        "jnp.var(batch.target - value)",
+        "jnp.var(batch.target - batch.old_value)",
+    ),
+}
+
+
+def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
+    """The module with one piece of its source replaced."""
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, f"{source.count(old)} places for {old!r}"
+    changed = types.ModuleType(f"{module.__name__}_mutant")
+    changed.__dict__["__file__"] = module.__file__
+    sys.modules[changed.__name__] = changed  # dataclasses look their module up
+    exec(compile(source.replace(old, new), changed.__name__, "exec"), changed.__dict__)
+    return changed
+
+
+def caught(module: Any, checks: tuple[Callable[[Any], None], ...]) -> bool:
+    for check in checks:
+        try:
+            check(module)
+        except AssertionError:
+            return True
+    return False
+
+
+LOSS_CHECKS = (
+    lambda module: loss_checks.check_brax(module, None),
+    lambda module: loss_checks.check_brax(module, 0.05),
+    loss_checks.check_metrics,
+)
+
+
+def test_the_source_itself_passes() -> None:
+    assert not caught(environment, environment_checks.CHECKS)
+    assert not caught(loss, LOSS_CHECKS)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_environment(name: str) -> None:
+    assert caught(mutant(environment, *ENVIRONMENT[name]), environment_checks.CHECKS)
+
+
+@pytest.mark.parametrize("name", LOSS)
+def test_loss(name: str) -> None:
+    assert caught(mutant(loss, *LOSS[name]), LOSS_CHECKS)

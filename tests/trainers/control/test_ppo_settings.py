@@ -1,0 +1,70 @@
+"""What PPO refuses, in words that say what would fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import variants
+from ablations.trainers.control.settings import (
+    AXES,
+    COEFFICIENTS,
+    STRUCTURE,
+    check,
+    iteration_steps,
+)
+
+SETTINGS = {"episode_length": 10, "reset_group_size": 1}
+
+
+def complaints(settings: dict[str, Any] | None = None, **structure: Any) -> list[str]:
+    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    return check(
+        structure=defaults | structure,
+        coefficients={name: one.default for name, one in COEFFICIENTS.items()},
+        settings=SETTINGS | (settings or {}),
+    )
+
+
+def test_defaults_fit_together() -> None:
+    assert complaints() == []
+    assert variants.conflicts(AXES) == []
+
+
+@pytest.mark.parametrize(
+    ("structure", "settings", "complaint"),
+    [
+        (
+            {"num_envs": 100, "num_minibatches": 8},
+            {},
+            "num_envs=100 is not divisible by num_minibatches=8: use 96 or 104",
+        ),
+        (
+            {"num_envs": 4, "num_minibatches": 8},
+            {},
+            "num_envs=4 is not divisible by num_minibatches=8: use 8",
+        ),
+        (
+            {"num_envs": 32},
+            {"reset_group_size": 5},
+            "num_envs=32 is not divisible by reset_group_size=5: use 30 or 35",
+        ),
+        (
+            {"policy_layers": 64},
+            {},
+            "policy_layers=64 is not a list of layer sizes: write it like policy_layers=[64,64]",
+        ),
+        (
+            {"value_layers": [64, 0]},
+            {},
+            "value_layers=[64, 0] is not a list of layer sizes: write it like value_layers=[64,64]",
+        ),
+    ],
+)
+def test_complaints(structure: dict[str, Any], settings: dict[str, Any], complaint: str) -> None:
+    assert complaints(settings, **structure) == [complaint]
+
+
+def test_iteration_steps() -> None:
+    assert iteration_steps({"num_envs": 7, "unroll_length": 5}) == 35

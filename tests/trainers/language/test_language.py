@@ -1,0 +1,447 @@
+"""The language trainer, tiny: what it samples, values and learns, and that its bits depend on the
+seed alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from composed import same_bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import variants
+from ablations.errors import UserError
+from ablations.request import Request
+from ablations.sweep.plan import plan
+from ablations.sweep.program import Program
+from ablations.tasks import task
+from ablations.tasks.language.puzzles import END, PAD
+from ablations.trainers import Variant
+from ablations.trainers.language import warm_start
+from ablations.trainers.language.completions import masked_log_probs, read, write
+from ablations.trainers.language.loss import Batch, language_loss
+from ablations.trainers.language.settings import AXES, COEFFICIENTS, STRUCTURE, check, compose
+from ablations.trainers.language.trainer import Language, estimate, standardise
+
+TINY = {
+    "prompts": 4,
+    "samples_per_prompt": 3,
+    "layers": 1,
+    "width": 8,
+    "heads": 2,
+    "mlp_width": 8,
+    "warm_start_steps": 0,
+}
+P, K, L = 4, 3, 8
+
+
+@cache
+def program(
+    updates: int = 2, fixed: tuple[tuple[str, str], ...] = (), **structure: Any
+) -> Language:
+    """A composed program on additions of one digit."""
+    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    addition = task("addition")
+    found = compose(
+        task=addition,
+        settings={**addition.settings, "kinds": "addition1", "reward_scales": "1"},
+        structure=defaults | TINY | structure,
+        updates_per_chunk=updates,
+        evaluation_envs=6,
+        choices=dict(fixed),
+    )
+    assert isinstance(found, Language)
+    return found
+
+
+@cache
+def compiled(**composition: Any) -> Any:
+    language = program(**composition)
+    return jax.jit(language.init), jax.jit(language.chunk)
+
+
+def variant(**sets: Any) -> Variant:
+    """The defaults with some choices and coefficients set, as data."""
+    assert sets.keys() <= AXES.keys() | COEFFICIENTS.keys()
+    choices = {name: sets.get(name, default) for name, default in AXES.items()}
+    numbers = {name: sets.get(name, one.default) for name, one in COEFFICIENTS.items()}
+    return Variant(
+        {name: np.int32(variants.axis(name).index(choice)) for name, choice in choices.items()},
+        {name: np.float32(number) for name, number in numbers.items()},
+    )
+
+
+def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
+    init, chunk = compiled(**composition)
+    state = init(jax.random.key(seed), one)
+    for _ in range(chunks):
+        state, metrics = chunk(state, one)
+    return state, {name: float(value) for name, value in metrics.items()}
+
+
+@cache
+def written() -> Any:
+    """Some completions by a policy that ends now and then: (problems, completions)."""
+    language = program()
+    problems = language.problems.held_out(jax.random.key(1), P)
+    # Larger than at a start, so that the context matters; and END is likelier.
+    parameters = jax.tree.map(lambda leaf: 4.0 * jnp.asarray(leaf), language.reference)
+    noise = jax.random.gumbel(jax.random.key(2), (L, P * K, 20)).at[:, :, END].add(2.0)
+    completions = jax.jit(
+        lambda parameters, prompts, noise: write(
+            language.decoder, parameters, prompts, language.special, K, noise
+        )
+    )(parameters, problems.prompt, noise)
+    return parameters, problems, completions
+
+
+# Completions
+
+
+def test_log_probs_while_sampling_are_those_of_reading_again() -> None:
+    language = program()
+    parameters, problems, completions = written()
+    again = language.log_probs(parameters, problems.prompt, completions.tokens, completions.mask)
+    assert float(jnp.abs(again - completions.log_probs).max()) < 1e-5
+    assert float(completions.log_probs.min()) < -1
+
+
+def test_a_shared_prompt_is_read_as_if_it_were_each_ones_own() -> None:
+    language = program()
+    parameters, problems, (tokens, mask, _) = written()
+    alone = language.log_probs(parameters, jnp.repeat(problems.prompt, K, axis=0), tokens, mask)
+    shared = language.log_probs(parameters, problems.prompt, tokens, mask)
+    np.testing.assert_allclose(alone, shared, atol=1e-5)
+
+
+def test_nothing_is_written_after_the_end() -> None:
+    _, _, completions = written()
+    ended = 0
+    for tokens, mask, log_probs in zip(*map(np.asarray, completions), strict=True):
+        length = list(tokens).index(END) + 1 if END in tokens else L
+        ended += END in tokens[:-1]
+        assert mask.tolist() == [1] * length + [0] * (L - length)
+        assert set(tokens[length:]) <= {PAD}
+        assert not log_probs[length:].any()
+        assert (log_probs[:length] < 0).all()
+    assert 2 < ended < P * K
+
+
+def test_what_stands_after_the_end_changes_nothing() -> None:
+    language = program()
+    parameters, problems, (tokens, mask, _) = written()
+    other = jnp.where(mask > 0, tokens, 7)
+
+    def loss(parameters: Any, tokens: jax.Array) -> jax.Array:
+        features = read(
+            language.decoder, parameters, problems.prompt, language.special, tokens, mask
+        )
+        found = masked_log_probs(language.decoder, parameters, features, tokens, mask)
+        return jnp.sum(found[0] + found[1])
+
+    gradient = jax.jit(jax.value_and_grad(loss))
+    one, another = gradient(parameters, tokens), gradient(parameters, other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(another), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+# The loss
+
+
+@cache
+def loss() -> Any:
+    """The loss with a critic, its metrics and its gradient."""
+    language = program(critic="separate")
+    return jax.jit(
+        jax.value_and_grad(
+            lambda parameters, batch, one: language_loss(
+                parameters, language.decoder, language.special, batch, one
+            ),
+            has_aux=True,
+        )
+    )
+
+
+def with_critic(parameters: Any) -> Any:
+    critic = {"decoder": parameters, "head": jnp.ones(TINY["width"])}
+    return {"policy": parameters, "critic": critic}
+
+
+def batch_of(mask: Any, **fields: Any) -> Any:
+    parameters, problems, completions = written()
+    mask = jnp.asarray(mask, jnp.float32)
+    shape = (P, K, L)
+    rng = np.random.default_rng(0)
+    drawn = {
+        name: jnp.asarray(rng.normal(size=shape), jnp.float32) * mask
+        for name in ("advantage", "old_value", "target")
+    }
+    log_prob = completions.log_probs.reshape(shape) * mask
+    whole = {
+        "prompts": problems.prompt,
+        "tokens": completions.tokens.reshape(shape),
+        "mask": mask,
+        "log_prob": log_prob,
+        "reference_log_prob": 1.1 * log_prob,
+        **drawn,
+    }
+    return parameters, Batch(**whole | fields)
+
+
+def test_the_loss_is_grpos_by_hand() -> None:
+    _, _, completions = written()
+    mask = np.asarray(completions.mask)
+    rng = np.random.default_rng(3)
+    old = np.asarray(completions.log_probs) + 0.3 * rng.normal(size=mask.shape) * mask
+    parameters, batch = batch_of(
+        mask.reshape(P, K, L), log_prob=jnp.asarray(old, jnp.float32).reshape(P, K, L)
+    )
+    one = variant(
+        policy_loss_reduction="sequence_mean",
+        kl_placement="loss_k3",
+        kl_coefficient=0.5,
+        value_coefficient=0.0,
+    )
+    (found, _), _ = loss()(with_critic(parameters), batch, one)
+    new, advantage = np.asarray(completions.log_probs), np.asarray(batch.advantage).reshape(-1, L)
+    reference = np.asarray(batch.reference_log_prob).reshape(-1, L)
+    total = 0.0
+    for b in range(P * K):
+        terms = []
+        for t in range(int(mask[b].sum())):
+            ratio = np.exp(new[b, t] - old[b, t])
+            surrogate = min(ratio * advantage[b, t], np.clip(ratio, 0.8, 1.2) * advantage[b, t])
+            gap = reference[b, t] - new[b, t]
+            terms.append(-surrogate + 0.5 * (np.exp(gap) - gap - 1))
+        total += np.mean(terms) / (P * K)
+    assert float(found) == pytest.approx(total, rel=1e-4)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    lengths=st.lists(st.integers(0, L), min_size=P * K, max_size=P * K),
+    reduction=st.sampled_from(tuple(variants.axis("policy_loss_reduction"))),
+    placement=st.sampled_from(tuple(variants.axis("kl_placement"))),
+    value_clip=st.sampled_from(tuple(variants.axis("value_clip"))),
+)
+def test_no_mask_gives_nan(lengths, reduction, placement, value_clip) -> None:
+    mask = (np.arange(L) < np.array(lengths)[:, None]).reshape(P, K, L)
+    parameters, batch = batch_of(mask)
+    one = variant(policy_loss_reduction=reduction, kl_placement=placement, value_clip=value_clip)
+    found = loss()(with_critic(parameters), batch, one)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(found))
+    if not any(lengths):
+        assert not any(leaf.any() for leaf in jax.tree.leaves(found[1]))
+
+
+def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
+    lengths = np.array([3, 1, 8, 5])
+    mask = (np.arange(L) < lengths[:, None]).astype(np.float32)
+    rng = np.random.default_rng(0)
+    reward, price, value = rng.normal(size=4), rng.normal(size=(4, L)), rng.normal(size=(4, L))
+    for name in variants.axis("advantage"):  # nothing is truncated, so all of them agree
+        advantage, target = estimate(
+            *(jnp.asarray(x, jnp.float32) for x in (reward, price, value * mask, mask)),
+            variant(advantage=name),
+        )
+        for b, length in enumerate(lengths):
+            togo = reward[b] - np.array([price[b, t:length].sum() for t in range(length)])
+            np.testing.assert_allclose(target[b, :length], togo, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                advantage[b, :length], togo - value[b, :length], rtol=1e-4, atol=1e-5
+            )
+            assert not np.asarray(advantage)[b, length:].any()
+    scaled = np.asarray(standardise(advantage, jnp.asarray(mask)))[mask > 0]
+    assert scaled.mean() == pytest.approx(0, abs=1e-6)
+    assert scaled.std() == pytest.approx(1, rel=1e-5)
+    assert not np.asarray(standardise(0 * advantage, jnp.asarray(0 * mask))).any()
+
+
+# The loop
+
+
+def test_prompts_without_a_difference_teach_nothing() -> None:
+    """A policy at random solves nothing: all groups are dead, and the parameters stay."""
+    state, metrics = train(variant(learning_rate=0.1))
+    assert metrics["training/accuracy"] == 0
+    assert metrics["training/dead_groups"] == 1
+    assert same_bits(state.parameters["policy"], state.reference)
+    assert metrics["policy/kl_reference"] == pytest.approx(0, abs=1e-6)
+    moved, _ = train(variant(learning_rate=0.1, prompt_advantage="none", entropy_coefficient=1.0))
+    assert not same_bits(moved.parameters["policy"], state.reference)
+
+
+def test_variants_of_a_seed_see_the_same_problems_and_noise() -> None:
+    first = [
+        train(one, seed=3, updates=1)[1]
+        for one in (
+            variant(entropy_coefficient=1.0),
+            variant(prompt_advantage="batch", kl_placement="loss_k2", learning_rate=0.1),
+        )
+    ]
+    for name in ("training/return", "training/length", "policy/entropy"):
+        assert first[0][name] == first[1][name]
+    other = train(variant(entropy_coefficient=1.0), seed=4, updates=1)[1]
+    assert other["policy/entropy"] != first[0]["policy/entropy"]
+
+
+def test_chunks_of_one_and_of_two_updates_are_the_same_training() -> None:
+    one = variant(entropy_coefficient=1.0, learning_rate=0.01)
+    assert same_bits(train(one, updates=1, chunks=2)[0], train(one)[0])
+
+
+def test_switched_and_specialised_programs_give_the_same_bits() -> None:
+    choices = {
+        "prompt_advantage": "batch",
+        "kl_placement": "reward_k1",
+        "policy_loss_reduction": "sequence_mean",
+    }
+    sets = {"entropy_coefficient": 1.0, "learning_rate": 0.01}
+    switched = train(variant(**choices, **sets))
+    names = tuple(sorted({**AXES, **choices}.items()))
+    assert switched[0].iteration == 2
+    specialised = train(variant(**sets), fixed=names)
+    assert same_bits(switched[0], specialised[0])
+
+
+def test_epochs_minibatches_and_a_critic() -> None:
+    one = variant(learning_rate=0.01, value_coefficient=1.0)
+    state, metrics = train(one, critic="separate", epochs=2, num_minibatches=2)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
+    assert {"loss/value", "value/explained_variance", "value/clip_fraction"} <= metrics.keys()
+
+
+def test_the_mode_repeats_itself_and_a_sample_does_not() -> None:
+    language = program()
+    parameters, problems, _ = written()
+    policy = {"parameters": parameters}
+    act = jax.jit(language.act)
+    prompt = problems.prompt[0]
+    assert same_bits(act(policy, prompt), act(policy, prompt))
+    samples = {tuple(act(policy, prompt, jax.random.key(i)).tolist()) for i in range(5)}
+    assert len(samples) > 1
+
+
+def test_evaluation_does_not_touch_the_state_and_counts_new_prompts_alone() -> None:
+    language = program()
+    state, _ = train(variant())
+    found = jax.jit(language.evaluate)(state, variant(), jax.random.key(0))
+    assert 0 <= found["evaluation/accuracy"] <= 1
+    assert found["evaluation/accuracy"] == found["evaluation/accuracy_addition1"]
+
+
+# What is refused
+
+
+def test_one_sample_per_prompt_has_no_group() -> None:
+    single = {"samples_per_prompt": 1}
+    for choice in ("grpo", "dr_grpo", "reinforce_pp_baseline"):
+        with pytest.raises(UserError, match="samples_per_prompt"):
+            plan(Request("prompt_normalization", "smoke", variants=(choice,), set=single))
+    assert plan(Request("prompt_normalization", "smoke", variants=("reinforce_pp",), set=single))
+
+
+def test_complaints() -> None:
+    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    told = {**defaults, "prompts": 6, "num_minibatches": 4, "width": 20}
+    complaints = check(structure=told, settings={}, coefficients={})
+    assert [one.partition(" ")[0] for one in complaints] == ["prompts=6", "width=20", "the"]
+
+
+# The engine
+
+
+@cache
+def small_plan() -> Any:
+    sets = {**TINY, "warm_start_steps": 3}
+    return plan(Request("prompt_normalization", "smoke", seeds=2, steps=P * K * 8, set=sets))
+
+
+def test_a_resumed_cell_and_one_after_another_have_the_same_bits() -> None:
+    configs = [cell["config"] for cell in small_plan().cells[:3]]
+    engine = Program(configs[0])
+
+    def finish(block: Any) -> dict[str, list[Any]]:
+        while not block.finished:
+            block.advance()
+        return block.lanes[0].columns
+
+    alone = finish(engine.start([configs[2]]))
+    finish(engine.start([configs[0]]))
+    block = engine.start([configs[2]])
+    block.advance()
+    saved = block.saved(0)
+    finish(engine.start([configs[1]]))
+    assert finish(engine.start([configs[2]], [saved])) == alone
+    assert len(alone["step"]) == 4
+
+
+SHARDED = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from test_language import *
+assert len(jax.devices()) == 8
+configs = [cell["config"] for cell in small_plan().cells]
+engine = Program(configs[0], lanes=8)
+assert engine._sharding is not None
+block = engine.start(configs)
+block.advance()
+print([lane.columns["policy/entropy"][0] for lane in block.lanes])
+"""
+
+
+@pytest.mark.parametrize("devices", [8])
+def test_lanes_on_eight_devices_are_those_of_one(devices: int) -> None:
+    configs = [cell["config"] for cell in small_plan().cells]
+    engine = Program(configs[0])
+    here = []
+    for config in configs:
+        block = engine.start([config])
+        block.advance()
+        here.append(block.lanes[0].columns["policy/entropy"][0])
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    folder = Path(__file__).parent
+    paths = [str(folder), str(folder.parent), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-c", SHARDED],
+        env=dict(os.environ)
+        | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    there = np.array(ast_list(done.stdout))
+    np.testing.assert_allclose(there, here, rtol=1e-5)
+    assert len(set(np.round(here, 6))) > 1
+
+
+def ast_list(text: str) -> list[float]:
+    return [float(part) for part in text.strip().strip("[]").split(",")]
+
+
+# The warm start
+
+
+def test_a_warm_start_is_kept_made_again_where_it_is_damaged_and_taught(tmp_path: Path) -> None:
+    language = program()
+    config, special, kinds = language.decoder.config, language.special, ("addition1",)
+    make = warm_start._kept.__wrapped__
+    one = make(config, kinds, 3, special, tmp_path)
+    (path,) = tmp_path.glob("*.npz")
+    kept = path.read_bytes()
+    assert same_bits(make(config, kinds, 3, special, tmp_path), one)
+    path.write_bytes(kept[:100])
+    assert same_bits(make(config, kinds, 3, special, tmp_path), one)
+    assert path.read_bytes() == kept
+    assert not same_bits(make(config, kinds, 4, special, tmp_path), one)
+    assert len(list(tmp_path.glob("*.npz"))) == 2
