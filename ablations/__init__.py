@@ -144,8 +144,8 @@ def make_trainer(
     sense.
     """
     from ablations import tasks, trainers
-    from ablations.sweep.plan import resolve
     from ablations.sweep.program import compose
+    from ablations.trainers.composition import resolve
 
     one, definition = tasks.task(task), trainers.trainer(trainer)
     config = resolve(one, definition, {**one.hyperparameters.get(trainer, {}), **settings})

@@ -88,7 +88,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
         steps=max(len(run.rewards) for run in runs),
         data=_compressed(json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()),
         frames=_compressed(b"".join(frames)),
-        style=Markup((HERE.parent / "page" / "page.css").read_text())
+        style=Markup((HERE.parent / "report" / "page" / "page.css").read_text())
         + Markup((HERE / "episode.css").read_text()),
         script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
         library=_compressed(library().encode()),

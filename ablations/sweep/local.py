@@ -24,9 +24,9 @@ from ablations.sweep.config import program_of
 from ablations.sweep.crew import Crew
 from ablations.sweep.machine import cores, has_accelerator, use_cache
 from ablations.sweep.order import Keeping, Order
-from ablations.sweep.plan import fixed_axes
 from ablations.sweep.prepare import look
 from ablations.sweep.progress import Progress
+from ablations.trainers.composition import fixed_axes
 
 ACCELERATOR_LANES = 16
 

@@ -2,8 +2,8 @@
 
     results/work/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
 
-They move to results/cells/<hash> with the cell's record. A file says itself what it is (its configuration is in it), so that it can be taken elsewhere. No
-pickle.
+They move to results/cells/<hash> with the cell's record. A file says itself what it is (its
+configuration is in it), so that it can be taken elsewhere. No pickle.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from ablations.sweep.claims import Claim, checkpoint_points, claim, published
 from ablations.sweep.config import program_of, steps_of
 from ablations.sweep.machine import use_cache
 from ablations.sweep.order import CANNOT_WRITE, Keeping, Order
-from ablations.sweep.plan import fixed_axes
+from ablations.trainers.composition import fixed_axes
 
 if TYPE_CHECKING:
     from ablations.sweep.checkpoints import Checkpoint

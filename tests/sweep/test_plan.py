@@ -15,9 +15,9 @@ from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
 from ablations.sweep.config import program_of, steps_of
-from ablations.sweep.plan import fixed_axes, plan, resolve
 from ablations.sweep.program import evaluation_points
 from ablations.tasks import task
+from ablations.trainers.composition import fixed_axes, plan, resolve
 
 
 def cells(study: str = "gae", **flags):

@@ -13,8 +13,8 @@ from typing import Any
 from ablations.errors import UserError
 from ablations.records import Record, read_record
 from ablations.sweep.config import program_of, steps_of
-from ablations.sweep.plan import fixed_axes
 from ablations.sweep.slurm.cluster import Cluster
+from ablations.trainers.composition import fixed_axes
 
 # Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
 ASSUMED_RATE = 50_000.0
