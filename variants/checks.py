@@ -81,7 +81,7 @@ def arguments_read(
         )
     for p in parameters:
         if p.default is not p.empty and (p.name not in defaults or defaults[p.name] != p.default):
-            axis = f"is {defaults[p.name]!r}" if p.name in defaults else "has none"
+            axis = f"is {defaults[p.name]!r}" if p.name in defaults else "does not exist"
             raise RegistrationError(
                 f"{where} says {p.name}={p.default!r}, whose default on the axis {axis}"
             )

@@ -1,8 +1,8 @@
 """How the losses of tokens become one number: which lengths weigh how much.
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
-scalar. constant_length c is an input of that choice alone. What is masked is not read at all: a NaN there
-reaches neither the loss nor its gradient. Without a valid token the loss is 0.
+scalar. What is masked is not read at all: a NaN there reaches neither the loss nor its gradient.
+Without a valid token the loss is 0.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Axis(Mapping[str, Choice]):
 
     @property
     def known_numbers(self) -> Mapping[str, Number]:
-        """All numbers that some choice may read: those of the axis, and those that choices bring."""
+        """Every number that some choice may read: what the axis offers, and what choices bring."""
         return MappingProxyType(self._known_numbers)
 
     @property

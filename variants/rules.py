@@ -19,7 +19,7 @@ _INERT: list[Callable[..., Mapping[str, str]]] = []
 
 
 def conflict(rule: Function) -> Function:
-    """Decorator: a rule about combinations that make no sense. It returns what is wrong, or None."""
+    """Decorator: a rule about combinations that make no sense, returning what is wrong, or None."""
     _require_names(rule)
     _CONFLICTS.append(rule)
     return rule
