@@ -7,17 +7,10 @@ on import.
 import importlib
 import pkgutil
 
-from variants.registry import (
-    Axis,
-    Choice,
-    RegistrationError,
-    UnknownName,
-    axes,
-    axis,
-    conflict,
-    conflicts,
-    register,
-)
+from variants.checks import RegistrationError
+from variants.choice import Choice, Number, UnknownName
+from variants.registry import Axis, axes, axis, register
+from variants.rules import conflict, conflicts, inert, inert_settings
 
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
@@ -25,11 +18,14 @@ for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
 __all__ = [
     "Axis",
     "Choice",
+    "Number",
     "RegistrationError",
     "UnknownName",
     "axes",
     "axis",
     "conflict",
     "conflicts",
+    "inert",
+    "inert_settings",
     "register",
 ]

@@ -6,7 +6,7 @@ parallel environments). In the formulas, at each time t:
 
     d, z   1.0 where this step terminated, or truncated (by a time limit), the episode; else 0.0
     V, V'  the value of the observation, and of the true next one, before any auto-reset
-    γ, λ   discount, lambda_
+    γ, λ   discount, gae_lambda
     X⁺     X at time t+1; the sums start from 0 after the last step
     δ      r + γ(1-d)V' - V
 
@@ -15,16 +15,21 @@ Gradients flow: a trainer that treats advantages and targets as constants stops 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
 
 _STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+# reward_scaling discounts by the same one.
+DISCOUNT = Number(0.97, 0.0, 1.0, "γ, per step")
 
 AXIS = register(
     Axis(
@@ -36,11 +41,63 @@ AXIS = register(
             "next_values": _STEPS,
             "termination": _STEPS,
             "truncation": _STEPS,
-            "discount": _SCALAR,
-            "lambda_": _SCALAR,
+        },
+        numbers={
+            "discount": DISCOUNT,
+            "gae_lambda": Number(0.95, 0.0, 1.0, "λ of the advantage estimate"),
         },
     )
 )
+
+
+class Steps(NamedTuple):
+    """What every choice reads: arrays [T, N], and scalars."""
+
+    rewards: Array
+    values: Array
+    next_values: Array
+    termination: Array
+    truncation: Array
+    discount: Array | float
+    gae_lambda: Array | float
+
+
+Estimate = Callable[[Steps], tuple[Array, Array]]
+
+
+def _choice(name: str, **description: Any) -> Callable[[Estimate], Estimate]:
+    """Decorator: makes a function of `Steps` a choice of the axis."""
+
+    def register_estimate(estimate: Estimate) -> Estimate:
+        @AXIS.choice(name, **description)
+        def fn(
+            *,
+            rewards: Array,
+            values: Array,
+            next_values: Array,
+            termination: Array,
+            truncation: Array,
+            discount: Array | float,
+            gae_lambda: Array | float,
+        ) -> tuple[Array, Array]:
+            arrays = {
+                "rewards": rewards,
+                "values": values,
+                "next_values": next_values,
+                "termination": termination,
+                "truncation": truncation,
+            }
+            require_equal_shapes(**arrays)
+            return estimate(Steps(**arrays, discount=discount, gae_lambda=gae_lambda))
+
+        return estimate
+
+    return register_estimate
+
+
+def _temporal_difference(steps: Steps, ahead: Array) -> Array:
+    """r + γ(1-d)·ahead - V, where ahead [T, N] is what the next observation is worth."""
+    return steps.rewards + steps.discount * (1 - steps.termination) * ahead - steps.values
 
 
 def _sum_backwards(terms: Array, decay: Array) -> Array:
@@ -54,95 +111,46 @@ def _sum_backwards(terms: Array, decay: Array) -> Array:
     return jax.lax.scan(step, jnp.zeros_like(terms[0]), (terms, decay), reverse=True)[1]
 
 
-@AXIS.choice(
+@_choice(
     "standard",
     formula="A = δ + γλ(1-d)(1-z)A⁺\ntarget = A + V",
     source="TorchRL, Stoix; Schulman et al. 2016, https://arxiv.org/abs/1506.02438",
     summary="GAE: cut at every episode end; truncated steps bootstrap from the true next value",
 )
-def standard(
-    *,
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array,
-    lambda_: Array,
-) -> tuple[Array, Array]:
+def standard(steps: Steps) -> tuple[Array, Array]:
     """GAE with the true next value: A = δ + γλ(1-d)(1-z)A⁺, target A + V."""
-    require_equal_shapes(
-        rewards=rewards,
-        values=values,
-        next_values=next_values,
-        termination=termination,
-        truncation=truncation,
-    )
-    delta = rewards + discount * (1 - termination) * next_values - values
-    decay = discount * lambda_ * (1 - termination) * (1 - truncation)
-    advantages = _sum_backwards(delta, decay)
-    return advantages, advantages + values
+    decay = steps.discount * steps.gae_lambda * (1 - steps.termination) * (1 - steps.truncation)
+    advantages = _sum_backwards(_temporal_difference(steps, steps.next_values), decay)
+    return advantages, advantages + steps.values
 
 
-@AXIS.choice(
+@_choice(
     "done_cut",
     formula="A = r + γ(1-d)(1-z)V' - V + γλ(1-d)(1-z)A⁺\ntarget = A + V",
     source="OpenAI Baselines (ppo2), CleanRL, PureJaxRL, Rejax",
     summary="GAE that treats truncation as termination: nothing is bootstrapped from beyond",
 )
-def done_cut(
-    *,
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array,
-    lambda_: Array,
-) -> tuple[Array, Array]:
+def done_cut(steps: Steps) -> tuple[Array, Array]:
     """GAE with done = d or z for d: A = r + γ(1-done)V' - V + γλ(1-done)A⁺, target A + V."""
-    return standard(
-        rewards=rewards,
-        values=values,
-        next_values=next_values,
-        termination=1 - (1 - termination) * (1 - truncation),
-        truncation=truncation,
-        discount=discount,
-        lambda_=lambda_,
-    )
+    done = 1 - (1 - steps.termination) * (1 - steps.truncation)
+    return standard(steps._replace(termination=done))
 
 
-@AXIS.choice(
+@_choice(
     "masked_truncation",
     formula="A = δ(1-z) + γλ(1-d)(1-z)A⁺\ntarget = A + V",
     source="SEED RL (agents/policy_gradient/modules/advantages.py); Andrychowicz et al. 2021",
     summary="GAE without the truncated steps: advantage 0, and their own value as target",
 )
-def masked_truncation(
-    *,
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array,
-    lambda_: Array,
-) -> tuple[Array, Array]:
+def masked_truncation(steps: Steps) -> tuple[Array, Array]:
     """GAE with truncated steps masked: A = δ(1-z) + γλ(1-d)(1-z)A⁺, target A + V."""
-    require_equal_shapes(
-        rewards=rewards,
-        values=values,
-        next_values=next_values,
-        termination=termination,
-        truncation=truncation,
-    )
-    delta = rewards + discount * (1 - termination) * next_values - values
-    decay = discount * (1 - termination) * (1 - truncation) * lambda_
-    advantages = _sum_backwards(delta * (1 - truncation), decay)
-    return advantages, advantages + values
+    delta = _temporal_difference(steps, steps.next_values)
+    decay = steps.discount * (1 - steps.termination) * (1 - steps.truncation) * steps.gae_lambda
+    advantages = _sum_backwards(delta * (1 - steps.truncation), decay)
+    return advantages, advantages + steps.values
 
 
-@AXIS.choice(
+@_choice(
     "brax",
     formula=(
         "vs = V + M,  M = δ(1-z) + γλ(1-d)(1-z)M⁺\n"
@@ -152,60 +160,26 @@ def masked_truncation(
     source="Brax (brax/training/agents/ppo/losses.py, compute_gae)",
     summary="λ-targets, then a one-step advantage towards them: the first hop has no λ",
 )
-def brax(
-    *,
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array,
-    lambda_: Array,
-) -> tuple[Array, Array]:
+def brax(steps: Steps) -> tuple[Array, Array]:
     """vs = V + M with M from masked_truncation, A = [r + γ(1-d)vs⁺ - V](1-z), target vs.
 
     A equals δ(1-z) + γ(1-d)(1-z)M⁺, so λ = 1 makes it masked_truncation.
     """
-    _, targets = masked_truncation(
-        rewards=rewards,
-        values=values,
-        next_values=next_values,
-        termination=termination,
-        truncation=truncation,
-        discount=discount,
-        lambda_=lambda_,
-    )
-    next_targets = jnp.concatenate([targets[1:], next_values[-1:]])
-    advantages = rewards + discount * (1 - termination) * next_targets - values
-    return advantages * (1 - truncation), targets
+    _, targets = masked_truncation(steps)
+    next_targets = jnp.concatenate([targets[1:], steps.next_values[-1:]])
+    return _temporal_difference(steps, next_targets) * (1 - steps.truncation), targets
 
 
-@AXIS.choice(
+@_choice(
     "timeout_bonus",
     formula="done_cut with r + γVz for r",
     source="RSL-RL (ppo.py, process_env_step); Brax (bootstrap_on_timeout)",
     summary="a truncated step is paid the value of its own observation for what lies beyond",
 )
-def timeout_bonus(
-    *,
-    rewards: Array,
-    values: Array,
-    next_values: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array,
-    lambda_: Array,
-) -> tuple[Array, Array]:
+def timeout_bonus(steps: Steps) -> tuple[Array, Array]:
     """done_cut with r + γVz for r: V(s), not V(s'), because the final observation is not kept.
 
     With V' there it would be standard, which is what Stable-Baselines3 does.
     """
-    return done_cut(
-        rewards=rewards + discount * values * truncation,
-        values=values,
-        next_values=next_values,
-        termination=termination,
-        truncation=truncation,
-        discount=discount,
-        lambda_=lambda_,
-    )
+    bonus = steps.discount * steps.values * steps.truncation
+    return done_cut(steps._replace(rewards=steps.rewards + bonus))

@@ -1,6 +1,7 @@
 """Which samples the statistics of advantage_statistics are taken over: a loop axis."""
 
-from variants.registry import Axis, conflict, register
+from variants.registry import Axis, register
+from variants.rules import conflict
 
 AXIS = register(
     Axis("advantage_scope", summary="the samples that advantage statistics are taken over")

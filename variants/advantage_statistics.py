@@ -14,12 +14,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
 from variants.registry import Axis, register
+from variants.rules import inert
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 AXIS = register(
     Axis(
@@ -29,8 +29,12 @@ AXIS = register(
             "advantages": jax.ShapeDtypeStruct((6,), jnp.float32),
             "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
             "num_groups": 4,
-            "ddof": _SCALAR,
-            "epsilon": _SCALAR,
+        },
+        numbers={
+            "ddof": Number(
+                0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
+            ),
+            "epsilon": Number(1e-8, 0.0, 1.0, "added to the standard deviation of advantages"),
         },
     )
 )
@@ -42,33 +46,25 @@ AXIS = register(
     source="TorchRL's default",
     summary="advantages as they are",
 )
-def none(
-    *,
-    advantages: Array,
-    groups: Array,
-    num_groups: int,
-    ddof: Array | float = 0,
-    epsilon: Array | float = 1e-8,
-) -> Array:
+def none(*, advantages: Array) -> Array:
     """A, unchanged."""
-    require_equal_shapes(advantages=advantages, groups=groups)
     return advantages
 
 
-def _standardised(
+def standardised(
     centred: Array,
     *,
     squares: Array,
-    count: Array,
+    count: Array | float,
     constant: Array,
     ddof: Array | float,
     epsilon: Array | float,
 ) -> Array:
     """centred / (sqrt(squares / (count - ddof)) + ε); 0 where the set is constant or too small."""
     degrees = count - ddof
-    defined = (degrees > 0) & ~constant
+    defined = ~constant & (degrees > 0)
     # Both branches of a where are differentiated, so the undefined one must be finite too.
-    std = jnp.sqrt(jnp.where(defined, squares / jnp.where(defined, degrees, 1), 1))
+    std = jnp.sqrt(jnp.where(defined, squares / jnp.where(degrees > 0, degrees, 1), 1))
     return jnp.where(defined, centred / (std + epsilon), 0)
 
 
@@ -78,18 +74,10 @@ def _standardised(
     source="Brax, CleanRL, Stable-Baselines3, RSL-RL, OpenAI Baselines, PureJaxRL",
     summary="one mean and standard deviation for all samples in scope",
 )
-def all_samples(
-    *,
-    advantages: Array,
-    groups: Array,
-    num_groups: int,
-    ddof: Array | float = 0,
-    epsilon: Array | float = 1e-8,
-) -> Array:
+def all_samples(*, advantages: Array, ddof: Array | float, epsilon: Array | float) -> Array:
     """(A - mean A) / (std A + ε) over all B samples."""
-    require_equal_shapes(advantages=advantages, groups=groups)
     centred = advantages - jnp.mean(advantages)
-    return _standardised(
+    return standardised(
         centred,
         squares=jnp.sum(jnp.square(centred)),
         count=jnp.asarray(advantages.size, advantages.dtype),
@@ -110,8 +98,8 @@ def per_group(
     advantages: Array,
     groups: Array,
     num_groups: int,
-    ddof: Array | float = 0,
-    epsilon: Array | float = 1e-8,
+    ddof: Array | float,
+    epsilon: Array | float,
 ) -> Array:
     """(A - mean A) / (std A + ε), both over the samples of the same group."""
     require_equal_shapes(advantages=advantages, groups=groups)
@@ -121,7 +109,7 @@ def per_group(
     centred = advantages - mean[groups]
     highest = jax.ops.segment_max(advantages, groups, num_groups)
     lowest = jax.ops.segment_min(advantages, groups, num_groups)
-    return _standardised(
+    return standardised(
         centred,
         squares=total(jnp.square(centred))[groups],
         count=count[groups],
@@ -129,3 +117,17 @@ def per_group(
         ddof=ddof,
         epsilon=epsilon,
     )
+
+
+@inert
+def groups_of_one_compare_nothing(
+    *, advantage_statistics: str, reset_group_size: int
+) -> dict[str, str]:
+    if advantage_statistics != "per_group" or reset_group_size > 1:
+        return {}
+    return {
+        "advantage_statistics": (
+            f"reset_group_size={reset_group_size} makes each environment a group of its own, so "
+            f"per_group compares it with no other"
+        )
+    }

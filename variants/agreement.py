@@ -40,11 +40,6 @@ def _array(value: Any) -> str:
     return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
 
 
-def shown(defaults: Mapping[str, Any]) -> str:
-    """Names and their values, for a message."""
-    return ", ".join(f"{n}={v!r}" for n, v in defaults.items()) or "none"
-
-
 def differences(missing: Iterable[str], unknown: Iterable[str]) -> str:
     """What is missing and what is unknown, for a message; empty when neither."""
     parts = {"missing": ", ".join(missing), "unknown": ", ".join(unknown)}

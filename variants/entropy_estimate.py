@@ -58,7 +58,6 @@ def one_sample(*, mean: Array, std: Array, noise: Array) -> Array:
     source="CleanRL, Stable-Baselines3, RSL-RL, whose actions are normal, without a tanh",
     summary="that of x, before the tanh: free of noise, blind to saturation",
 )
-def closed_form(*, mean: Array, std: Array, noise: Array) -> Array:
+def closed_form(*, std: Array) -> Array:
     """Exact for the normal x; for the action tanh(x) it is an upper bound."""
-    require_equal_shapes(mean=mean, std=std, noise=noise)
     return jnp.sum(_normal_entropy(std), axis=-1)

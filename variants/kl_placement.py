@@ -6,8 +6,8 @@ the sampled tokens, at valid and at padded ones; the output is a pair of that sh
 http://joschu.net/blog/kl-approx.html's estimates of KL(π, π_ref) from samples of π.
 
 A trainer asks twice. When a batch was sampled, with the policy that sampled it, for `reward`: what
-prompt_advantage takes as token_kl. At each gradient step, with the policy as it is, for `loss`: to
-be multiplied by a coefficient and added to the policy loss of each token.
+prompt_advantage takes as token_kl. At each gradient step, with the policy as it is, for `loss`:
+added to the policy loss of each token. Both are priced already: β = kl_coefficient is in them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -24,8 +25,8 @@ Array = jax.Array
 
 
 class KL(NamedTuple):
-    """reward: what is taken off the reward of each token, in units of the coefficient; a constant
-    in differentiation. loss: what is added to the loss of each token.
+    """reward: what is taken off the reward of each token, a constant in differentiation. loss: what
+    is added to the loss of each token.
     """
 
     reward: Array
@@ -39,6 +40,11 @@ AXIS = register(
         "kl_placement",
         summary="whether leaving the reference model costs reward or enters the loss",
         inputs={"log_probs": _TOKENS, "reference_log_probs": _TOKENS},
+        numbers={
+            "kl_coefficient": Number(
+                0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"
+            )
+        },
     )
 )
 
@@ -49,47 +55,50 @@ AXIS = register(
     source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476), Dr. GRPO",
     summary="nothing holds the policy to its reference",
 )
-def none(*, log_probs: Array, reference_log_probs: Array) -> KL:
+def none(*, log_probs: Array) -> KL:
     """0 and 0."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     return KL(jnp.zeros_like(log_probs), jnp.zeros_like(log_probs))
 
 
 @AXIS.choice(
     "reward_k1",
-    formula="reward k1 = log π - log π_ref;  loss 0",
+    formula="reward β(log π - log π_ref), β times k1;  loss 0",
     source="InstructGPT (Ouyang et al. 2022, https://arxiv.org/abs/2203.02155); OpenRLHF's default",
     summary="a price per token, which all tokens before it answer for",
+    revision=2,
 )
-def reward_k1(*, log_probs: Array, reference_log_probs: Array) -> KL:
-    """log π - log π_ref, not differentiated, and 0."""
+def reward_k1(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+    """β(log π - log π_ref), not differentiated, and 0."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     price = jax.lax.stop_gradient(log_probs - reference_log_probs)
-    return KL(price, jnp.zeros_like(log_probs))
+    return KL(kl_coefficient * price, jnp.zeros_like(log_probs))
 
 
 @AXIS.choice(
     "loss_k2",
-    formula="reward 0;  loss k2 = ½(log π - log π_ref)²",
+    formula="reward 0;  loss β·k2,  k2 = ½(log π - log π_ref)²",
     source="OpenRLHF (use_kl_loss with kl_estimator k2)",
     summary="its gradient, over samples of π, is that of KL(π, π_ref)",
+    revision=2,
 )
-def loss_k2(*, log_probs: Array, reference_log_probs: Array) -> KL:
-    """0 and ½(log π - log π_ref)²: the gradient is (log π - log π_ref)·∇log π."""
+def loss_k2(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+    """0 and β½(log π - log π_ref)²: the gradient is β(log π - log π_ref)·∇log π."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     loss = 0.5 * jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
-    return KL(jnp.zeros_like(log_probs), loss)
+    return KL(jnp.zeros_like(log_probs), kl_coefficient * loss)
 
 
 @AXIS.choice(
     "loss_k3",
-    formula="reward 0;  loss k3 = ρ - 1 - log ρ,  ρ = π_ref/π",
+    formula="reward 0;  loss β·k3,  k3 = ρ - 1 - log ρ,  ρ = π_ref/π",
     source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); TRL, verl, OpenRLHF",
     summary="never negative; its gradient, over samples of π, is that of KL(π_ref, π) instead",
+    revision=2,
 )
-def loss_k3(*, log_probs: Array, reference_log_probs: Array) -> KL:
-    """0 and ρ - 1 - log ρ: the gradient is (1 - ρ)·∇log π."""
+def loss_k3(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+    """0 and β(ρ - 1 - log ρ): the gradient is β(1 - ρ)·∇log π."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     log_ratio = jax.lax.stop_gradient(reference_log_probs) - log_probs
     # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
-    return KL(jnp.zeros_like(log_probs), jnp.expm1(log_ratio) - log_ratio)
+    loss = jnp.expm1(log_ratio) - log_ratio
+    return KL(jnp.zeros_like(log_probs), kl_coefficient * loss)

@@ -3,7 +3,7 @@
 
 All inputs and the rate are scalars: learning_rate α, the rate to start from; progress p, the share
 of the training that is behind, 0 at the first iteration; approximate_kl, the divergence
-KL(π_old, π) on the minibatch that the step is about to be taken on; desired_kl, what it should be.
+KL(π_old, π) on the minibatch that the step is about to be taken on.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
+from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
+from variants.rules import inert
 
 Array = jax.Array
-
-LOWEST, HIGHEST, FACTOR = 1e-5, 1e-2, 1.5
 
 
 class Rate(NamedTuple):
@@ -43,7 +44,6 @@ AXIS = register(
             "learning_rate": _SCALAR,
             "progress": _SCALAR,
             "approximate_kl": _SCALAR,
-            "desired_kl": _SCALAR,
         },
     )
 )
@@ -55,14 +55,7 @@ AXIS = register(
     source="Brax, Stable-Baselines3, TorchRL by default",
     summary="the same from first to last",
 )
-def constant(
-    state: Rate,
-    *,
-    learning_rate: Array,
-    progress: Array,
-    approximate_kl: Array,
-    desired_kl: Array | float = 0.01,
-) -> tuple[Rate, Array]:
+def constant(state: Rate, *, learning_rate: Array) -> tuple[Rate, Array]:
     """α."""
     return state, learning_rate
 
@@ -73,14 +66,7 @@ def constant(
     source="CleanRL (anneal_lr), OpenAI Baselines, PureJaxRL, TorchRL's MuJoCo recipe",
     summary="falls in a straight line to 0 at the end of training",
 )
-def linear(
-    state: Rate,
-    *,
-    learning_rate: Array,
-    progress: Array,
-    approximate_kl: Array,
-    desired_kl: Array | float = 0.01,
-) -> tuple[Rate, Array]:
+def linear(state: Rate, *, learning_rate: Array, progress: Array) -> tuple[Rate, Array]:
     """α(1 - p), never negative."""
     return state, learning_rate * (1 - jnp.clip(progress, 0, 1))
 
@@ -88,19 +74,30 @@ def linear(
 @AXIS.choice(
     "adaptive_kl",
     formula=(
-        "from α on:  max(rate/1.5, 1e-5)  where KL > 2·desired_kl\n"
-        "min(1.5·rate, 1e-2)  where KL < ½·desired_kl,  rate elsewhere"
+        "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"
+        "min(f·rate, high)  where KL < ½·desired_kl,  rate elsewhere"
     ),
-    source="RSL-RL (schedule='adaptive'); Brax when set (ADAPTIVE_KL); both with desired_kl = 0.01",
+    source="RSL-RL (schedule='adaptive'); Brax when set (ADAPTIVE_KL); both with these defaults",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
+    numbers={
+        "desired_kl": Number(
+            0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
+        ),
+        "learning_rate_low": Number(1e-5, 0.0, 1.0, "lowest rate of adaptive_kl"),
+        "learning_rate_high": Number(1e-2, 0.0, 1.0, "highest rate of adaptive_kl"),
+        "learning_rate_factor": Number(
+            1.5, 1.0, 1e3, "f of adaptive_kl: by what the rate rises or falls in one step"
+        ),
+    },
 )
 def adaptive_kl(
     state: Rate,
     *,
-    learning_rate: Array,
-    progress: Array,
     approximate_kl: Array,
-    desired_kl: Array | float = 0.01,
+    desired_kl: Array | float,
+    learning_rate_low: Array | float,
+    learning_rate_high: Array | float,
+    learning_rate_factor: Array | float,
 ) -> tuple[Rate, Array]:
     """Changes the rate of the step before; α counts at the first step alone.
 
@@ -109,11 +106,29 @@ def adaptive_kl(
     exactly 0, which here would let rounding decide. NaN leaves the rate alone.
     """
     rate = state.current
-    slower = jnp.maximum(rate / FACTOR, LOWEST)
-    faster = jnp.minimum(rate * FACTOR, HIGHEST)
+    slower = jnp.maximum(rate / learning_rate_factor, learning_rate_low)
+    faster = jnp.minimum(rate * learning_rate_factor, learning_rate_high)
     rate = jnp.where(
         approximate_kl > 2 * desired_kl,
         slower,
         jnp.where(approximate_kl < desired_kl / 2, faster, rate),
     )
     return Rate(rate), rate
+
+
+@inert
+def the_divergence_is_zero(
+    *,
+    learning_rate_schedule: str,
+    epochs: int,
+    num_minibatches: int,
+    observation_normalization: str = "none",
+) -> dict[str, str]:
+    if learning_rate_schedule != "adaptive_kl" or not on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+    ):
+        return {}
+    reason = f"the divergence is always 0 {WHERE}, so adaptive_kl adapts to nothing: it only rises"
+    return dict.fromkeys(["learning_rate_schedule", "desired_kl", "learning_rate_low"], reason)

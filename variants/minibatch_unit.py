@@ -1,6 +1,7 @@
 """What is shuffled to cut a batch of T steps of N environments into minibatches: a loop axis."""
 
-from variants.registry import Axis, conflict, register
+from variants.registry import Axis, register
+from variants.rules import conflict
 
 # Under vmap a switch runs all of its branches, so every lane would shuffle T·N transitions: with
 # that a chunk took 14% longer in four lanes of a small task, where every other axis adds 0 to 3%.

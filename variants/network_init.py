@@ -27,6 +27,7 @@ AXIS = register(
             "shape": (4, 3),
             "gain": jax.ShapeDtypeStruct((), jnp.float32),
         },
+        defaults={"gain": 1.0},
     )
 )
 
@@ -37,7 +38,7 @@ AXIS = register(
     source="Brax (brax/training/networks.py); LeCun et al. 1998",
     summary="keeps the size of a signal through linear layers",
 )
-def lecun_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+def lecun_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±√(3/I))."""
     return initializers.lecun_uniform()(key, shape)
 
@@ -59,7 +60,7 @@ def orthogonal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0)
     source="TensorFlow's default, so SEED RL; Glorot and Bengio 2010",
     summary="a compromise between signals forwards and gradients backwards",
 )
-def xavier_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+def xavier_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±√(6/(I+O)))."""
     return initializers.xavier_uniform()(key, shape)
 
@@ -70,7 +71,7 @@ def xavier_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 
     source="PyTorch's default for linear layers, so RSL-RL (its biases alike; here 0)",
     summary="a third of lecun_uniform's variance: signals shrink from layer to layer",
 )
-def torch_uniform(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±1/√I)."""
     bound = 1 / math.sqrt(shape[0])
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)

@@ -2,11 +2,8 @@
 """The surrogate that the policy descends, and what keeps it close to the policy that acted.
 
 Shapes: log_ratio and advantages are [B], log ρ and A with ρ = π(a|s) / π_old(a|s) of the actions
-that were taken; the outputs are the loss per element [B] and the clip fraction, the share of
-samples with |ρ - 1| > ε (of those outside its own range for clip_lower_inverse and those with
-another upper bound), a scalar. It is a diagnostic: where nothing is clipped it tells what a clip
-would have touched. The coefficients that a choice does not name in its formula are not used by it.
-clip_epsilon_high is the upper bound of clip_higher and dual_clip_higher alone; 0.28 is DAPO's.
+that were taken; the outputs are the loss per element [B] and the clip fraction, a scalar: the share
+of samples whose ratio is outside the choice's own range, NaN where a choice has none.
 Tokens [B, L] may be given as well: ρ = 1 at padding is never outside.
 """
 
@@ -15,13 +12,18 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
+from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
+from variants.rules import inert
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
 
 _SAMPLES = jax.ShapeDtypeStruct((6,), jnp.float32)
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+CLIP_EPSILON_HIGH = Number(0.28, 0.0, 10.0, "upper ε of the policy losses with two; DAPO's")
+DUAL_CLIP = Number(3.0, 1.0, 1e6, "c of policy_loss=dual_clip and dual_clip_higher")
 
 AXIS = register(
     Axis(
@@ -30,11 +32,8 @@ AXIS = register(
         inputs={
             "log_ratio": _SAMPLES,
             "advantages": _SAMPLES,
-            "clip_epsilon": _SCALAR,
-            "clip_epsilon_high": _SCALAR,
-            "dual_clip": _SCALAR,
-            "kl_coefficient": _SCALAR,
         },
+        numbers={"clip_epsilon": Number(0.2, 0.0, 10.0, "ε of the clipped policy ratio")},
     )
 )
 
@@ -51,6 +50,12 @@ def _clipped_surrogate(
     return surrogate, jnp.mean(outside, dtype=log_ratio.dtype)
 
 
+def _bounded(surrogate: Array, advantages: Array, dual_clip: Array | float) -> Array:
+    """max(surrogate, cA) where A < 0."""
+    bounded = jnp.maximum(surrogate, dual_clip * advantages)
+    return jnp.where(advantages < 0, bounded, surrogate)
+
+
 @AXIS.choice(
     "clip",
     formula="-min(ρA, clip(ρ, 1-ε, 1+ε)·A)",
@@ -62,9 +67,6 @@ def clip(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """-min(ρA, clip(ρ, 1-ε, 1+ε)A)."""
     surrogate, fraction = _clipped_surrogate(
@@ -84,9 +86,6 @@ def clip_lower_inverse(
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """-min(ρA, clip(ρ, 1/(1+ε), 1+ε)A)."""
     surrogate, fraction = _clipped_surrogate(
@@ -100,22 +99,20 @@ def clip_lower_inverse(
     formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε)·A), cA)  where A < 0, else clip;  c = dual_clip",
     source="Ye et al. 2020, https://arxiv.org/abs/1912.09729; Tianshou, verl",
     summary="clip, and one bad action that became likely cannot pull without bound",
+    numbers={"dual_clip": DUAL_CLIP},
 )
 def dual_clip(
     *,
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
+    dual_clip: Array | float,
 ) -> tuple[Array, Array]:
     """clip, bounded below by cA where A < 0; c > 1."""
     surrogate, fraction = _clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
     )
-    bounded = jnp.maximum(surrogate, dual_clip * advantages)
-    return -jnp.where(advantages < 0, bounded, surrogate), fraction
+    return -_bounded(surrogate, advantages, dual_clip), fraction
 
 
 @AXIS.choice(
@@ -123,15 +120,14 @@ def dual_clip(
     formula="-min(ρA, clip(ρ, 1-ε, 1+ε_high)·A),  ε_high = clip_epsilon_high",
     source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, TRL",
     summary="more room upwards: an unlikely token may become likely, which keeps entropy",
+    numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def clip_higher(
     *,
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
+    clip_epsilon_high: Array | float,
 ) -> tuple[Array, Array]:
     """-min(ρA, clip(ρ, 1-ε, 1+ε_high)A)."""
     surrogate, fraction = _clipped_surrogate(
@@ -145,22 +141,21 @@ def clip_higher(
     formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε_high)·A), cA)  where A < 0, else clip_higher",
     source="verl's default, with clip_ratio_low, clip_ratio_high and clip_ratio_c",
     summary="clip_higher, and dual_clip's bound of what one bad action can do",
+    numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH, "dual_clip": DUAL_CLIP},
 )
 def dual_clip_higher(
     *,
     log_ratio: Array,
     advantages: Array,
     clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
+    clip_epsilon_high: Array | float,
+    dual_clip: Array | float,
 ) -> tuple[Array, Array]:
     """clip_higher, bounded below by cA where A < 0; c > 1."""
     surrogate, fraction = _clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
-    bounded = jnp.maximum(surrogate, dual_clip * advantages)
-    return -jnp.where(advantages < 0, bounded, surrogate), fraction
+    return -_bounded(surrogate, advantages, dual_clip), fraction
 
 
 @AXIS.choice(
@@ -173,32 +168,28 @@ def none(
     *,
     log_ratio: Array,
     advantages: Array,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
 ) -> tuple[Array, Array]:
     """-ρA."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
-    ratio = jnp.exp(log_ratio)
-    fraction = jnp.mean(jnp.abs(ratio - 1) > clip_epsilon, dtype=log_ratio.dtype)
-    return -ratio * advantages, fraction
+    return -jnp.exp(log_ratio) * advantages, jnp.full((), jnp.nan, log_ratio.dtype)
 
 
 @AXIS.choice(
     "kl_penalty",
-    formula="-ρA + β(ρ - 1 - log ρ),  β = kl_coefficient",
+    formula="-ρA + β(ρ - 1 - log ρ),  β = penalty_coefficient",
     source="Schulman et al. 2017, equation 8, with a fixed β and KL(π_old, π) estimated per sample",
     summary="no clip; leaving the old policy costs, in proportion to the divergence",
+    numbers={
+        "penalty_coefficient": Number(
+            1.0, 0.0, 1e6, "β of policy_loss=kl_penalty, against the policy that acted"
+        ),
+    },
 )
 def kl_penalty(
     *,
     log_ratio: Array,
     advantages: Array,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float = 0.28,
-    dual_clip: Array | float = 3.0,
-    kl_coefficient: Array | float = 1.0,
+    penalty_coefficient: Array | float,
 ) -> tuple[Array, Array]:
     """-ρA + β(ρ - 1 - log ρ).
 
@@ -206,9 +197,21 @@ def kl_penalty(
     of the old policy its mean is KL(π_old, π), and the mean of its gradient that of the divergence.
     Every sample of it is at least 0.
     """
-    surrogate, fraction = none(
-        log_ratio=log_ratio, advantages=advantages, clip_epsilon=clip_epsilon
-    )
+    surrogate, fraction = none(log_ratio=log_ratio, advantages=advantages)
     # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
     divergence = jnp.expm1(log_ratio) - log_ratio
-    return surrogate + kl_coefficient * divergence, fraction
+    return surrogate + penalty_coefficient * divergence, fraction
+
+
+@inert
+def the_first_ratio_is_one(
+    *, policy_loss: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
+) -> dict[str, str]:
+    if not on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+    ):
+        return {}
+    reason = f"the policy ratio is always 1 {WHERE}, where every policy_loss has one gradient"
+    return dict.fromkeys(["policy_loss", *AXIS.known_numbers], reason)

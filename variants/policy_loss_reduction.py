@@ -1,8 +1,8 @@
 """How the losses of tokens become one number: which lengths weigh how much.
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
-scalar. constant_length is read by that choice alone. What is masked is not read at all: a NaN there
-reaches neither the loss nor its gradient. Without a valid token the loss is 0.
+scalar. What is masked is not read at all: a NaN there reaches neither the loss nor its gradient.
+Without a valid token the loss is 0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
     source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl's default",
     summary="every token weighs the same, so long completions weigh more",
 )
-def token_mean(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+def token_mean(*, losses: Array, mask: Array) -> Array:
     """Σ loss / Σ mask."""
     losses, lengths = _valid(losses, mask)
     return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths), 1)
@@ -55,7 +55,7 @@ def token_mean(*, losses: Array, mask: Array, constant_length: Array | float) ->
     source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); TRL grpo, verl",
     summary="every completion weighs the same, so the tokens of a long one weigh less",
 )
-def sequence_mean(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+def sequence_mean(*, losses: Array, mask: Array) -> Array:
     """The mean over the samples that have a token of their mean loss. (TRL counts the empty ones
     too; OpenRLHF and verl do not.)
     """

@@ -6,10 +6,11 @@ which may have holes; the advantages [P, K, L] are exactly 0 where it is 0.
 
 Two steps. First a value a [P, K] of each sample: its reward, perhaps less a baseline and divided by
 a scale, then clipped to ±advantage_clip (None: not at all). Then the return to go of each token,
-G_t = a - β Σ_{t' ≥ t} kl_t' with β = kl_coefficient (discount 1; a is paid at the last token). The
-choices with token statistics standardise that over all valid tokens of the batch: each sample
-counts in proportion to its length there, so a prompt whose samples are all right gets something
-other than 0. Statistics over samples do not look at lengths or masks.
+G_t = a - β Σ_{t' ≥ t} kl_t' with β = kl_coefficient (discount 1; a is paid at the last token); it
+is 1 where token_kl comes priced from kl_placement. The choices with token statistics standardise
+that over all valid tokens of the batch: each sample counts in proportion to its length there, so a
+prompt whose samples are all right gets something other than 0. Statistics over samples do not look
+at lengths or masks.
 
 Sets that are constant give exactly 0, judged by the rewards: a constant 0.9 has a tiny std by
 rounding, which an epsilon of 1e-9 turns into advantages of 59. So does a group of K = 1. KL is not
@@ -23,14 +24,20 @@ The statistics are sums over whole axes: the same numbers however the arrays are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 
-from variants.registry import Axis, conflict, register
+from variants.advantage_statistics import standardised
+from variants.choice import Number
+from variants.registry import Axis, register
+from variants.rules import conflict
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
-Number = Array | float
+Scalar = Array | float
 
 _TOKENS = jax.ShapeDtypeStruct((3, 2, 4), jnp.float32)
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
@@ -44,36 +51,92 @@ AXIS = register(
             "token_kl": _TOKENS,
             "mask": _TOKENS,
             "kl_coefficient": _SCALAR,
-            "advantage_clip": _SCALAR,
             "ddof": _SCALAR,
             "epsilon": _SCALAR,
+        },
+        defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None},
+        numbers={
+            "advantage_clip": Number(
+                1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
+            ),
         },
     )
 )
 
 
-def _or(value: Number | None, default: float) -> Number:
-    return default if value is None else value
+class Completions(NamedTuple):
+    """What every choice reads: the rewards [P, K], and what makes advantages of values."""
+
+    rewards: Array
+    token_kl: Array
+    mask: Array
+    kl_coefficient: Scalar
+    advantage_clip: Scalar | None
+
+    def clipped(self, values: Array) -> Array:
+        """Values within ±advantage_clip."""
+        if self.advantage_clip is None:
+            return values
+        return jnp.clip(values, -self.advantage_clip, self.advantage_clip)
+
+    def returns_to_go(self, values: Array) -> Array:
+        """a - β Σ_{t' ≥ t} kl_t' at valid tokens, 0 elsewhere; values a [P, K] -> [P, K, L]."""
+        valid = self.mask > 0
+        require_equal_shapes(token_kl=self.token_kl, mask=self.mask)
+        require_equal_shapes(rewards=values, first_tokens=self.mask[..., 0])
+        later = jnp.cumsum(jnp.flip(valid, axis=-1), axis=-1, dtype=jnp.int32)
+        last = valid & (jnp.flip(later, axis=-1) == 1)
+        # Paid at the last token and summed from there, as the libraries do: where the rewards are
+        # equal and KL is all that differs, the rounding of this sum shows.
+        price = self.kl_coefficient * jnp.where(valid, self.token_kl, 0)
+        paid = jnp.where(last, values[..., None], 0) - price
+        return jnp.where(valid, jax.lax.cumsum(paid, axis=2, reverse=True), 0)
 
 
-def _clipped(values: Array, advantage_clip: Number | None) -> Array:
-    if advantage_clip is None:
-        return values
-    return jnp.clip(values, -advantage_clip, advantage_clip)
+def _choice(name: str, *, statistics: bool = False, **description: Any) -> Callable[[Any], Any]:
+    """Decorator: makes a function of `Completions` a choice of the axis.
 
+    statistics: whether it takes ddof and epsilon too, by keyword, with the defaults of its source.
+    """
 
-def _returns_to_go(values: Array, token_kl: Array, mask: Array, kl_coefficient: Number) -> Array:
-    """a - β Σ_{t' ≥ t} kl_t' at valid tokens, 0 elsewhere; values [P, K] -> [P, K, L]."""
-    valid = mask > 0
-    require_equal_shapes(token_kl=token_kl, mask=mask)
-    require_equal_shapes(rewards=values, first_tokens=mask[..., 0])
-    later = jnp.cumsum(jnp.flip(valid, axis=-1), axis=-1, dtype=jnp.int32)
-    last = valid & (jnp.flip(later, axis=-1) == 1)
-    # Paid at the last token and summed from there, as the libraries do: where the rewards are equal
-    # and KL is all that differs, the rounding of this sum shows.
-    paid = jnp.where(last, values[..., None], 0) - kl_coefficient * jnp.where(valid, token_kl, 0)
-    to_go = jax.lax.cumsum(paid, axis=2, reverse=True)
-    return jnp.where(valid, to_go, 0)
+    def register_function(function: Callable[..., Array]) -> Callable[..., Array]:
+        if statistics:
+
+            @AXIS.choice(name, **description)
+            def with_statistics(
+                *,
+                rewards: Array,
+                token_kl: Array,
+                mask: Array,
+                kl_coefficient: Scalar,
+                advantage_clip: Scalar | None,
+                ddof: Scalar | None,
+                epsilon: Scalar | None,
+            ) -> Array:
+                given = {"ddof": ddof, "epsilon": epsilon}
+                return function(
+                    Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip),
+                    **{name: value for name, value in given.items() if value is not None},
+                )
+
+        else:
+
+            @AXIS.choice(name, **description)
+            def without_statistics(
+                *,
+                rewards: Array,
+                token_kl: Array,
+                mask: Array,
+                kl_coefficient: Scalar,
+                advantage_clip: Scalar | None,
+            ) -> Array:
+                return function(
+                    Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
+                )
+
+        return function
+
+    return register_function
 
 
 def _constant_prompts(rewards: Array) -> Array:
@@ -86,24 +149,16 @@ def _less_prompt_mean(rewards: Array) -> Array:
     return jnp.where(_constant_prompts(rewards), 0, centred)
 
 
-def _divided(centred: Array, variance: Array, defined: Array, epsilon: Number) -> Array:
-    """centred / (sqrt(variance) + ε); 0 where not defined."""
-    # Both branches of a where are differentiated, so the undefined one must be finite too.
-    scale = jnp.sqrt(jnp.where(defined, variance, 1)) + epsilon
-    return jnp.where(defined, centred / scale, 0)
-
-
-def _variance_of_samples(values: Array, ddof: Number) -> tuple[Array, Array]:
-    """Over all P·K samples, and whether there is one: they differ, and are more than ddof."""
-    degrees = values.size - ddof
-    squares = jnp.sum(jnp.square(values - jnp.mean(values)))
-    defined = (jnp.max(values) != jnp.min(values)) & (degrees > 0)
-    return squares / jnp.where(degrees > 0, degrees, 1), defined
-
-
-def _standardised_samples(values: Array, ddof: Number | None, epsilon: Number | None) -> Array:
-    variance, defined = _variance_of_samples(values, _or(ddof, 0))
-    return _divided(values - jnp.mean(values), variance, defined, _or(epsilon, 1e-8))
+def _divided_by_std(centred: Array, samples: Array, ddof: Scalar, epsilon: Scalar) -> Array:
+    """centred / (std + ε), the std that of all P·K samples; 0 where those are constant."""
+    return standardised(
+        centred,
+        squares=jnp.sum(jnp.square(samples - jnp.mean(samples))),
+        count=samples.size,
+        constant=jnp.max(samples) == jnp.min(samples),
+        ddof=ddof,
+        epsilon=epsilon,
+    )
 
 
 def _centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
@@ -117,39 +172,30 @@ def _centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
     return jnp.where(valid & differ, returns - mean, 0), count, differ
 
 
-def _standardised_tokens(
-    returns: Array, mask: Array, ddof: Number | None, epsilon: Number | None
+def standardised_tokens(
+    returns: Array, mask: Array, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
 ) -> Array:
+    """(G - mean G) / sqrt(max(var G, ε)) over the valid tokens, 0 elsewhere; of any shape."""
     centred, count, differ = _centred_tokens(returns, mask)
-    degrees = count - _or(ddof, 0)
+    degrees = count - ddof
     defined = differ & (degrees > 0)
     variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
-    floored = jnp.maximum(jnp.where(defined, variance, 1), _or(epsilon, 1e-8))
+    floored = jnp.maximum(jnp.where(defined, variance, 1), epsilon)
     return jnp.where(defined, centred / jnp.sqrt(floored), 0)
 
 
-@AXIS.choice(
+@_choice(
     "none",
     formula="a = R",
     source="REINFORCE (Williams 1992)",
     summary="the reward as it is, without a baseline",
 )
-def none(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def none(completions: Completions) -> Array:
     """G_t with a = clip(R)."""
-    values = _clipped(rewards, advantage_clip)
-    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+    return completions.returns_to_go(completions.clipped(completions.rewards))
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt",
     formula="a = (R - mean_p R) / (std_p R + ε),  p: the samples of one prompt",
     source=(
@@ -157,231 +203,150 @@ def none(
         "verl (1e-6), TRL (1e-4)"
     ),
     summary="each prompt by itself, its unit included: easy and hard prompts weigh the same",
+    statistics=True,
 )
-def per_prompt(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def per_prompt(completions: Completions, *, ddof: Scalar = 1, epsilon: Scalar = 1e-9) -> Array:
     """G_t with a = clip((R - mean_p R) / (std_p R + ε))."""
-    degrees = rewards.shape[-1] - _or(ddof, 1)
-    centred = _less_prompt_mean(rewards)
-    squares = jnp.sum(jnp.square(centred), axis=-1, keepdims=True)
-    values = _divided(
+    centred = _less_prompt_mean(completions.rewards)
+    values = standardised(
         centred,
-        squares / jnp.where(degrees > 0, degrees, 1),
-        ~_constant_prompts(rewards) & (degrees > 0),
-        _or(epsilon, 1e-9),
+        squares=jnp.sum(jnp.square(centred), axis=-1, keepdims=True),
+        count=centred.shape[-1],
+        constant=_constant_prompts(completions.rewards),
+        ddof=ddof,
+        epsilon=epsilon,
     )
-    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+    return completions.returns_to_go(completions.clipped(values))
 
 
-@AXIS.choice(
+@_choice(
     "batch",
     formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R",
     source=(
         "REINFORCE++ (Hu 2025, https://arxiv.org/abs/2501.03262); OpenRLHF reinforce, verl (ddof 1)"
     ),
     summary="one mean and one scale for all tokens of the batch, no matter the prompt",
+    statistics=True,
 )
-def batch(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def batch(completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8) -> Array:
     """(G - mean G) / sqrt(max(var G, ε)), a = clip(R)."""
-    values = _clipped(rewards, advantage_clip)
-    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
-    return _standardised_tokens(returns, mask, ddof, epsilon)
+    returns = completions.returns_to_go(completions.clipped(completions.rewards))
+    return standardised_tokens(returns, completions.mask, ddof=ddof, epsilon=epsilon)
 
 
-@AXIS.choice(
+@_choice(
     "batch_mean",
     formula="G - mean G over all valid tokens,  a = R",
     source="OpenRLHF reinforce with no_advantage_std_norm",
     summary="batch without its scale",
 )
-def batch_mean(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def batch_mean(completions: Completions) -> Array:
     """G - mean G, a = clip(R)."""
-    values = _clipped(rewards, advantage_clip)
-    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
-    return _centred_tokens(returns, mask)[0]
+    returns = completions.returns_to_go(completions.clipped(completions.rewards))
+    return _centred_tokens(returns, completions.mask)[0]
 
 
-@AXIS.choice(
+@_choice(
     "batch_samples",
     formula="a = (R - mean R) / (std R + ε) over the P·K samples",
     source="how articles describe REINFORCE++; the unit is what parts it from batch",
     summary="one mean and one scale for all samples of the batch, each counted once",
+    statistics=True,
 )
-def batch_samples(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def batch_samples(completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8) -> Array:
     """G_t with a = (R - mean R) / (std R + ε), R clipped."""
-    values = _standardised_samples(_clipped(rewards, advantage_clip), ddof, epsilon)
-    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+    rewards = completions.clipped(completions.rewards)
+    values = _divided_by_std(rewards - jnp.mean(rewards), rewards, ddof, epsilon)
+    return completions.returns_to_go(values)
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt_baseline_batch",
     formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R - mean_p R",
     source="REINFORCE++-baseline; OpenRLHF reinforce_baseline, verl (ddof 1)",
     summary="the prompt's mean as a baseline, the unit of the batch",
+    statistics=True,
 )
 def per_prompt_baseline_batch(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
+    completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
 ) -> Array:
     """(G - mean G) / sqrt(max(var G, ε)), a = clip(R - mean_p R)."""
-    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
-    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
-    return _standardised_tokens(returns, mask, ddof, epsilon)
+    values = completions.clipped(_less_prompt_mean(completions.rewards))
+    returns = completions.returns_to_go(values)
+    return standardised_tokens(returns, completions.mask, ddof=ddof, epsilon=epsilon)
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt_baseline_batch_mean",
     formula="G - mean G over all valid tokens,  a = R - mean_p R",
     source="OpenRLHF reinforce_baseline with no_advantage_std_norm",
     summary="per_prompt_baseline_batch without its scale",
 )
-def per_prompt_baseline_batch_mean(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def per_prompt_baseline_batch_mean(completions: Completions) -> Array:
     """G - mean G, a = clip(R - mean_p R)."""
-    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
-    returns = _returns_to_go(values, token_kl, mask, kl_coefficient)
-    return _centred_tokens(returns, mask)[0]
+    values = completions.clipped(_less_prompt_mean(completions.rewards))
+    return _centred_tokens(completions.returns_to_go(values), completions.mask)[0]
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt_baseline_batch_samples",
     formula="a = (b - mean b) / (std b + ε) over the P·K samples,  b = R - mean_p R",
     source="TRL (RLOO with normalize_advantages, ddof 1, up to the factor K/(K-1) of b)",
     summary="per_prompt_baseline_batch with each sample counted once",
+    statistics=True,
 )
 def per_prompt_baseline_batch_samples(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
+    completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
 ) -> Array:
     """G_t with a = clip(b / (std b + ε)): the mean of b is 0, and is not computed, so that a
     constant prompt gets exactly 0.
     """
-    baselined = _less_prompt_mean(rewards)
-    variance, defined = _variance_of_samples(baselined, _or(ddof, 0))
-    values = _divided(baselined, variance, defined, _or(epsilon, 1e-8))
-    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+    baselined = _less_prompt_mean(completions.rewards)
+    values = _divided_by_std(baselined, baselined, ddof, epsilon)
+    return completions.returns_to_go(completions.clipped(values))
 
 
-@AXIS.choice(
+@_choice(
     "leave_one_out",
     formula="a = R - the mean of the prompt's other K - 1",
     source="RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF, verl, TRL",
     summary="a baseline that does not contain the sample itself, so that it biases nothing",
 )
-def leave_one_out(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def leave_one_out(completions: Completions) -> Array:
     """G_t with a = clip(K/(K-1) · (R - mean_p R)), which is the same."""
-    samples = rewards.shape[-1]
-    values = _less_prompt_mean(rewards) * (samples / max(samples - 1, 1))
-    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+    samples = completions.rewards.shape[-1]
+    values = _less_prompt_mean(completions.rewards) * (samples / max(samples - 1, 1))
+    return completions.returns_to_go(completions.clipped(values))
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt_mean",
     formula="a = R - mean_p R",
     source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL scale_rewards none",
     summary="the prompt's mean as a baseline, rewards in their own unit",
 )
-def per_prompt_mean(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
-) -> Array:
+def per_prompt_mean(completions: Completions) -> Array:
     """G_t with a = clip(R - mean_p R)."""
-    values = _clipped(_less_prompt_mean(rewards), advantage_clip)
-    return _returns_to_go(values, token_kl, mask, kl_coefficient)
+    values = completions.clipped(_less_prompt_mean(completions.rewards))
+    return completions.returns_to_go(values)
 
 
-@AXIS.choice(
+@_choice(
     "per_prompt_mean_batch_std",
     formula="a = (R - mean_p R) / (std R + ε),  std of the raw rewards of all P·K samples",
     source=(
         "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221); TRL scale_rewards batch"
     ),
     summary="the prompt's mean as a baseline, the spread of the batch's rewards as the unit",
+    statistics=True,
 )
 def per_prompt_mean_batch_std(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Number,
-    advantage_clip: Number | None = None,
-    ddof: Number | None = None,
-    epsilon: Number | None = None,
+    completions: Completions, *, ddof: Scalar = 1, epsilon: Scalar = 1e-4
 ) -> Array:
     """G_t with a = clip((R - mean_p R) / (std R + ε))."""
-    variance, defined = _variance_of_samples(rewards, _or(ddof, 1))
-    values = _divided(_less_prompt_mean(rewards), variance, defined, _or(epsilon, 1e-4))
-    return _returns_to_go(_clipped(values, advantage_clip), token_kl, mask, kl_coefficient)
+    rewards = completions.rewards
+    values = _divided_by_std(_less_prompt_mean(rewards), rewards, ddof, epsilon)
+    return completions.returns_to_go(completions.clipped(values))
 
 
 # What compares a sample with others of its prompt.

@@ -1,11 +1,18 @@
 """Design decisions (axes) and the ways to take them (choices).
 
-A choice is one pure function and one decorator, in this package or in a user's own module:
+A choice is one pure function and one decorator, in this package or in a user's own module. Its
+signature names what it reads and nothing else; a number that only it reads comes with it:
 
     import variants
 
-    @variants.axis("advantage").choice("mine", formula="A = r - V", source="...", summary="...")
-    def mine(*, rewards, values, next_values, termination, truncation, discount, lambda_):
+    @variants.axis("value_error").choice(
+        "log_cosh",
+        formula="β·log cosh(e/β)",
+        source="...",
+        summary="...",
+        numbers={"softness": variants.Number(1.0, 1e-6, 1e6, "β of value_error=log_cosh")},
+    )
+    def log_cosh(*, values, targets, softness):
         ...
 
 Registering checks it on abstract inputs (`jax.eval_shape`), so nothing is computed and no device
@@ -14,11 +21,8 @@ is touched.
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import numbers as numerical
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -26,57 +30,40 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from variants.agreement import differences, first_difference, shown, split_inputs
+from variants.agreement import differences, split_inputs
+from variants.checks import (
+    RegistrationError,
+    abstract_returns,
+    arguments_read,
+    require_free_names,
+    require_identifier,
+    require_revision,
+    require_same_returns,
+    require_text,
+)
+from variants.choice import Choice, Number, UnknownName
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-class UnknownName(KeyError):
-    """An axis or a choice that does not exist; the message names the nearest one that does."""
-
-    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
-        names = list(known)
-        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'{where}: {hint}known: {', '.join(names)}")
-
-    def __str__(self) -> str:  # KeyError would show the repr of its message
-        return self.args[0]
-
-
-class RegistrationError(ValueError):
-    """A choice, axis or rule that does not fit; the message says where and how."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One way to take a design decision.
-
-    formula: in Unicode mathematics, one or a few lines. source: who uses it, a link or a file.
-    revision: bumped when the meaning changes; part of the hash of every result that rests on it.
-    fn: the function, called with keywords only; None on a loop axis.
-    """
-
-    name: str
-    formula: str
-    source: str
-    summary: str
-    revision: int = 1
-    fn: Callable[..., Any] | None = None
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 class Axis(Mapping[str, Choice]):
     """A design decision: an ordered mapping from the names of its choices to the choices.
 
-    inputs: the keyword arguments of every choice, each with a stand-in for the registration check:
+    inputs: what its choices may read, by keyword, each with a stand-in for the registration check:
         `jax.ShapeDtypeStruct`s (or a pytree of them) for what is data, the value itself for what
         is static, such as a count or a function. Without inputs this is a *loop axis*: its choices
         have no function, and the trainer's loop acts on their names.
+    numbers: scalars that its choices may read as well, with defaults and bounds.
+    defaults: of inputs that may be left out.
     init: on a *stateful* axis, init(**init_inputs) -> state: what its choices carry from one call
         to the next, of one structure for all of them. They are functions
-        f(state, **inputs) -> (state, output), and apply takes the state too. init_inputs: what
-        init is called with in the registration check, stand-ins as in inputs.
+        f(state, *, ...) -> (state, output), and apply takes the state too. init_inputs: what init
+        is called with in the registration check, stand-ins as in inputs.
     specialise: compile one program per choice where a switch would make every lane pay for all.
+    structural: compile one program per choice everywhere, since choices differ in shapes or cannot
+        be traced beside each other. They are picked by name only.
     """
 
     def __init__(
@@ -85,26 +72,39 @@ class Axis(Mapping[str, Choice]):
         *,
         summary: str,
         inputs: Mapping[str, Any] | None = None,
+        numbers: Mapping[str, Number] | None = None,
+        defaults: Mapping[str, Any] | None = None,
         init: Callable[..., Any] | None = None,
         init_inputs: Mapping[str, Any] | None = None,
         specialise: bool = False,
+        structural: bool = False,
     ) -> None:
-        _require_identifier("axis", name)
-        _require_text(f"axis '{name}'", summary=summary)
-        if init is not None and inputs is None:
-            raise RegistrationError(f"axis '{name}': a state needs functions, so give inputs too")
+        require_identifier("axis", name)
+        where = f"axis '{name}'"
+        require_text(where, summary=summary)
+        if inputs is None and (init is not None or numbers or defaults):
+            what = "a state needs" if init is not None else "numbers and defaults need"
+            raise RegistrationError(f"{where}: {what} functions, so give inputs too")
+        require_free_names(where, "input", inputs or {}, ())
+        require_free_names(where, "number", numbers or {}, inputs or {})
+        unknown = [n for n in defaults or {} if n not in (inputs or {})]
+        if unknown:
+            raise RegistrationError(f"{where}: defaults of no input: {', '.join(unknown)}")
         self.name = name
         self.summary = summary
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
+        self.numbers = MappingProxyType(dict(numbers or {}))
+        self.defaults = MappingProxyType(dict(defaults or {}))
         self.init: Any = init
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.specialise = specialise
+        self.structural = structural
         self._state: tuple[Any, ...] = ()
         if init is not None:
             data, static = split_inputs(self.init_inputs)
             self._state = (jax.eval_shape(lambda data: init(**data, **static), data),)
         self._choices: dict[str, Choice] = {}
-        self._defaults: dict[str, Any] = {}
+        self._known_numbers = dict(self.numbers)
         self._returns: Any = None
 
     def __repr__(self) -> str:
@@ -132,6 +132,11 @@ class Axis(Mapping[str, Choice]):
         return tuple(self._choices)
 
     @property
+    def known_numbers(self) -> Mapping[str, Number]:
+        """Every number that some choice may read: what the axis offers, and what choices bring."""
+        return MappingProxyType(self._known_numbers)
+
+    @property
     def loop(self) -> bool:
         """Whether the trainer's loop reads this axis, instead of calling a function."""
         return self.inputs is None
@@ -141,52 +146,102 @@ class Axis(Mapping[str, Choice]):
         return self.names.index(self[name].name)
 
     def choice(
-        self, name: str, *, formula: str, source: str, summary: str, revision: int = 1
+        self,
+        name: str,
+        *,
+        formula: str,
+        source: str,
+        summary: str,
+        revision: int = 1,
+        numbers: Mapping[str, Number] | None = None,
     ) -> Callable[[Function], Function]:
         """Decorator: makes a function a choice of this axis and returns it unchanged.
 
-        The function takes the keywords of `inputs`, all of them and no others, with the defaults
-        of the choices before it; on a stateful axis `state` before them. One more argument with a
-        default is refused too: nobody could set it, and a number that decides the result belongs
-        into the axis' inputs. It returns the shapes and dtypes that the choices before it return,
-        and a state of those that it took. Raises RegistrationError.
+        The function takes keywords, after a *: of the axis' inputs and numbers those that it reads,
+        and the `numbers` that it brings; on a stateful axis `state` before them. It returns the
+        shapes and dtypes that the choices before it return, and a state like the one it took.
+        Raises RegistrationError.
         """
         if self.inputs is None:
             raise RegistrationError(
                 f"axis '{self.name}' is read by the trainer's loop and its choices have no "
                 f"function: use declare('{name}', ...)"
             )
+        inputs = self.inputs
         described = self._describe(name, formula, source, summary, revision)
+        own = self._own_numbers(name, numbers)
 
         def register_function(function: Function) -> Function:
             self._require_new(name)
-            defaults = self._checked_defaults(name, function)
-            returns = self._checked_returns(name, function)
+            where = f"choice '{name}' of axis '{self.name}'"
+            known = {**self.numbers, **own}
+            offered = {**inputs, **dict.fromkeys(known, _SCALAR)}
+            reads = arguments_read(
+                where,
+                function,
+                stateful=bool(self._state),
+                offered=offered,
+                defaults={**self.defaults, **{n: one.default for n, one in known.items()}},
+            )
+            unread = [n for n in own if n not in reads]
+            if unread:
+                raise RegistrationError(
+                    f"{where} brings {', '.join(unread)} and does not take it as an argument"
+                )
+            returns = abstract_returns(where, function, self._state, {n: offered[n] for n in reads})
             if not self._choices:
-                self._defaults, self._returns = defaults, returns
-            self._choices[name] = Choice(**described, fn=function)
+                self._returns = returns
+            elif not self.structural:
+                require_same_returns(where, returns, self.names[0], self._returns)
+            self._known_numbers.update(own)
+            self._choices[name] = Choice(
+                **described,
+                inputs=tuple(n for n in reads if n in inputs),
+                numbers=MappingProxyType({n: known[n] for n in reads if n in known}),
+                fn=function,
+            )
             return function
 
         return register_function
 
     def declare(
-        self, name: str, *, formula: str, source: str, summary: str, revision: int = 1
+        self,
+        name: str,
+        *,
+        formula: str,
+        source: str,
+        summary: str,
+        revision: int = 1,
+        numbers: Mapping[str, Number] | None = None,
     ) -> Choice:
-        """Names a choice of a loop axis. Only a trainer that knows the name can run it."""
+        """Names a choice of a loop axis, and the numbers that a trainer reads for it. Only a
+        trainer that knows the name can run it.
+        """
         if self.inputs is not None:
             raise RegistrationError(
                 f"axis '{self.name}' takes functions: use @axis.choice('{name}', ...) on one"
             )
-        self._require_new(name)
-        self._choices[name] = Choice(**self._describe(name, formula, source, summary, revision))
+        described = self._describe(name, formula, source, summary, revision)
+        own = self._own_numbers(name, numbers)
+        self._known_numbers.update(own)
+        self._choices[name] = Choice(**described, numbers=MappingProxyType(own))
         return self._choices[name]
 
-    def apply(self, choice: Any, *state: Any, **inputs: Any) -> Any:
-        """What `choice` makes of the inputs; on a stateful axis of its state too: (state, output).
+    def apply(
+        self,
+        choice: Any,
+        /,
+        *state: Any,
+        numbers: Mapping[str, Any] | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """Apply a choice to the inputs; on a stateful axis to its state too: (state, output).
 
         choice: a name (picked when tracing), or an int scalar, traced or not, that
             `jax.lax.switch` looks up among all choices of the axis. Works under jit, vmap and
-            grad; inputs may be functions or static.
+            grad; inputs may be functions or static. Each choice gets what its signature names.
+        numbers: of `known_numbers`, those that are not at their defaults, traced or not. They may
+            be given among the inputs as well.
         """
         if self.inputs is None:
             raise TypeError(
@@ -195,21 +250,32 @@ class Axis(Mapping[str, Choice]):
         if len(state) != len(self._state):
             wanted = "its state before its inputs" if self._state else "keywords only"
             raise TypeError(f"axis '{self.name}' takes {wanted}: apply got {len(state)} states")
-        missing = [n for n in self.inputs if n not in inputs and n not in self._defaults]
-        if missing or not inputs.keys() <= self.inputs.keys():
+        numbers = numbers or {}
+        twice = [name for name in numbers if name in inputs]
+        if twice:
+            raise TypeError(f"axis '{self.name}' was given twice: {', '.join(twice)}")
+        known = self._known_numbers
+        missing = [n for n in self.inputs if n not in inputs and n not in self.defaults]
+        unknown = [n for n in inputs if n not in self.inputs and n not in known]
+        unknown += [n for n in numbers if n not in known]
+        if missing or unknown:
             raise TypeError(
-                f"axis '{self.name}' takes {', '.join(self.inputs)}: "
-                + differences(missing, [n for n in inputs if n not in self.inputs])
+                f"axis '{self.name}' takes {', '.join([*self.inputs, *known])}: "
+                + differences(missing, unknown)
             )
+        defaults = {**self.defaults, **{n: one.default for n, one in known.items()}}
+        given = {**defaults, **inputs, **numbers}
         branches = {
-            n: partial(c.fn, **inputs) for n, c in self._choices.items() if c.fn is not None
+            one.name: partial(one.fn, **{n: given[n] for n in (*one.inputs, *one.numbers)})
+            for one in self._choices.values()
+            if one.fn is not None
         }
         return self.switch(choice, branches, *state)
 
     def switch(
         self, choice: Any, branches: Mapping[str, Callable[..., Any]], *operands: Any
     ) -> Any:
-        """Calls the branch of `choice`, a name or an index as in `apply`: how a loop acts on it.
+        """Call the branch of a choice, a name or an index as in `apply`: how a loop acts on it.
 
         branches: choice name -> function(*operands), one for every choice; for an index they must
             all return the same shapes.
@@ -231,7 +297,7 @@ class Axis(Mapping[str, Choice]):
         return jax.lax.switch(self._checked_index(choice), [branches[n] for n in self], *operands)
 
     def matches(self, choice: Any, *names: str) -> Any:
-        """Whether `choice` is one of the names: a bool for a name, a bool scalar for an index."""
+        """Whether a choice is one of the names: a bool for a name, a bool scalar for an index."""
         indices = [self.index(name) for name in names]
         if isinstance(choice, str):
             return self.index(choice) in indices
@@ -239,8 +305,12 @@ class Axis(Mapping[str, Choice]):
         return jnp.any(jnp.asarray([choice == index for index in indices]))
 
     def _checked_index(self, choice: Any) -> Any:
+        if self.structural:
+            raise TypeError(
+                f"a choice of axis '{self.name}' is compiled in: give its name, not an index"
+            )
         dtype = getattr(choice, "dtype", None)
-        whole = isinstance(choice, numbers.Integral) and not isinstance(choice, bool)
+        whole = isinstance(choice, numerical.Integral) and not isinstance(choice, bool)
         if not whole and not (dtype is not None and jnp.issubdtype(dtype, jnp.integer)):
             kind = type(choice).__name__ if dtype is None else dtype
             raise TypeError(
@@ -262,14 +332,11 @@ class Axis(Mapping[str, Choice]):
     def _describe(
         self, name: str, formula: str, source: str, summary: str, revision: int
     ) -> dict[str, Any]:
-        _require_identifier(f"choice of axis '{self.name}'", name)
+        require_identifier(f"choice of axis '{self.name}'", name)
         self._require_new(name)
         where = f"choice '{name}' of axis '{self.name}'"
-        _require_text(where, formula=formula, source=source, summary=summary)
-        if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
-            raise RegistrationError(
-                f"{where}: revision is a whole number from 1 upwards, not {revision!r}"
-            )
+        require_text(where, formula=formula, source=source, summary=summary)
+        require_revision(where, revision)
         return {
             "name": name,
             "formula": formula,
@@ -278,94 +345,29 @@ class Axis(Mapping[str, Choice]):
             "revision": revision,
         }
 
+    def _own_numbers(self, name: str, numbers: Mapping[str, Number] | None) -> dict[str, Number]:
+        """The numbers that a choice brings, of which none may mean two things on the axis."""
+        where = f"choice '{name}' of axis '{self.name}'"
+        require_free_names(where, "number", numbers or {}, self.inputs or {})
+        for number, one in (numbers or {}).items():
+            if not isinstance(one, Number):
+                raise RegistrationError(f"{where}: {number} is a variants.Number, not {one!r}")
+            known = self._known_numbers.get(number, one)
+            if known != one:
+                raise RegistrationError(
+                    f"{where} brings {number} as {one}, which the axis knows as {known}: "
+                    f"give it another name, or the same default, bounds and summary"
+                )
+        return dict(numbers or {})
+
     def _require_new(self, name: str) -> None:
         if name in self._choices:
             raise RegistrationError(
                 f"choice '{name}' of axis '{self.name}' is registered twice: choose another name"
             )
 
-    def _checked_defaults(self, name: str, function: Callable[..., Any]) -> dict[str, Any]:
-        """The defaults of a function whose arguments are those of the axis."""
-        assert self.inputs is not None
-        where = f"choice '{name}' of axis '{self.name}'"
-        parameters = inspect.signature(function).parameters
-        open_ended = [
-            str(p)
-            for p in parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]
-        if open_ended:
-            raise RegistrationError(
-                f"{where} must name its arguments as keywords ({', '.join(self.inputs)}), "
-                f"without {', '.join(open_ended)}"
-            )
-        wanted = [*("state" for _ in self._state), *self.inputs]
-        missing = [n for n in wanted if n not in parameters]
-        extra = [n for n in parameters if n not in wanted]
-        if missing or extra:
-            others = f", as '{self.names[0]}' does" if self._choices else ""
-            raise RegistrationError(
-                f"{where} must take {', '.join(wanted)}{others}: " + differences(missing, extra)
-            )
-        defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
-        if self._choices and defaults != self._defaults:
-            raise RegistrationError(
-                f"{where} disagrees with '{self.names[0]}': its defaults are {shown(defaults)}, "
-                f"those of '{self.names[0]}' {shown(self._defaults)}"
-            )
-        return defaults
-
-    def _checked_returns(self, name: str, function: Callable[..., Any]) -> Any:
-        """The abstract outputs of a function, equal to those of the choices before it."""
-        assert self.inputs is not None
-        where = f"choice '{name}' of axis '{self.name}'"
-        data, static = split_inputs(self.inputs)
-        try:
-            returns = jax.eval_shape(
-                lambda state, data: function(*state, **data, **static), self._state, data
-            )
-        except Exception as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise RegistrationError(
-                f"{where} cannot be traced on the axis' stand-in inputs: "
-                f"{type(error).__name__}: {reason}"
-            ) from error
-        if self._state:
-            if not isinstance(returns, tuple) or len(returns) != 2:
-                raise RegistrationError(f"{where} must return a pair: its next state, its output")
-            changed = first_difference(returns[0], self._state[0])
-            if changed:
-                raise RegistrationError(
-                    f"{where} must return a state like the one it takes: it takes {changed[1]} "
-                    f"and returns {changed[0]}"
-                )
-        if self._choices:
-            difference = first_difference(returns, self._returns)
-            if difference:
-                got, expected = difference
-                first = self.names[0]
-                raise RegistrationError(
-                    f"{where} disagrees with '{first}': it returns {got}, "
-                    f"'{first}' returns {expected}"
-                )
-        return returns
-
-
-def _require_identifier(kind: str, name: object) -> None:
-    if not isinstance(name, str) or not name.isidentifier():
-        raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
-
-
-def _require_text(where: str, **texts: object) -> None:
-    for name, text in texts.items():
-        if not isinstance(text, str) or not text.strip():
-            raise RegistrationError(f"{where} needs a {name}, in words")
-
-
-# What is known
 
 _AXES: dict[str, Axis] = {}
-_RULES: list[Callable[..., str | None]] = []
 
 
 def register(axis: Axis) -> Axis:
@@ -387,40 +389,3 @@ def axis(name: str) -> Axis:
         return _AXES[name]
     except (KeyError, TypeError):
         raise UnknownName("axis", name, _AXES) from None
-
-
-def conflict(rule: Function) -> Function:
-    """Decorator: a rule about combinations that make no sense.
-
-    The parameters of the rule name what it looks at: axes, coefficients or other settings. It is
-    asked, by keyword, about every variant that has all of them (or a default), and returns what is
-    wrong, or None.
-    """
-    parameters = inspect.signature(rule).parameters.values()
-    if any(p.kind not in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
-        raise RegistrationError(
-            f"rule '{getattr(rule, '__name__', rule)}' must name what it looks at as its parameters"
-        )
-    _RULES.append(rule)
-    return rule
-
-
-def conflicts(variant: Mapping[str, Any]) -> list[str]:
-    """What makes no sense in a variant, in words; [] when all is well.
-
-    variant: axis name -> choice name. Values that are not strings are numbers and settings for the
-        rules that look at them. Raises UnknownName for a choice, or for a string under a name that
-        is no axis.
-    """
-    for name, value in variant.items():
-        if name in _AXES or isinstance(value, str):
-            axis(name)[value]
-    found = []
-    for rule in _RULES:
-        parameters = inspect.signature(rule).parameters
-        seen = {name: variant[name] for name in parameters if name in variant}
-        if all(n in seen or p.default is not p.empty for n, p in parameters.items()):
-            complaint = rule(**seen)
-            if complaint:
-                found.append(complaint)
-    return found

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from variants.advantage import DISCOUNT
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -44,7 +46,6 @@ def init(*, num_envs: int) -> Returns:
 
 
 _STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 AXIS = register(
     Axis(
@@ -56,9 +57,11 @@ AXIS = register(
             "rewards": _STEPS,
             "termination": _STEPS,
             "truncation": _STEPS,
-            "discount": _SCALAR,
-            "reward_scale": _SCALAR,
-            "reward_clip": _SCALAR,
+        },
+        numbers={
+            "reward_scale": Number(
+                1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
+            ),
         },
     )
 )
@@ -71,17 +74,9 @@ AXIS = register(
     summary="a factor that somebody chose",
 )
 def constant(
-    state: Returns,
-    *,
-    rewards: Array,
-    termination: Array,
-    truncation: Array,
-    discount: Array | float,
-    reward_scale: Array | float = 1.0,
-    reward_clip: Array | float = 10.0,
+    state: Returns, *, rewards: Array, reward_scale: Array | float
 ) -> tuple[Returns, Array]:
     """c·r; the state stays as it is."""
-    require_equal_shapes(rewards=rewards, termination=termination, truncation=truncation)
     return state, rewards * reward_scale
 
 
@@ -104,6 +99,12 @@ def _absorb(state: Returns, running: Array) -> Returns:
     ),
     source="OpenAI Baselines and Stable-Baselines3 (VecNormalize), CleanRL through Gymnasium",
     summary="divided by the running std of the discounted return, not centred: signs stay",
+    numbers={
+        "discount": DISCOUNT,
+        "reward_clip": Number(
+            10.0, 1e-6, 1e6, "bound of a reward that reward_scaling=running_return_std has divided"
+        ),
+    },
 )
 def running_return_std(
     state: Returns,
@@ -112,8 +113,8 @@ def running_return_std(
     termination: Array,
     truncation: Array,
     discount: Array | float,
-    reward_scale: Array | float = 1.0,
-    reward_clip: Array | float = 10.0,
+    reward_scale: Array | float,
+    reward_clip: Array | float,
 ) -> tuple[Returns, Array]:
     """c·clip(r/σ, ±b) step by step, each with the statistics that include its own returns."""
     require_equal_shapes(rewards=rewards, termination=termination, truncation=truncation)

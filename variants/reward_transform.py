@@ -1,7 +1,7 @@
 """In which form the learner sees a verifier's rewards.
 
 Shapes: rewards and the output are [P, K], K samples of each of P prompts; task is int [P], the task
-of each prompt, an index into task_scales [N]. A choice reads only what its formula names.
+of each prompt, an index into task_scales [N].
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -22,18 +23,14 @@ AXIS = register(
             "rewards": jax.ShapeDtypeStruct((3, 2), jnp.float32),
             "task": jax.ShapeDtypeStruct((3,), jnp.int32),
             "task_scales": jax.ShapeDtypeStruct((4,), jnp.float32),
-            "reward_clip": jax.ShapeDtypeStruct((), jnp.float32),
         },
     )
 )
 
 
 @AXIS.choice("raw", formula="R", source="every library's default", summary="rewards as they are")
-def raw(
-    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
-) -> Array:
+def raw(*, rewards: Array) -> Array:
     """R."""
-    require_equal_shapes(task=task, prompts=rewards[:, 0])
     return rewards
 
 
@@ -42,12 +39,10 @@ def raw(
     formula="clip(R, -b, b),  b = reward_clip",
     source="OpenRLHF (reward_clip_range, there after the prompt's baseline); DQN at b = 1",
     summary="no reward counts for more than a bound",
+    numbers={"reward_clip": Number(10.0, 1e-6, 1e6, "bound of reward_transform=clipped")},
 )
-def clipped(
-    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
-) -> Array:
+def clipped(*, rewards: Array, reward_clip: Array | float) -> Array:
     """clip(R, -b, b)."""
-    require_equal_shapes(task=task, prompts=rewards[:, 0])
     return jnp.clip(rewards, -reward_clip, reward_clip)
 
 
@@ -57,11 +52,8 @@ def clipped(
     source="DAPO's verifier (Yu et al. 2025, https://arxiv.org/abs/2503.14476)",
     summary="from 0 and 1 to -1 and 1: a wrong answer is pushed away, not just left alone",
 )
-def plus_minus_one(
-    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
-) -> Array:
+def plus_minus_one(*, rewards: Array) -> Array:
     """2R - 1; partial credit stays in proportion."""
-    require_equal_shapes(task=task, prompts=rewards[:, 0])
     return 2 * rewards - 1
 
 
@@ -71,9 +63,7 @@ def plus_minus_one(
     source="rewards of several verifiers mixed in one batch, each in a unit of its own",
     summary="each task in its own unit: what a shared scale has to cope with",
 )
-def per_task_scale(
-    *, rewards: Array, task: Array, task_scales: Array, reward_clip: Array | float = 10.0
-) -> Array:
+def per_task_scale(*, rewards: Array, task: Array, task_scales: Array) -> Array:
     """s[task]·R."""
     require_equal_shapes(task=task, prompts=rewards[:, 0])
     return task_scales[task][:, None] * rewards

@@ -2,9 +2,9 @@
 
 Shapes: values (the critic now), targets and old_values (the critic **at rollout**) are [B]; the
 outputs are the loss per element [B] and the clip fraction, a scalar. `error` is a function, called
-as error(values=, targets=), that returns the loss per element. clip_range ε is in units of value,
-so the scale of rewards decides whether it bites. Old values that come from the current critic
-would make every choice `none`, silently.
+as error(values=, targets=), that returns the loss per element. value_clip_range ε is in units of
+value, so the scale of rewards decides whether it bites. Old values that come from the current
+critic would make every choice `none`, silently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
+from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
+from variants.rules import inert
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -31,7 +34,11 @@ AXIS = register(
             "values": _SAMPLES,
             "targets": _SAMPLES,
             "old_values": _SAMPLES,
-            "clip_range": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+        numbers={
+            "value_clip_range": Number(
+                0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
+            ),
         },
     )
 )
@@ -51,14 +58,12 @@ def _clip_fraction(values: Array, old_values: Array, clip_range: Array | float) 
     "none",
     formula="error(V)",
     source="Brax's default, TorchRL's default, Stable-Baselines3's default",
-    summary="no clipping; the clip fraction tells what a clip would have touched",
+    summary="no clipping: the critic may move as far as its loss takes it",
 )
-def none(
-    *, error: Error, values: Array, targets: Array, old_values: Array, clip_range: Array | float
-) -> tuple[Array, Array]:
-    """error(V); the clip fraction is mean(|V - V_old| > ε) all the same, as a diagnostic."""
-    require_equal_shapes(values=values, targets=targets, old_values=old_values)
-    return error(values=values, targets=targets), _clip_fraction(values, old_values, clip_range)
+def none(*, error: Error, values: Array, targets: Array) -> tuple[Array, Array]:
+    """error(V), and NaN: what is not clipped has no clip fraction."""
+    require_equal_shapes(values=values, targets=targets)
+    return error(values=values, targets=targets), jnp.full((), jnp.nan, values.dtype)
 
 
 @AXIS.choice(
@@ -68,15 +73,20 @@ def none(
     summary="the larger of both errors: moving away from the target is never hidden by the clip",
 )
 def pessimistic(
-    *, error: Error, values: Array, targets: Array, old_values: Array, clip_range: Array | float
+    *,
+    error: Error,
+    values: Array,
+    targets: Array,
+    old_values: Array,
+    value_clip_range: Array | float,
 ) -> tuple[Array, Array]:
     """max(error(V), error(V_clip)), and mean(|V - V_old| > ε)."""
     require_equal_shapes(values=values, targets=targets, old_values=old_values)
-    clipped = _clipped(values, old_values, clip_range)
+    clipped = _clipped(values, old_values, value_clip_range)
     loss = jnp.maximum(
         error(values=values, targets=targets), error(values=clipped, targets=targets)
     )
-    return loss, _clip_fraction(values, old_values, clip_range)
+    return loss, _clip_fraction(values, old_values, value_clip_range)
 
 
 @AXIS.choice(
@@ -86,10 +96,29 @@ def pessimistic(
     summary="the clipped error alone: outside the range the gradient is 0, wherever the target is",
 )
 def replace(
-    *, error: Error, values: Array, targets: Array, old_values: Array, clip_range: Array | float
+    *,
+    error: Error,
+    values: Array,
+    targets: Array,
+    old_values: Array,
+    value_clip_range: Array | float,
 ) -> tuple[Array, Array]:
     """error(V_clip), and mean(|V - V_old| > ε)."""
     require_equal_shapes(values=values, targets=targets, old_values=old_values)
-    clipped = _clipped(values, old_values, clip_range)
+    clipped = _clipped(values, old_values, value_clip_range)
     loss = error(values=clipped, targets=targets)
-    return loss, _clip_fraction(values, old_values, clip_range)
+    return loss, _clip_fraction(values, old_values, value_clip_range)
+
+
+@inert
+def values_have_not_moved(
+    *, value_clip: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
+) -> dict[str, str]:
+    if not on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+    ):
+        return {}
+    reason = f"values are always those at rollout {WHERE}, so no value_clip has anything to clip"
+    return dict.fromkeys(["value_clip", *AXIS.known_numbers], reason)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -24,7 +25,9 @@ AXIS = register(
         inputs={
             "values": _SAMPLES,
             "targets": _SAMPLES,
-            "error_scale": jax.ShapeDtypeStruct((), jnp.float32),
+        },
+        numbers={
+            "error_scale": Number(1.0, 1e-6, 1e6, "κ of value_error=huber, β of smooth_l1"),
         },
     )
 )
@@ -41,8 +44,8 @@ def _distance(values: Array, targets: Array) -> Array:
     source="Brax, CleanRL, Stable-Baselines3, RSL-RL, SEED RL, OpenAI Baselines",
     summary="squared error without the ½; projects that write ½ put it into the coefficient",
 )
-def squared(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
-    """e²; error_scale is not used."""
+def squared(*, values: Array, targets: Array) -> Array:
+    """e²."""
     require_equal_shapes(values=values, targets=targets)
     return jnp.square(values - targets)
 
@@ -53,8 +56,8 @@ def squared(*, values: Array, targets: Array, error_scale: Array | float = 1.0) 
     source="TorchRL (loss_critic_type='l1')",
     summary="absolute error: the critic estimates a median, outliers pull no harder than others",
 )
-def absolute(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
-    """|e|; error_scale is not used. The gradient at e = 0 is 0, where that of jnp.abs is 1."""
+def absolute(*, values: Array, targets: Array) -> Array:
+    """|e|. The gradient at e = 0 is 0, where that of jnp.abs is 1."""
     require_equal_shapes(values=values, targets=targets)
     error = values - targets
     return error * jnp.sign(error)
@@ -66,7 +69,7 @@ def absolute(*, values: Array, targets: Array, error_scale: Array | float = 1.0)
     source="SEED RL (huber_delta); Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
     summary="½e² near 0, linear with slope κ far away",
 )
-def huber(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+def huber(*, values: Array, targets: Array, error_scale: Array | float) -> Array:
     """½q² + κ(|e| - q) with q = min(|e|, κ): the two pieces, without squaring a large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)
@@ -79,7 +82,7 @@ def huber(*, values: Array, targets: Array, error_scale: Array | float = 1.0) ->
     source="TorchRL's default (loss_critic_type='smooth_l1', β = 1)",
     summary="huber divided by its scale: slope 1 far away, whatever the scale",
 )
-def smooth_l1(*, values: Array, targets: Array, error_scale: Array | float = 1.0) -> Array:
+def smooth_l1(*, values: Array, targets: Array, error_scale: Array | float) -> Array:
     """½q²/β + |e| - q with q = min(|e|, β): the two pieces, without squaring a large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)

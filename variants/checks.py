@@ -1,0 +1,128 @@
+"""What a choice must be to join an axis, checked on abstract inputs: nothing is computed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from variants.agreement import first_difference, split_inputs
+
+# What `Axis.apply` calls its own arguments, and stateful choices their first one.
+RESERVED = ("choice", "state", "numbers")
+
+
+class RegistrationError(ValueError):
+    """A choice, axis, number or rule that does not fit; the message says where and how."""
+
+
+def require_identifier(kind: str, name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
+
+
+def require_text(where: str, **texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text.strip():
+            raise RegistrationError(f"{where} needs a {name}, in words")
+
+
+def require_revision(where: str, revision: object) -> None:
+    if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
+        raise RegistrationError(
+            f"{where}: revision is a whole number from 1 upwards, not {revision!r}"
+        )
+
+
+def require_free_names(where: str, kind: str, names: Mapping[str, Any], taken: Any) -> None:
+    """Names of inputs or numbers that are identifiers and mean nothing else on the axis."""
+    for name in names:
+        require_identifier(f"{kind} of {where}", name)
+        if name in RESERVED:
+            raise RegistrationError(f"{where}: '{name}' is a word of the registry, no {kind}")
+        if name in taken:
+            raise RegistrationError(
+                f"{where}: {kind} '{name}' is the name of an input of the axis: choose another"
+            )
+
+
+def arguments_read(
+    where: str,
+    function: Callable[..., Any],
+    *,
+    stateful: bool,
+    offered: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """The names in a function's signature, after its state: what it reads.
+
+    offered: all that it may name, inputs and numbers. defaults: of those that may be left out. A
+    default in the signature is one of them, or refused: nobody but the axis decides what is left
+    out, so it could never act.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    if stateful:
+        first = parameters[0] if parameters else None
+        if first is None or first.name != "state" or first.kind is first.KEYWORD_ONLY:
+            raise RegistrationError(f"{where} must take its state first: (state, *, ...)")
+        parameters = parameters[1:]
+    others = [str(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    if others:
+        raise RegistrationError(
+            f"{where} must name its arguments as keywords, after a *, without {', '.join(others)}"
+        )
+    unknown = [p.name for p in parameters if p.name not in offered]
+    if unknown:
+        raise RegistrationError(
+            f"{where} asks for {', '.join(unknown)}, which the axis does not offer: it offers "
+            f"{', '.join(offered)}; a number of its own comes with numbers="
+        )
+    for p in parameters:
+        if p.default is not p.empty and (p.name not in defaults or defaults[p.name] != p.default):
+            axis = f"is {defaults[p.name]!r}" if p.name in defaults else "does not exist"
+            raise RegistrationError(
+                f"{where} says {p.name}={p.default!r}, whose default on the axis {axis}"
+            )
+    return tuple(p.name for p in parameters)
+
+
+def abstract_returns(
+    where: str, function: Callable[..., Any], state: tuple[Any, ...], arguments: Mapping[str, Any]
+) -> Any:
+    """What a function returns for these stand-ins, as shapes and dtypes.
+
+    state: () or one state, of which the function must return another of the same structure.
+    """
+    data, static = split_inputs(arguments)
+    try:
+        returns = jax.eval_shape(
+            lambda state, data: function(*state, **data, **static), state, data
+        )
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise RegistrationError(
+            f"{where} cannot be traced on the axis' stand-in inputs: "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+    if state:
+        if not isinstance(returns, tuple) or len(returns) != 2:
+            raise RegistrationError(f"{where} must return a pair: its next state, its output")
+        changed = first_difference(returns[0], state[0])
+        if changed:
+            raise RegistrationError(
+                f"{where} must return a state like the one it takes: it takes {changed[1]} "
+                f"and returns {changed[0]}"
+            )
+    return returns
+
+
+def require_same_returns(where: str, returns: Any, first: str, expected: Any) -> None:
+    """Raises unless a choice returns what the first choice of the axis does."""
+    difference = first_difference(returns, expected)
+    if difference:
+        raise RegistrationError(
+            f"{where} disagrees with '{first}': it returns {difference[0]}, "
+            f"'{first}' returns {difference[1]}"
+        )

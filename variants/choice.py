@@ -1,0 +1,61 @@
+"""A choice as the registry describes it, and the numbers that it reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from variants.checks import RegistrationError, require_text
+
+
+class UnknownName(KeyError):
+    """An axis or a choice that does not exist; the message names the nearest one that does."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
+        names = list(known)
+        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        super().__init__(f"unknown {kind} '{name}'{where}: {hint}known: {', '.join(names)}")
+
+    def __str__(self) -> str:  # KeyError would show the repr of its message
+        return self.args[0]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that choices read: its default, its bounds (both included) and its meaning."""
+
+    default: float
+    low: float
+    high: float
+    summary: str
+
+    def __post_init__(self) -> None:
+        require_text("a number", summary=self.summary)
+        if not self.low <= self.default <= self.high:
+            raise RegistrationError(
+                f"a number's default lies within its bounds: {self.default} is not within "
+                f"{self.low} to {self.high} ({self.summary})"
+            )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to take a design decision.
+
+    formula: in Unicode mathematics, one or a few lines. source: who uses it, a link or a file.
+    revision: bumped when the meaning changes; part of the hash of every result that rests on it.
+    inputs: those of the axis that it reads. numbers: those that it reads, the axis' and its own.
+    fn: the function, called with keywords only; None on a loop axis.
+    """
+
+    name: str
+    formula: str
+    source: str
+    summary: str
+    revision: int = 1
+    inputs: tuple[str, ...] = ()
+    numbers: Mapping[str, Number] = field(default_factory=dict, hash=False)
+    fn: Callable[..., Any] | None = None

@@ -1,0 +1,16 @@
+# the formulas are in Greek
+"""Where a batch is learned from by the very policy and critic that collected it.
+
+One epoch of one minibatch is one gradient step per batch: π = π_old and V = V_old when it is taken.
+What looks at how far they have moved cannot act there. Observations that are normalised anew before
+the step are the exception: policy and critic see other inputs than when the batch was collected.
+"""
+
+from __future__ import annotations
+
+WHERE = "with one epoch of one minibatch"
+
+
+def on_policy(*, epochs: int, num_minibatches: int, observation_normalization: str) -> bool:
+    """Whether π/π_old = 1 and V = V_old, but for rounding, at every gradient step."""
+    return epochs == 1 and num_minibatches == 1 and observation_normalization != "before"

@@ -1,0 +1,79 @@
+"""Rules about whole variants: what makes no sense together, and what is read but cannot act.
+
+A rule is a function whose parameters name what it looks at: axes, numbers, structure or settings.
+It is asked, by keyword, about every variant that has all of them (or for which they have a
+default).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from variants.checks import RegistrationError
+from variants.registry import Function, axes, axis
+
+_CONFLICTS: list[Callable[..., str | None]] = []
+_INERT: list[Callable[..., Mapping[str, str]]] = []
+
+
+def conflict(rule: Function) -> Function:
+    """Decorator: a rule about combinations that make no sense, returning what is wrong, or None."""
+    _require_names(rule)
+    _CONFLICTS.append(rule)
+    return rule
+
+
+def conflicts(variant: Mapping[str, Any]) -> list[str]:
+    """What makes no sense in a variant, in words; [] when all is well.
+
+    variant: axis name -> choice name. Values that are not strings are numbers and settings for the
+        rules that look at them. Raises UnknownName for a choice, or for a string under a name that
+        is no axis.
+    """
+    for name, value in variant.items():
+        if name in axes() or isinstance(value, str):
+            axis(name)[value]
+    return [complaint for complaint in _answers(_CONFLICTS, variant) if complaint]
+
+
+def inert(rule: Function) -> Function:
+    """Decorator: a rule about what is read but cannot act.
+
+    It returns {} or, for each axis or number that changes nothing there, name -> why, in words.
+    """
+    _require_names(rule)
+    _INERT.append(rule)
+    return rule
+
+
+def inert_settings(variant: Mapping[str, Any]) -> dict[str, str]:
+    """What a variant reads and yet cannot act in it: name -> why.
+
+    variant: axis name -> choice name, and numbers, structure and settings by name. Raises
+        UnknownName for a choice that does not exist.
+    """
+    for name, value in variant.items():
+        if name in axes():
+            axis(name)[value]
+    found: dict[str, str] = {}
+    for reasons in _answers(_INERT, variant):
+        found = {**reasons, **found}
+    return found
+
+
+def _require_names(rule: Callable[..., Any]) -> None:
+    parameters = inspect.signature(rule).parameters.values()
+    if any(p.kind not in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+        raise RegistrationError(
+            f"rule '{getattr(rule, '__name__', rule)}' must name what it looks at as its parameters"
+        )
+
+
+def _answers(rules: list[Callable[..., Any]], variant: Mapping[str, Any]) -> Iterator[Any]:
+    for rule in rules:
+        parameters = inspect.signature(rule).parameters
+        seen = {name: variant[name] for name in parameters if name in variant}
+        if all(n in seen or p.default is not p.empty for n, p in parameters.items()):
+            yield rule(**seen)
