@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from variants.advantage import DISCOUNT
 from variants.choice import Number
+from variants.moments import merged
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -81,14 +82,10 @@ def constant(
 
 
 def _absorb(state: Returns, running: Array) -> Returns:
-    """The statistics with N more returns, joined as by Chan, Golub and LeVeque (1979)."""
+    """The statistics with N more returns, the prior counted as samples too."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT / running.size)
-    shift = jnp.mean(running) - state.mean
-    mean = state.mean + weight * shift
-    variance = state.variance + weight * (
-        jnp.var(running) - state.variance + shift * (jnp.mean(running) - mean)
-    )
-    return Returns(running, mean, jnp.maximum(variance, 0), state.steps + 1)
+    mean, variance = merged(state.mean, state.variance, jnp.mean(running), jnp.var(running), weight)
+    return Returns(running, mean, variance, state.steps + 1)
 
 
 @AXIS.choice(

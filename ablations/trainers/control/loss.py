@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.choices import apply, switch
+from ablations.trainers.choices import apply
+from ablations.trainers.control.advantages import standardised
 from ablations.trainers.control.networks import Networks, mean_and_std, normal_log_prob
+from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
 from ablations.trainers.trainer import Variant
-
-Metrics = dict[str, jax.Array]
 
 
 class Minibatch(NamedTuple):
@@ -35,21 +35,6 @@ class Minibatch(NamedTuple):
     group: jax.Array
 
 
-def normalize_advantages(
-    advantage: jax.Array, group: jax.Array, num_groups: int, variant: Variant
-) -> jax.Array:
-    """The choice of `advantage_statistics` on any batch of samples; keeps its shape."""
-    return apply(
-        "advantage_statistics",
-        variant,
-        advantages=advantage.reshape(-1),
-        groups=group.reshape(-1),
-        num_groups=num_groups,
-        ddof=variant.coefficients["advantage_ddof"],
-        epsilon=1e-8,
-    ).reshape(advantage.shape)
-
-
 def ppo_loss(
     parameters: Any,
     networks: Networks,
@@ -64,19 +49,7 @@ def ppo_loss(
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
-    coefficient = variant.coefficients
-
-    advantage = switch(
-        "advantage_scope",
-        variant,
-        {
-            "minibatch": lambda: normalize_advantages(
-                batch.advantage, batch.group, num_groups, variant
-            ),
-            "batch": lambda: batch.advantage,
-        },
-    )
-
+    advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
     raw, value = networks.both(parameters, batch.observation)
 
     # Policy
@@ -86,86 +59,29 @@ def ppo_loss(
         variant,
         log_ratio=log_ratio.reshape(-1),
         advantages=advantage.reshape(-1),
-        clip_epsilon=coefficient["clip_epsilon"],
-        dual_clip=coefficient["dual_clip"],
-        kl_coefficient=coefficient["kl_coefficient"],
     )
     policy_loss = jnp.mean(policy_losses)
 
     # Value
-    value_losses, value_clip_fraction = value_loss_of_each(
-        values=value.reshape(-1),
-        targets=batch.target.reshape(-1),
-        old_values=batch.old_value.reshape(-1),
-        variant=variant,
+    value_part, value_metrics = value_loss(
+        value=value, target=batch.target, old_value=batch.old_value, variant=variant
     )
-    value_loss = coefficient["value_coefficient"] * jnp.mean(value_losses)
 
     # Entropy
     mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw))
     noise = jax.random.normal(key, mean.shape)
     entropy = jnp.mean(apply("entropy_estimate", variant, mean=mean, std=std, noise=noise))
-    entropy_loss = -coefficient["entropy_coefficient"] * entropy
+    entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
-    loss = policy_loss + value_loss + entropy_loss
+    loss = policy_loss + value_part + entropy_loss
     return loss, {
         "loss/policy": policy_loss,
-        "loss/value": value_loss,
         "loss/entropy": entropy_loss,
         "loss/total": loss,
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
         **ratio_metrics(log_ratio),
-        "value/clip_fraction": value_clip_fraction,
-        "value/explained_variance": 1.0
-        - jnp.var(batch.target - value) / (jnp.var(batch.target) + 1e-8),
+        **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
-    }
-
-
-def value_loss_of_each(
-    *, values: jax.Array, targets: jax.Array, old_values: jax.Array, variant: Variant
-) -> tuple[jax.Array, jax.Array]:
-    """The choice of `value_error` under that of `value_clip`: losses [B], and the clip fraction.
-
-    values, targets, old_values: [B]; the estimates at rollout are the old ones.
-    """
-    coefficient = variant.coefficients
-
-    def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
-        return apply(
-            "value_error",
-            variant,
-            values=values,
-            targets=targets,
-            error_scale=coefficient["error_scale"],
-        )
-
-    losses, clip_fraction = apply(
-        "value_clip",
-        variant,
-        error=error,
-        values=values,
-        targets=targets,
-        old_values=old_values,
-        clip_range=coefficient["value_clip_range"],
-    )
-    return losses, clip_fraction
-
-
-def ratio_metrics(log_ratio: jax.Array) -> Metrics:
-    """How far the policy is from the one that acted, by log ρ of any shape, as scalars.
-
-    approximate_kl is the mean of (ρ - 1) - log ρ, known as k3: never negative, and with less
-    variance than kl_k1, the mean of -log ρ. effective_sample_size is (Σρ)² / Σρ² as a share of the
-    samples: 1 where all weigh the same.
-    """
-    ratio = jnp.exp(log_ratio)
-    return {
-        "policy/approximate_kl": jnp.mean(jnp.expm1(log_ratio) - log_ratio),
-        "policy/kl_k1": -jnp.mean(log_ratio),
-        "policy/effective_sample_size": jnp.square(jnp.mean(ratio)) / jnp.mean(jnp.square(ratio)),
-        "policy/ratio_mean": jnp.mean(ratio),
-        "policy/ratio_max": jnp.max(ratio),
     }

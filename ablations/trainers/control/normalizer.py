@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from variants.moments import merged
+
 
 class Normalizer(NamedTuple):
     """Statistics of everything seen so far.
@@ -36,21 +38,14 @@ def empty(size: int) -> Normalizer:
 
 
 def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
-    """Takes in one batch [..., O], of the same size each time.
-
-    The moments of both parts are joined as by Chan, Golub and LeVeque (1979), with w the share of
-    the new batch in all samples, m and v its mean and variance:
-
-        mean′ = mean + w (m - mean)
-        variance′ = variance + w (v - variance + (m - mean)(m - mean′))
-    """
+    """The statistics with one more batch [..., O], of the same size each time."""
     axes = tuple(range(observation.ndim - 1))
     weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0)
-    new_mean = jnp.mean(observation, axes)
-    new_variance = jnp.var(observation, axes)
-    delta = new_mean - normalizer.mean
-    mean = normalizer.mean + weight * delta
-    variance = normalizer.variance + weight * (
-        new_variance - normalizer.variance + delta * (new_mean - mean)
+    mean, variance = merged(
+        normalizer.mean,
+        normalizer.variance,
+        jnp.mean(observation, axes),
+        jnp.var(observation, axes),
+        weight,
     )
-    return Normalizer(mean, jnp.maximum(variance, 0.0), normalizer.batches + 1)
+    return Normalizer(mean, variance, normalizer.batches + 1)

@@ -10,7 +10,7 @@ so one seed gives every variant the same initial networks, resets, sampling nois
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,11 +22,14 @@ import optax
 import variants
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches, switch
+from ablations.trainers.control import advantages
 from ablations.trainers.control import normalizer as statistics
+from ablations.trainers.control.advantages import Estimate, Experience
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
-from ablations.trainers.control.loss import Metrics, Minibatch, normalize_advantages, ppo_loss
+from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import Networks, mean_and_std, normal_log_prob
 from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 
@@ -61,19 +64,6 @@ class Rollout(NamedTuple):
     outcome: Outcome
 
 
-class Experience(NamedTuple):
-    """What advantages are estimated from, as the learner sees it.
-
-    observation, next_observation: [T, N, O], normalised. reward: [T, N], scaled. The rest [T, N].
-    """
-
-    observation: jax.Array
-    next_observation: jax.Array
-    reward: jax.Array
-    termination: jax.Array
-    truncation: jax.Array
-
-
 @dataclass(frozen=True)
 class PPO:
     """The functions of the trainer, closed over one task and one structure.
@@ -99,7 +89,7 @@ class PPO:
         parameters = self.networks.init(
             key_networks,
             partial(apply, "network_init", variant),
-            variant.coefficients["policy_init_scale"],
+            variant.numbers["policy_init_scale"],
         )
         episodes = self.environments.reset(key_reset)
         learner = optimizer.start(parameters, variant)
@@ -199,26 +189,18 @@ class PPO:
             truncation=outcome.truncation.astype(jnp.float32),
         )
 
-        def at_rollout() -> tuple[jax.Array, jax.Array]:
+        def next_value() -> jax.Array:
             next_observation = state.normalizer(outcome.next_observation)
-            next_value = self.networks.value(state.parameters, next_observation)
-            return estimate(experience, old_value, next_value, variant)
+            return self.networks.value(state.parameters, next_observation)
 
-        def later() -> tuple[jax.Array, jax.Array]:
-            return jnp.zeros_like(old_value), jnp.zeros_like(old_value)
-
-        advantage, target = switch(
-            "advantage_timing",
-            variant,
-            {"iteration": at_rollout, "epoch": later, "minibatch": later},
-        )
+        estimate = advantages.at_rollout(experience, old_value, next_value, variant)
         return experience, Minibatch(
             observation=experience.observation,
             action=rollout.action,
             log_prob=rollout.log_prob,
             old_value=old_value,
-            advantage=advantage,
-            target=target,
+            advantage=estimate.advantage,
+            target=estimate.target,
             group=jnp.broadcast_to(self.environments.groups, old_value.shape),
         )
 
@@ -234,30 +216,37 @@ class PPO:
         """One pass over the batch in random minibatches. progress: share of the run behind it."""
         key_order, key_steps = jax.random.split(key)
         order = self.minibatches(key_order, variant)
-        batch = self._reestimated("epoch", learner, batch, lambda: experience, variant)
-        batch = batch._replace(
-            advantage=switch(
-                "advantage_scope",
-                variant,
-                {
-                    "minibatch": lambda: batch.advantage,
-                    "batch": lambda: normalize_advantages(
-                        batch.advantage, batch.group, self.environments.num_groups, variant
-                    ),
-                },
-            )
+        batch = self.estimated("epoch", learner, batch, lambda: experience, variant)
+        advantage = advantages.standardised(
+            "batch", batch.advantage, batch.group, self.environments.num_groups, variant
         )
+        batch = batch._replace(advantage=advantage)
 
         def step(learner: Learner, inputs: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
             index, key = inputs
             part = _take(batch, index)
-            part = self._reestimated(
+            part = self.estimated(
                 "minibatch", learner, part, lambda: _take(experience, index), variant
             )
             return self.gradient_step(learner, part, key, progress, variant)
 
         keys = jax.random.split(key_steps, self.num_minibatches)
         return jax.lax.scan(step, learner, (order, keys))
+
+    def estimated(
+        self,
+        moment: str,
+        learner: Learner,
+        batch: Minibatch,
+        experience: Callable[[], Experience],
+        variant: Variant,
+    ) -> Minibatch:
+        """The batch with advantages and targets of the current critic, where they are of this
+        moment; see `advantages.at_moment`."""
+        before = Estimate(batch.advantage, batch.target)
+        critic = partial(self.networks.value, learner.parameters)
+        now = advantages.at_moment(moment, before, experience, critic, variant)
+        return batch._replace(advantage=now.advantage, target=now.target)
 
     def minibatches(self, key: jax.Array, variant: Variant) -> jax.Array:
         """Who goes where: int32 [minibatches, T, N/minibatches], places in the batch, row by row.
@@ -293,33 +282,6 @@ class PPO:
         )
         metrics["training/learning_rate"] = rate
         return learner, metrics
-
-    def _reestimated(
-        self, moment: str, learner: Learner, batch: Minibatch, experience: Any, variant: Variant
-    ) -> Minibatch:
-        """The batch with the current critic's advantages if `advantage_timing` is this moment.
-
-        experience: a function, so that what the other timings do not need is not gathered for them.
-        """
-
-        def anew() -> tuple[jax.Array, jax.Array]:
-            seen = experience()
-            value = self.networks.value(learner.parameters, seen.observation)
-            next_value = self.networks.value(learner.parameters, seen.next_observation)
-            return estimate(seen, value, next_value, variant)
-
-        def keep() -> tuple[jax.Array, jax.Array]:
-            return batch.advantage, batch.target
-
-        advantage, target = switch(
-            "advantage_timing",
-            variant,
-            {
-                name: anew if name == moment else keep
-                for name in ("iteration", "epoch", "minibatch")
-            },
-        )
-        return batch._replace(advantage=advantage, target=target)
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
         """One whole episode of the policy's mode per evaluation environment."""
@@ -372,31 +334,6 @@ def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, 
         rewards=outcome.reward,
         termination=outcome.termination.astype(jnp.float32),
         truncation=outcome.truncation.astype(jnp.float32),
-        discount=variant.coefficients["discount"],
-        reward_scale=variant.coefficients["reward_scale"],
-        reward_clip=variant.coefficients["reward_clip"],
-    )
-
-
-def estimate(
-    experience: Experience, value: jax.Array, next_value: jax.Array, variant: Variant
-) -> tuple[jax.Array, jax.Array]:
-    """Advantages and value targets [T, N] by the choice of `advantage`; constants to any gradient.
-
-    next_value[t] is that of the true next observation, whatever was reset after it.
-    """
-    return jax.lax.stop_gradient(
-        apply(
-            "advantage",
-            variant,
-            rewards=experience.reward,
-            values=value,
-            next_values=next_value,
-            termination=experience.termination,
-            truncation=experience.truncation,
-            discount=variant.coefficients["discount"],
-            lambda_=variant.coefficients["lambda_"],
-        )
     )
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
-from ablations.trainers.control.loss import Metrics, value_loss_of_each
 from ablations.trainers.language.completions import Special, masked_log_probs, read
 from ablations.trainers.language.decoder import Decoder
+from ablations.trainers.losses import (
+    Metrics,
+    mean,
+    ratio_metrics,
+    share_that_counts,
+    value_loss,
+)
 from ablations.trainers.trainer import Variant
 
 
@@ -54,7 +59,6 @@ def language_loss(
 
     Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
     """
-    coefficient = variant.coefficients
     length = batch.tokens.shape[-1]
     tokens, mask, old_log_prob, reference_log_prob, advantage = (
         leaf.reshape(-1, length)
@@ -66,7 +70,6 @@ def language_loss(
             batch.advantage,
         )
     )
-    count = jnp.maximum(jnp.sum(mask), 1.0)
 
     # Policy
     features = read(decoder, parameters["policy"], batch.prompts, special, tokens, mask)
@@ -77,61 +80,34 @@ def language_loss(
         variant,
         log_ratio=log_ratio,
         advantages=advantage,
-        clip_epsilon=coefficient["clip_epsilon"],
-        clip_epsilon_high=coefficient["clip_epsilon_high"],
-        dual_clip=coefficient["dual_clip"],
-        kl_coefficient=coefficient["penalty_coefficient"],
     )
 
     # Closeness to the reference
-    divergence = apply(
+    price = apply(
         "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
     ).loss
 
     loss = apply(
         "policy_loss_reduction",
         variant,
-        losses=policy_losses
-        + coefficient["kl_coefficient"] * divergence
-        - coefficient["entropy_coefficient"] * entropies,
+        losses=policy_losses + price - variant.numbers["entropy_coefficient"] * entropies,
         mask=mask,
         constant_length=float(length),
     )
     metrics = {
         "loss/policy": loss,
-        "policy/entropy": jnp.sum(entropies) / count,
-        "policy/clip_fraction": clip_fraction * mask.size / count,
-        "policy/approximate_kl": jnp.sum((jnp.expm1(log_ratio) - log_ratio) * mask) / count,
-        "policy/ratio_max": jnp.max(jnp.exp(log_ratio) * mask),
+        "policy/entropy": mean(entropies, mask),
+        "policy/clip_fraction": share_that_counts(clip_fraction, mask),
+        **ratio_metrics(log_ratio, mask),
     }
     if "critic" in parameters:
-        value_loss, found = _value_loss(parameters, decoder, special, batch, variant)
-        loss, metrics = loss + value_loss, metrics | found
+        value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
+        critic_loss, found = value_loss(
+            value=value,
+            target=batch.target.reshape(mask.shape),
+            old_value=batch.old_value.reshape(mask.shape),
+            variant=variant,
+            mask=mask,
+        )
+        loss, metrics = loss + critic_loss, metrics | found
     return loss, metrics | {"loss/total": loss}
-
-
-def _value_loss(
-    parameters: Any, decoder: Decoder, special: Special, batch: Batch, variant: Variant
-) -> tuple[jax.Array, Metrics]:
-    """c_v E[value loss], over the tokens of the mask."""
-    length = batch.tokens.shape[-1]
-    tokens, mask = batch.tokens.reshape(-1, length), batch.mask.reshape(-1, length)
-    value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
-
-    losses, clip_fraction = value_loss_of_each(
-        values=value.reshape(-1),
-        targets=batch.target.reshape(-1),
-        old_values=batch.old_value.reshape(-1),
-        variant=variant,
-    )
-    flat, target = mask.reshape(-1), batch.target.reshape(-1)
-    count = jnp.maximum(jnp.sum(flat), 1.0)
-    loss = variant.coefficients["value_coefficient"] * jnp.sum(losses * flat) / count
-    mean = jnp.sum(target) / count
-    spread = jnp.sum(jnp.square(target - mean) * flat)
-    left = jnp.sum(jnp.square(target - value.reshape(-1)) * flat)
-    return loss, {
-        "loss/value": loss,
-        "value/clip_fraction": clip_fraction * mask.size / count,
-        "value/explained_variance": 1.0 - left / (spread + 1e-8),
-    }

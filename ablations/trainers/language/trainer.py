@@ -2,7 +2,7 @@
 
 Read `Language` from top to bottom: a chunk is a scan over iterations; an iteration samples K
 completions of each of P prompts, has them checked, values their tokens, and takes `epochs` passes
-over them in minibatches; `language_loss.py` is the page to check against the papers.
+over them in minibatches; `loss.py` is the page to check against the papers.
 
 Everything random comes from the seed's key and the number of the iteration, never from the variant,
 so one seed gives every variant the same prompts, sampling noise, reward noise and minibatches. All
@@ -23,6 +23,7 @@ from ablations.tasks.language.problems import Problems
 from ablations.tasks.language.puzzles import Problem
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
+from ablations.trainers.language.advantages import token_advantages
 from ablations.trainers.language.completions import (
     Completions,
     Special,
@@ -31,9 +32,11 @@ from ablations.trainers.language.completions import (
     write,
 )
 from ablations.trainers.language.decoder import SMALL_VOCABULARY, Decoder
-from ablations.trainers.language.loss import Batch, Metrics, language_loss, values
+from ablations.trainers.language.loss import Batch, language_loss, values
+from ablations.trainers.losses import Metrics, mean, variance
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
+from variants.prompt_advantage import standardised_tokens
 
 
 class State(NamedTuple):
@@ -147,7 +150,7 @@ class Language:
             **_means(learning),
             **metrics,
             **self._outcomes("training", problems, correct, reward, completions.mask),
-            "training/dead_groups": jnp.mean(jnp.max(reward, 1) == jnp.min(reward, 1)),
+            "training/zero_variance_groups": jnp.mean(jnp.max(reward, 1) == jnp.min(reward, 1)),
         }
 
     def sample(self, policy: Any, problems: Problem, key: jax.Array) -> Completions:
@@ -196,7 +199,6 @@ class Language:
             rewards=reward,
             task=problems.kind,
             task_scales=1.0 / jnp.asarray(self.problems.scales),
-            reward_clip=variant.coefficients["reward_clip"],
         )
 
         old_value = target = jnp.zeros_like(mask)
@@ -207,8 +209,6 @@ class Language:
                 rewards=reward,
                 token_kl=token_kl.reshape(shape),
                 mask=mask.reshape(shape),
-                kl_coefficient=variant.coefficients["kl_coefficient"],
-                advantage_clip=variant.coefficients["advantage_clip"],
             ).reshape(mask.shape)
         else:
             old_value = values(
@@ -219,11 +219,11 @@ class Language:
                 tokens,
                 mask,
             )
-            price = variant.coefficients["kl_coefficient"] * token_kl
-            advantage, target = estimate(reward.reshape(-1), price, old_value, mask, variant)
-            advantage = standardise(advantage, mask)
+            advantage, target = token_advantages(
+                reward.reshape(-1), token_kl, old_value, mask, variant
+            )
+            advantage = standardised_tokens(advantage, mask)
 
-        count = jnp.maximum(jnp.sum(mask), 1.0)
         batch = Batch(
             problems.prompt,
             *(leaf.reshape(shape) for leaf in (tokens, mask, log_prob, reference_log_prob)),
@@ -232,10 +232,9 @@ class Language:
                 for leaf in (advantage, old_value, target)
             ),
         )
-        mean = jnp.sum(advantage) / count
         return batch, {
-            "advantage/mean": mean,
-            "advantage/std": jnp.sqrt(jnp.sum(jnp.square(advantage - mean) * mask) / count),
+            "advantage/mean": mean(advantage, mask),
+            "advantage/std": jnp.sqrt(variance(advantage, mask)),
             "advantage/largest": jnp.max(jnp.abs(advantage)),
             "policy/kl_reference": jnp.sum(log_prob - reference_log_prob) / mask.shape[0],
         }
@@ -310,18 +309,18 @@ class Language:
         weight = jnp.broadcast_to(counts, problems.kind.shape)
         right = jnp.mean(correct.astype(jnp.float32), axis=1)
 
-        def mean(of_prompt: jax.Array, weight: jax.Array) -> jax.Array:
+        def average(of_prompt: jax.Array, weight: jax.Array) -> jax.Array:
             total = jnp.sum(weight)
             return jnp.where(total > 0, jnp.sum(of_prompt * weight) / total, jnp.nan)
 
         found = {
-            f"{prefix}/return": mean(jnp.mean(reward, axis=1), weight),
-            f"{prefix}/accuracy": mean(right, weight),
+            f"{prefix}/return": average(jnp.mean(reward, axis=1), weight),
+            f"{prefix}/accuracy": average(right, weight),
             f"{prefix}/length": jnp.sum(mask) / mask.shape[0],
         }
         for index, name in enumerate(self.problems.kinds):
             chosen = weight * (problems.kind == index)
-            found[f"{prefix}/accuracy_{name}"] = mean(right, chosen)
+            found[f"{prefix}/accuracy_{name}"] = average(right, chosen)
         return found
 
     def policy(self, state: State) -> dict[str, Any]:
@@ -336,38 +335,6 @@ class Language:
         noise = jnp.zeros(shape) if key is None else jax.random.gumbel(key, shape)
         prompts = jnp.asarray(observation, jnp.int32)[None]
         return write(self.decoder, policy["parameters"], prompts, self.special, 1, noise).tokens[0]
-
-
-def estimate(
-    reward: jax.Array, price: jax.Array, value: jax.Array, mask: jax.Array, variant: Variant
-) -> tuple[jax.Array, jax.Array]:
-    """Advantages and value targets [B, L] by the choice of `advantage`, 0 outside the mask.
-
-    reward: [B], paid at the last token of the mask, which is terminal. price: [B, L], taken off the
-    reward of each token. value: [B, L], before each token.
-    """
-    following = jnp.concatenate([mask[:, 1:], jnp.zeros_like(mask[:, :1])], axis=1)
-    final = mask * (1.0 - following)
-    next_value = jnp.concatenate([value[:, 1:], jnp.zeros_like(value[:, :1])], axis=1)
-    advantage, target = apply(
-        "advantage",
-        variant,
-        rewards=(final * reward[:, None] - price * mask).T,
-        values=value.T,
-        next_values=next_value.T,
-        termination=jnp.maximum(final, 1.0 - mask).T,
-        truncation=jnp.zeros_like(mask).T,
-        discount=variant.coefficients["discount"],
-        lambda_=variant.coefficients["lambda_"],
-    )
-    return advantage.T * mask, target.T * mask
-
-
-def standardise(advantage: jax.Array, mask: jax.Array) -> jax.Array:
-    """(A - mean) / sqrt(max(var, 1e-8)) over the tokens of the mask."""
-    count = jnp.maximum(jnp.sum(mask), 1.0)
-    centred = (advantage - jnp.sum(advantage * mask) / count) * mask
-    return centred / jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(centred)) / count, 1e-8))
 
 
 def _means(metrics: Metrics) -> Metrics:

@@ -1,0 +1,85 @@
+"""What the losses of all trainers share: means over samples, the critic's part, and how far the
+policy is from the one that acted.
+
+mask: 1 at the samples that count and 0 elsewhere, of the shape of the samples; None: all count.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ablations.trainers.choices import apply
+from ablations.trainers.trainer import Variant
+
+Array = jax.Array
+Metrics = dict[str, Array]
+
+
+def mean(samples: Array, mask: Array | None = None) -> Array:
+    """The mean of the samples that count; 0 where none does."""
+    if mask is None:
+        return jnp.mean(samples)
+    return jnp.sum(samples * mask) / jnp.maximum(jnp.sum(mask), 1.0)
+
+
+def variance(samples: Array, mask: Array | None = None) -> Array:
+    """That of the samples that count (ddof 0); 0 where none does."""
+    if mask is None:
+        return jnp.var(samples)
+    return mean(jnp.square(samples - mean(samples, mask)), mask)
+
+
+def share_that_counts(fraction: Array, mask: Array | None) -> Array:
+    """A fraction of all samples, none of which is outside the mask, as one of those that count."""
+    if mask is None:
+        return fraction
+    return fraction * mask.size / jnp.maximum(jnp.sum(mask), 1.0)
+
+
+def value_loss(
+    *, value: Array, target: Array, old_value: Array, variant: Variant, mask: Array | None = None
+) -> tuple[Array, Metrics]:
+    """c_v E[value loss], of `value_error` under `value_clip`, and what it says of the critic.
+
+    value, target, old_value: of one shape; the estimates at rollout are the old ones. Outside the
+    mask all of them are 0.
+    """
+
+    def error(*, values: Array, targets: Array) -> Array:
+        return apply("value_error", variant, values=values, targets=targets)
+
+    losses, clip_fraction = apply(
+        "value_clip",
+        variant,
+        error=error,
+        values=value.reshape(-1),
+        targets=target.reshape(-1),
+        old_values=old_value.reshape(-1),
+    )
+    counts = None if mask is None else mask.reshape(-1)
+    loss = variant.numbers["value_coefficient"] * mean(losses, counts)
+    unexplained = variance(target - value, mask) / (variance(target, mask) + 1e-8)
+    return loss, {
+        "loss/value": loss,
+        "value/clip_fraction": share_that_counts(clip_fraction, mask),
+        "value/explained_variance": 1.0 - unexplained,
+    }
+
+
+def ratio_metrics(log_ratio: Array, mask: Array | None = None) -> Metrics:
+    """How far the policy is from the one that acted, by log ρ of any shape, as scalars.
+
+    approximate_kl is the mean of (ρ - 1) - log ρ, known as k3: never negative, and with less
+    variance than kl_k1, the mean of -log ρ. effective_sample_size is (Σρ)² / Σρ² as a share of the
+    samples: 1 where all weigh the same.
+    """
+    ratio = jnp.exp(log_ratio)
+    return {
+        "policy/approximate_kl": mean(jnp.expm1(log_ratio) - log_ratio, mask),
+        "policy/kl_k1": -mean(log_ratio, mask),
+        "policy/effective_sample_size": jnp.square(mean(ratio, mask))
+        / mean(jnp.square(ratio), mask),
+        "policy/ratio_mean": mean(ratio, mask),
+        "policy/ratio_max": jnp.max(ratio if mask is None else ratio * mask),
+    }
