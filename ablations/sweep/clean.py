@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ablations.records import read_plan
 from ablations.sweep.claims import hold, read_heartbeat
-from ablations.sweep.slurm import commands as queue
+from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import everything
 
 
@@ -85,6 +85,6 @@ def _queued(results: Path) -> bool:
     queue does not answer."""
     jobs = {job for one in everything(results) for job, _, _ in one.arrays()}
     try:
-        return any(state.alive or state.held for state in queue.states(jobs).values())
-    except queue.Silent:
+        return any(state.alive or state.held for state in commands.states(jobs).values())
+    except commands.Silent:
         return True

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablations.errors import UserError
-from ablations.sweep.config import program_of
+from ablations.sweep.cell import Cell
 from ablations.sweep.slurm import cluster
 from ablations.sweep.slurm import code as snapshot
 from ablations.sweep.slurm import commands as queue
@@ -21,13 +21,15 @@ from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
 
 
-def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:
+def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
     return [
-        {
-            "hash": f"{program}-{seed}",
-            "task": "line",
-            "variant": "up",
-            "config": {
+        Cell(
+            study="toy",
+            task="line",
+            variant="up",
+            seed=seed,
+            hash=f"{program}-{seed}",
+            config={
                 "trainer": {"name": "toy", "revision": 1},
                 "task": {"name": "line"},
                 "structure": {"width": program},
@@ -40,14 +42,14 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:
                     "evaluation_envs": 0,
                 },
             },
-        }
+        )
         for seed in range(seeds)
         for program in range(programs)
     ]
 
 
-def speeds(of: list[dict], rate: float, megabytes: int = 100) -> dict[str, jobs.Speed]:
-    return {program_of(one["config"]): jobs.Speed(rate, 10.0, megabytes) for one in of}
+def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, jobs.Speed]:
+    return {one.program(): jobs.Speed(rate, 10.0, megabytes) for one in of}
 
 
 @given(
@@ -60,10 +62,10 @@ def speeds(of: list[dict], rate: float, megabytes: int = 100) -> dict[str, jobs.
 def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
     mine = cells(seeds, programs)
     packed = jobs.pack(mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate))
-    assert sorted(cell for job in packed for cell in job.cells) == sorted(c["hash"] for c in mine)
-    programs_of = {cell["hash"]: program_of(cell["config"]) for cell in mine}
+    packed_cells = [cell.hash for job in packed for cell in job.cells]
+    assert sorted(packed_cells) == sorted(cell.hash for cell in mine)
     for job in packed:
-        assert {programs_of[cell] for cell in job.cells} == {job.program}
+        assert {cell.program() for cell in job.cells} == {job.program}
         assert 1 <= job.workers <= min(cpus, len(job.cells))
         one_round = 10 + 1000 / rate
         assert job.seconds <= max(60 * minutes, one_round) + 1e-6
@@ -157,16 +159,15 @@ def test_a_bad_cluster_file_is_one_line(text: str, line: str, tmp_path: Path) ->
     path = tmp_path / "one.toml"
     path.write_text(text)
     with pytest.raises(UserError, match=line) as error:
-        cluster.read(path, {})
+        cluster.read_cluster(path, {})
     assert "\n" not in str(error.value)
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "one.toml"
     path.write_text("cpus = 8\ntime = '1:00:00'\n")
-    read = cluster.read(path, {"cpus": 2, "gpus": None})
-    assert (read.cpus, read.time, read.gpus) == (2, 60, 0)
-    assert Cluster.from_plain(read.plain()) == read
+    both = cluster.read_cluster(path, {"cpus": 2, "gpus": None})
+    assert (both.cpus, both.time, both.gpus) == (2, 60, 0)
 
 
 def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,11 +203,12 @@ import sys, json, numpy, jax
 from ablations import plugins
 plugins.load(["toy"])
 from ablations.request import Request
+from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Program
-cells = plan(Request("toy", seeds=4)).cells
-program = Program(cells[0]["config"], lanes=8)
-block = program.start([cell["config"] for cell in cells])
+cells = cells_of(plan(Request("toy", seeds=4)))
+program = Program(cells[0], lanes=8)
+block = program.start(cells)
 while not block.finished:
     block.advance()
 places = {shard.device.id for shard in block._state.x.addressable_shards}
@@ -256,8 +258,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     from ablations.sweep.clean import delete, waste
     from ablations.sweep.slurm.submissions import Submission
 
-    one = Submission("abc", str(tmp_path), 0.0, ("toy",), Cluster().plain(), ({"cells": ["x"]},))
-    one.write({"x": {}})
+    one = Submission("abc", str(tmp_path), 0.0, ("toy",), (("x",),))
+    one.write([])
     one.add_array("7", 0, 0)
     (tmp_path / "work" / "code" / "copy").mkdir(parents=True)
     monkeypatch.setattr(queue, "states", lambda jobs: {job: queue.State(state) for job in jobs})

@@ -156,7 +156,7 @@ def try_out(script: str) -> None:
     """Raises UserError with sbatch's own words where it would refuse the script."""
     done = _ask(["sbatch", "--test-only"], script)
     if done.returncode:
-        raise UserError(f"sbatch refuses these jobs: {said(done.stderr)}")
+        raise UserError(f"sbatch refuses these jobs: {complaint(done.stderr)}")
 
 
 def requeue(job: str) -> bool:
@@ -169,8 +169,8 @@ def here() -> set[str]:
     return {name, name.partition(".")[0], "localhost"}
 
 
-def said(text: str) -> str:
-    """The last line of what a command of Slurm complains of, without its prefix."""
+def complaint(text: str) -> str:
+    """What a command of Slurm complains of: its last line, without the prefix."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
@@ -206,5 +206,5 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
 
 def _silent(done: subprocess.CompletedProcess[str]) -> Silent:
     return Silent(
-        f"{done.args[0]} does not answer ({said(done.stderr)}): nothing was changed; try again"
+        f"{done.args[0]} does not answer ({complaint(done.stderr)}): nothing was changed; try again"
     )
