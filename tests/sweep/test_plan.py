@@ -184,7 +184,13 @@ def test_what_nothing_reads_is_refused(monkeypatch) -> None:
     with pytest.raises(UserError, match="--set value_clip_range: no variant of 'gae' reads it"):
         cells(seeds=1, set={"value_clip_range": 0.1})
     study = studies.study("gae")
-    setting = dataclasses.replace(study, settings={**study.settings, "value_clip_range": 0.1})
+    whole = dataclasses.replace(study.profiles["smoke"], variants=None)
+    setting = dataclasses.replace(
+        study,
+        settings={**study.settings, "value_clip_range": 0.1},
+        variants={name: study.variants[name] for name in ("standard", "brax")},
+        profiles={"smoke": whole},
+    )
     monkeypatch.setattr("ablations.studies.study", {"gae": setting}.__getitem__)
     with pytest.raises(
         UserError, match="study 'gae' sets value_clip_range, which none of the variants"
