@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import variants
@@ -25,6 +25,7 @@ def cells(study: str = "gae", **flags) -> tuple[Cell, ...]:
     return cells_of(plan(Request(study, "smoke", **flags)))
 
 
+@settings(deadline=None)  # the first example imports JAX
 @given(steps=st.integers(1, 3_000_000), points=st.integers(1, 60), evaluations=st.integers(0, 80))
 def test_a_run_has_at_least_its_steps_and_less_than_a_chunk_more(
     steps, points, evaluations

@@ -106,7 +106,7 @@ def states(arrays: Collection[str]) -> dict[str, State]:
     return found
 
 
-def runs(job: str) -> bool:
+def is_running(job: str) -> bool:
     """Whether Slurm still has a job running, also where it will soon end it; True where it does not
     answer."""
     try:
@@ -116,7 +116,7 @@ def runs(job: str) -> bool:
     return bool(done.returncode) or done.stdout.split() == ["RUNNING"]
 
 
-def of(states: Mapping[str, State], job: str | None) -> State:
+def state_of(states: Mapping[str, State], job: str | None) -> State:
     """The state of one job or task. Tasks that were cancelled while they waited have none of their
     own: what is left of the array stands for them."""
     array = (job or "").partition("_")[0]
@@ -163,7 +163,7 @@ def requeue(job: str) -> bool:
     return _ask(["scontrol", "requeue", job]).returncode == 0
 
 
-def here() -> set[str]:
+def names_of_this_machine() -> set[str]:
     """The names that this machine may have as a node."""
     name = socket.gethostname()
     return {name, name.partition(".")[0], "localhost"}

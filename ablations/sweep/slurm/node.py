@@ -71,7 +71,7 @@ class Job:
         print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
         deadline = time.monotonic() + GRACE_SECONDS
         # A job in its grace before preemption still runs, and must not end; a cancelled one may.
-        while time.monotonic() < deadline and commands.runs(_own_id()):
+        while time.monotonic() < deadline and commands.is_running(_own_id()):
             time.sleep(ASK_SECONDS)
         sys.exit(143)
 

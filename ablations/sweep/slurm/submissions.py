@@ -123,7 +123,7 @@ def load(folder: Path) -> Submission:
     return Submission(**fields | {"studies": tuple(fields["studies"]), "jobs": jobs})
 
 
-def everything(results: Path) -> list[Submission]:
+def all_submissions(results: Path) -> list[Submission]:
     """All submissions, the oldest first."""
     found = []
     for path in (results / "work" / FOLDER).glob("*/submission.json"):
@@ -142,7 +142,7 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
     """
     wanted = set(cells)
     asked: dict[str, list[tuple[Submission, int]]] = {}
-    for submission in everything(results):
+    for submission in all_submissions(results):
         for index, job in enumerate(submission.jobs):
             for cell in wanted.intersection(job):
                 asked.setdefault(cell, []).append((submission, index))
@@ -155,7 +155,7 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
         held = []
         for submission, index in jobs:
             name = ids[submission.run].get(index)
-            held.append(Held(submission, index, name, commands.of(states, name)))
+            held.append(Held(submission, index, name, commands.state_of(states, name)))
         found[cell] = next((one for one in held if one.state.alive), held[-1])
     return found
 
@@ -166,7 +166,7 @@ def forget(submission: Submission) -> None:
 
 def forget_the_finished(results: Path) -> None:
     """Deletes what is left of submissions whose cells all have a record."""
-    for submission in everything(results):
+    for submission in all_submissions(results):
         if all(published(results, cell) for job in submission.jobs for cell in job):
             jobs = submission.slurm_jobs().values()
             states = commands.states({job.partition("_")[0] for job in jobs})

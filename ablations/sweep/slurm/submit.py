@@ -23,9 +23,9 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
-from ablations.sweep.slurm import code as snapshot
 from ablations.sweep.slurm import commands, packing, submissions
 from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
 
@@ -109,7 +109,7 @@ def _submit(
     code = results / "work" / "code"
     if not dry_run:
         provenance.keep_difference(results, checkout)
-        code = snapshot.take(code, map(importlib.import_module, _modules()))
+        code = copy_code(code, map(importlib.import_module, _modules()))
     executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
     largest = commands.largest_array()
     script = _script(executor, min(largest, len(jobs)))
@@ -157,7 +157,7 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
             with _quietly():
                 sent = executor.submit_array(part)
         except Exception as error:
-            return first, _why(error)
+            return first, _sbatchs_words(error)
         array = sent[0].job_id.partition("_")[0]
         submission.add_array(array, first, len(part) if len(part) > 1 else 0)
     return len(every), None
@@ -253,7 +253,9 @@ def _require_shared(results: Path, cluster: Cluster) -> None:
         for node in partition.nodes
     }
     kind = _file_system(results)
-    if nodes - commands.here() and (kind in NOT_SHARED or results.is_relative_to("/tmp")):
+    if nodes - commands.names_of_this_machine() and (
+        kind in NOT_SHARED or results.is_relative_to("/tmp")
+    ):
         raise UserError(
             f"the results folder '{results}' is on this machine alone ({kind}): the nodes cannot "
             f"see it; give a shared folder with --results"
@@ -273,7 +275,7 @@ def _file_system(path: Path) -> str:
     return best[1]
 
 
-def _why(error: Exception) -> str:
+def _sbatchs_words(error: Exception) -> str:
     """sbatch's own words, out of what submitit wraps them in."""
     while isinstance(error.__cause__, Exception) and not isinstance(
         error, subprocess.CalledProcessError
