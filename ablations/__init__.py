@@ -144,7 +144,7 @@ def make_trainer(
     sense.
     """
     from ablations import tasks, trainers
-    from ablations.sweep.program import compose
+    from ablations.trainers.composed import compose
     from ablations.trainers.composition import resolve
 
     one, definition = tasks.task(task), trainers.trainer(trainer)

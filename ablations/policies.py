@@ -146,7 +146,7 @@ def load_policy(
 def _from_bytes(path: Path, data: bytes) -> Policy:
     import jax
 
-    from ablations.sweep.program import compose
+    from ablations.trainers.composed import compose
     from ablations.trainers.leaves import Mismatch, from_arrays
 
     try:

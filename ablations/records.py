@@ -219,7 +219,8 @@ class Plan:
     request: the selection flags: profile, tasks, variants, seeds, steps, set.
     study: name, title, claim, claim_source, baseline, margin, metric.
     variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
-        axis -> choice, summary, formula, source}.
+        axis -> choice, summary, formula, source, "same_as": the first variant of the same
+        composition, itself where there is no other}.
     tasks: name -> {"score_unit": range of returns, "references": its two ends, "score_units":
         {variant: its own} for those that set another episode length, "steps": of a whole run,
         "settings": {...}}. Runs imported without references have the score unit None.

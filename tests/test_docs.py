@@ -1,4 +1,4 @@
-"""Every file, script and command of the README and of docs/, in its order, as a reader types them."""
+"""Every file, script and command of the README and docs/, in order, as a reader types them."""
 
 from __future__ import annotations
 

@@ -118,12 +118,12 @@ def _diagnose(options: argparse.Namespace) -> None:
     plans = _resolved(options)
     diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
     for plan in plans:
-        jobs = diagnosis.jobs(plan)
+        cells = diagnosis.cells(plan)
         measured = diagnostics.read_measured(
-            diagnosis.folder(options.results), ((job.task, job.seed, job.hash) for job in jobs)
+            diagnosis.folder(options.results), ((one.task, one.seed, one.hash) for one in cells)
         )
         found = [
-            diagnostics.estimates_sheet(plan, measured, jobs[0].reference),
+            diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
             diagnostics.training_sheet(plan, options.results),
         ]
         for sheet in found:

@@ -1,4 +1,4 @@
-"""`ablations run`, `status`, `retry` and `cancel`: here or on a cluster."""
+"""`ablations run`, `status` and `cancel`: here or on a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_commands(
     resolve: Callable[[argparse.Namespace], list[Plan]],
     plans: Callable[[argparse.Namespace], list[Plan]],
 ) -> None:
-    """Adds the four to the parser of `ablations`.
+    """Adds the three to the parser of `ablations`.
 
     command, selection: as in `cli`. numbers: its types "positive", "natural" and "minutes".
     resolve: options -> the plans that the flags of `run` mean; plans: -> those that ran.
@@ -47,9 +47,6 @@ def add_commands(
 
     def status(options: argparse.Namespace) -> None:
         _status(options, plans)
-
-    def retry(options: argparse.Namespace) -> int:
-        return _retry(options, plans(options))
 
     def cancel(options: argparse.Namespace) -> None:
         _cancel(options, plans(options))
@@ -69,7 +66,7 @@ def add_commands(
     one.add_argument(
         "--script", action="store_true", help="print what sbatch would be given, and do nothing"
     )
-    _cluster_flags(one, numbers, "local")
+    _cluster_flags(one, numbers)
     _keeping_flags(one, numbers)
 
     one = command("status", status, "every cell: done, running, queued, failed and why, missing")
@@ -77,34 +74,21 @@ def add_commands(
     one.add_argument("--json", action="store_true")
     one.add_argument("--watch", action="store_true", help="follow it until nothing moves any more")
 
-    one = command("retry", retry, "run again what failed with an error or lost its job")
-    selection(one, "*")
-    one.add_argument(
-        "--workers", type=numbers["positive"], metavar="N", help="default: one per core"
-    )
-    one.add_argument("--quiet", action="store_true", help="no progress display")
-    _cluster_flags(one, numbers, None)
-    _keeping_flags(one, numbers)
-
     one = command("cancel", cancel, "take the jobs of studies out of the cluster's queue")
     selection(one, "*")
 
 
 def _cluster_flags(
-    parser: argparse.ArgumentParser,
-    numbers: Mapping[str, Callable[[str], Any]],
-    default: str | None,
+    parser: argparse.ArgumentParser, numbers: Mapping[str, Callable[[str], Any]]
 ) -> None:
     positive, natural = numbers["positive"], numbers["natural"]
     group = parser.add_argument_group("where it runs")
     group.add_argument(
         "--cluster",
-        default=default,
+        default="local",
         metavar="local|debug|slurm|FILE.toml",
         help="processes on this machine (default), this process, or jobs of Slurm, whose settings "
-        "may come from a file; the flags below win over it"
-        if default
-        else "default: where it was",
+        "may come from a file; the flags below win over it",
     )
     group.add_argument("--lanes", type=positive, metavar="N", help="cells per accelerator program")
     group.add_argument("--partition", metavar="P")
@@ -173,25 +157,19 @@ def _keeping(options: argparse.Namespace) -> Keeping:
     )
 
 
-def _cluster(options: argparse.Namespace, base: Mapping[str, Any] | None = None) -> Cluster | None:
-    """What `--cluster` and its flags ask for; None: this machine. base: settings under the flags,
-    where no `--cluster` is given."""
-    from ablations.sweep.slurm import cluster
+def _cluster(options: argparse.Namespace) -> Cluster | None:
+    """What `--cluster` and its flags ask for; None: this machine."""
+    from ablations.sweep.slurm.cluster import read_cluster
 
     flags = {name: getattr(options, name) for name in _FLAGS}
-    if options.cluster in ("local", "debug") or (options.cluster is None and base is None):
+    if options.cluster in ("local", "debug"):
         given = [name for name, value in flags.items() if value is not None]
         if given:
             flag = "--" + given[0].replace("_", "-")
             raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
         return None
-    flags["lanes"] = options.lanes
-    if options.cluster is None:
-        return cluster.read(
-            None, {**(base or {}), **{k: v for k, v in flags.items() if v is not None}}
-        )
     path = None if options.cluster == "slurm" else Path(options.cluster)
-    return cluster.read(path, flags)
+    return read_cluster(path, flags | {"lanes": options.lanes})
 
 
 def _run(options: argparse.Namespace, plans: list[Plan]) -> int:
@@ -211,7 +189,6 @@ def _run_here(
     plans: list[Plan],
     *,
     debug: bool = False,
-    only: frozenset[str] | None = None,
 ) -> int:
     from ablations.sweep import local
 
@@ -223,12 +200,11 @@ def _run_here(
         in_process=debug,
         quiet=options.quiet,
         keeping=_keeping(options),
-        fresh=getattr(options, "fresh", False),
-        only=only,
+        fresh=options.fresh,
     )
     for cell, record in outcome.failed:
         print(
-            f"failed: {cell['variant']} on {cell['task']}, seed {cell['seed']}: {record.reason}",
+            f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",
             file=sys.stderr,
         )
     if not options.quiet:
@@ -243,7 +219,6 @@ def _submit(
     options: argparse.Namespace,
     plans: list[Plan],
     cluster: Cluster,
-    only: frozenset[str] | None = None,
 ) -> int:
     from ablations.sweep.slurm import submit as slurm
 
@@ -253,9 +228,8 @@ def _submit(
         options.results,
         cluster,
         keeping=_keeping(options),
-        fresh=getattr(options, "fresh", False),
+        fresh=options.fresh,
         dry_run=dry,
-        only=only,
     )
     if getattr(options, "script", False):
         print(sent.script, end="")
@@ -336,43 +310,12 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
         print(f"    about {_duration(sum(job.seconds for job in jobs))} on this machine")
 
 
-def _retry(options: argparse.Namespace, plans: list[Plan]) -> int:
-    """What failed with an error, or was left by a job that ended, goes where it was."""
-    from ablations.records import read_record
-    from ablations.sweep.slurm.submissions import everything
-    from ablations.sweep.status import status
-
-    found = status(plans, options.results)
-    if found.silent:
-        raise UserError(found.silent)
-    again = set()
-    for row in found.rows:
-        if row["state"] == "failed":
-            record = read_record(options.results, row["hash"])
-            if record is not None and record.failure == "error":
-                again.add(row["hash"])
-        elif row["state"] == "missing" and ("reason" in row or "checkpoint" in row):
-            again.add(row["hash"])
-    if not again:
-        print("nothing to retry: no cell failed with an error or lost its job")
-        return 0
-    last = [
-        one
-        for one in everything(options.results.resolve())
-        if any(not again.isdisjoint(job["cells"]) for job in one.jobs)
-    ]
-    cluster = _cluster(options, last[-1].cluster if last else None)
-    if cluster is None:
-        return _run_here(options, plans, debug=options.cluster == "debug", only=frozenset(again))
-    return _submit(options, plans, cluster, frozenset(again))
-
-
 def _cancel(options: argparse.Namespace, plans: list[Plan]) -> None:
     from ablations.sweep.prepare import missing
     from ablations.sweep.slurm import commands
     from ablations.sweep.slurm.submissions import holders
 
-    cells = {cell["hash"] for cell in missing(plans, options.results)}
+    cells = {cell.hash for cell in missing(plans, options.results)}
     held = [one for one in holders(options.results, cells).values() if one.state.alive]
     jobs = {one.id for one in held if one.id}
     names = ", ".join(dict.fromkeys(plan.study["name"] for plan in plans))
@@ -484,7 +427,7 @@ def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     if len(reasons) > _MOST_LINES:
         yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --json has all"
     if lost:
-        yield "    `ablations retry` submits what was lost again"
+        yield "    `ablations run` submits what was lost again"
 
 
 def _shortened(lines: list[str]) -> Iterable[str]:

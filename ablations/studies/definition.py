@@ -17,12 +17,14 @@ class Variant:
     """One composition: what it sets (choices, coefficients, structure) over the study's common
     settings.
 
-    versus: the variant it is compared with, instead of the study's baseline.
+    versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
+    combinations of some levels, so that it may be the same composition as another of them.
     """
 
     sets: Mapping[str, Any] = field(default_factory=dict)
     versus: str | None = None
     summary: str = ""
+    grid: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,10 @@ def crossed(
         where = "@" + ",".join(f"{name}={level}" for name, level in at.items())
         for name, variant in variants.items():
             grid[name + where] = Variant(
-                {**variant.sets, **at}, versus=baseline + where, summary=variant.summary
+                {**variant.sets, **at},
+                versus=baseline + where,
+                summary=variant.summary,
+                grid=True,
             )
     return grid
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ablations import studies
@@ -11,77 +12,28 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study
-from ablations.sweep.config import steps_of
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
-from ablations.trainers.composition import count, formulas, resolve
+from ablations.trainers.composition import count
 
 RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
+READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
 MAX_SEEDS = 100_000
+
+# Task -> variant -> all of its configuration but the seed.
+Configurations = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
-    study = studies.study(request.study)
-    if request.profile not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
-    profile = study.profiles[request.profile]
-    names = _selected(
-        request.variants, profile.variants, study.variants, f"variant of '{study.name}'"
-    )
-    seeds = profile.seeds if request.seeds is None else request.seeds
-    if not 0 < seeds <= MAX_SEEDS:
-        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
-    tasks = [task(name) for name in _unique(request.tasks or profile.tasks)]
-    definition = trainer(study.trainer)
-    for name in request.set:
-        differing = [v for v in names if name in study.variants[v].sets]
-        if differing:
-            raise UserError(
-                f"--set {name}: variants of '{study.name}' set it themselves "
-                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
-            )
-
-    cells, described = [], {}
-    chosen: dict[str, dict[str, str]] = {}
-    for one in tasks:
-        configs = {}
-        for name in names:
-            common = _common(study, profile, one, definition, request)
-            values = {**common, **study.variants[name].sets}
-            try:
-                config = resolve(one, definition, values, RUN_SETTINGS)
-                iteration_steps = definition.iteration_steps(config["structure"])
-                configs[name] = config | {"run": _schedule(values, profile, one, iteration_steps)}
-            except UserError as error:
-                raise UserError(f"{study.name}/{name} on {one.name}: {error}") from None
-        for name, config in configs.items():
-            chosen[name] = {axis: one["name"] for axis, one in config["choices"].items()}
-        shared = configs.get(study.baseline) or next(iter(configs.values()))
-        unit = one.score_unit(shared["task"]["settings"])
-        units = {name: one.score_unit(c["task"]["settings"]) for name, c in configs.items()}
-        described[one.name] = {
-            "score_unit": unit,
-            "references": list(one.references(shared["task"]["settings"])),
-            "score_units": {name: its for name, its in units.items() if its != unit},
-            "steps": steps_of(shared),
-            "settings": shared["task"]["settings"],
-            "summary": one.summary,
-        }
-        for seed in range(seeds):
-            for name, config in configs.items():
-                whole = config | {"seed": seed}
-                cells.append(
-                    {
-                        "task": one.name,
-                        "variant": name,
-                        "seed": seed,
-                        "hash": digest(whole),
-                        "config": whole,
-                    }
-                )
+    study, profile, seeds = _selected(request)
+    tasks = {name: task(name) for name in dict.fromkeys(request.tasks or profile.tasks)}
+    configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
+    _require_effects(study, profile, request, configs)
+    for name, of_variants in configs.items():
+        _require_differences(study, name, of_variants)
     return Plan(
         request=request.flags(),
         study={
@@ -92,21 +44,164 @@ def plan(request: Request) -> Plan:
             "baseline": study.baseline,
             "margin": study.margin,
             "metric": study.metric,
+            "step_unit": trainer(study.trainer).step_unit,
         },
-        variants={
-            name: {
-                "versus": study.variants[name].versus,
-                "summary": study.variants[name].summary,
-                "sets": dict(study.variants[name].sets),
-                "formulas": told,
-            }
-            for name, told in formulas(
-                chosen, {name: study.variants[name].sets for name in names}
-            ).items()
-        },
-        tasks=described,
-        cells=tuple(cells),
+        variants=_described_variants(study, configs),
+        tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
+        cells=tuple(
+            {"task": one, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for one, of_variants in configs.items()
+            for seed in seeds
+            for name, config in of_variants.items()
+            for whole in [config | {"seed": seed}]
+        ),
     )
+
+
+def _selected(request: Request) -> tuple[Study, Profile, Sequence[int]]:
+    """The study with the variants that are asked for, the profile, the seeds."""
+    study = studies.study(request.study)
+    if request.profile not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
+    profile = study.profiles[request.profile]
+    names = request.variants or profile.variants or tuple(study.variants)
+    for name in names:
+        if name not in study.variants:
+            raise unknown(f"variant of '{study.name}'", name, study.variants)
+    study = replace(study, variants={n: v for n, v in study.variants.items() if n in names})
+    seeds = profile.seeds if request.seeds is None else request.seeds
+    if not 0 < seeds <= MAX_SEEDS:
+        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
+    for setting in request.set:
+        differing = [name for name, one in study.variants.items() if setting in one.sets]
+        if differing:
+            raise UserError(
+                f"--set {setting}: variants of '{study.name}' set it themselves "
+                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
+            )
+    return study, profile, range(seeds)
+
+
+def _configurations(
+    study: Study,
+    profile: Profile,
+    task: Task,
+    request: Request,
+) -> dict[str, dict[str, Any]]:
+    """Variant -> all of its configuration on a task but the seed."""
+    definition = trainer(study.trainer)
+    common = _common(study, profile, task, definition, request)
+    found = {}
+    for name, variant in study.variants.items():
+        values = {**common, **variant.sets}
+        try:
+            config = definition.resolve(task, values, RUN_SETTINGS)
+            iteration_steps = definition.iteration_steps(config["structure"])
+            found[name] = config | {"run": _schedule(values, profile, task, iteration_steps)}
+        except UserError as error:
+            raise UserError(f"{study.name}/{name} on {task.name}: {error}") from None
+    return found
+
+
+def _require_effects(
+    study: Study, profile: Profile, request: Request, configs: Configurations
+) -> None:
+    """What is set must be read: by some variant, on some task."""
+    read = set(RUN_SETTINGS)
+    for of_variants in configs.values():
+        for config in of_variants.values():
+            read.update(*(config[part] for part in READ), config["task"]["settings"])
+    for name in request.set:
+        if name not in read:
+            raise UserError(f"--set {name}: no variant of '{study.name}' reads it")
+    _require_what_can_act(study, request, configs)
+    if request.set or request.variants or profile.variants:
+        return  # what else the study sets may be for the variants that are left out
+    own = {
+        *study.settings,
+        *profile.settings,
+        *(name for task in configs for name in profile.task_settings.get(task, ())),
+        *(name for variant in study.variants.values() for name in variant.sets),
+    }
+    if unread := sorted(own - read):
+        raise UserError(
+            f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
+            f"{', '.join(study.variants)} reads"
+        )
+
+
+def _require_what_can_act(study: Study, request: Request, configs: Configurations) -> None:
+    """What a flag sets or the variants vary must be able to act in one of the compositions."""
+    asked = {*request.set, *(name for one in study.variants.values() for name in one.sets)}
+    definition = trainer(study.trainer)
+    idle = [
+        definition.inert(config, [name for name in asked if any(name in config[p] for p in READ)])
+        for of_variants in configs.values()
+        for config in of_variants.values()
+    ]
+    for name in sorted(asked):
+        reasons = [one[name] for one in idle if name in one]
+        reading = sum(
+            any(name in config[part] for part in READ)
+            for of_variants in configs.values()
+            for config in of_variants.values()
+        )
+        if reasons and len(reasons) == reading:
+            raise UserError(f"'{name}' cannot act in '{study.name}': {reasons[0]}")
+
+
+def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) -> None:
+    """A table of a variant and itself says nothing. In a grid some of it may coincide."""
+    for name, variant in study.variants.items():
+        other = variant.versus or study.baseline
+        if variant.grid or name == other or other not in configs:
+            continue
+        if configs[name] == configs[other]:
+            raise UserError(
+                f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with "
+                f"these settings: there is nothing to compare; leave one out with --variants"
+            )
+
+
+def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
+    chosen = {
+        name: {axis: one["name"] for axis, one in config["choices"].items()}
+        for of_variants in configs.values()
+        for name, config in of_variants.items()
+    }
+    sets = {name: one.sets for name, one in study.variants.items()}
+    of_choices = trainer(study.trainer).formulas(chosen, sets)
+    return {
+        name: {
+            "versus": variant.versus,
+            "summary": variant.summary,
+            "sets": dict(variant.sets),
+            "formulas": of_choices[name],
+            "same_as": next(
+                other
+                for other in study.variants
+                if all(of[other] == of[name] for of in configs.values())
+            ),
+        }
+        for name, variant in study.variants.items()
+    }
+
+
+def _described_task(
+    study: Study, task: Task, configs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    shared = configs.get(study.baseline) or next(iter(configs.values()))
+    unit = task.score_unit(shared["task"]["settings"])
+    units = {name: task.score_unit(one["task"]["settings"]) for name, one in configs.items()}
+    run = shared["run"]
+    return {
+        "score_unit": unit,
+        "references": list(task.references(shared["task"]["settings"])),
+        "score_units": {name: its for name, its in units.items() if its != unit},
+        "steps": run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
+        "settings": shared["task"]["settings"],
+        "summary": task.summary,
+    }
 
 
 def _common(
@@ -145,17 +240,3 @@ def _schedule(
         "evaluations": min(evaluations, points),
         "evaluation_envs": environments if evaluations else 0,
     }
-
-
-def _selected(
-    asked: Sequence[str] | None, profile: Sequence[str] | None, known: Mapping[str, Any], kind: str
-) -> list[str]:
-    names = _unique(asked or profile or tuple(known))
-    for name in names:
-        if name not in known:
-            raise unknown(kind, name, known)
-    return [name for name in known if name in names]
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(names))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import variants
@@ -14,36 +15,37 @@ from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
-from ablations.sweep.config import program_of, steps_of
-from ablations.sweep.program import evaluation_points
+from ablations.sweep.cell import Cell, cells_of, program_of
+from ablations.sweep.plan import plan
 from ablations.tasks import task
-from ablations.trainers.composition import fixed_axes, plan, resolve
+from ablations.trainers.composition import resolve
 
 
-def cells(study: str = "gae", **flags):
-    return plan(Request(study, "smoke", **flags)).cells
+def cells(study: str = "gae", **flags) -> tuple[Cell, ...]:
+    return cells_of(plan(Request(study, "smoke", **flags)))
 
 
+@settings(deadline=None)  # the first example imports JAX
 @given(steps=st.integers(1, 3_000_000), points=st.integers(1, 60), evaluations=st.integers(0, 80))
 def test_a_run_has_at_least_its_steps_and_less_than_a_chunk_more(
     steps, points, evaluations
 ) -> None:
     sets = {"points": points, "evaluations": evaluations}
-    config = cells(seeds=1, variants=("brax",), steps=steps, set=sets)[0]["config"]
-    chunk = steps_of(config) // config["run"]["points"]
-    assert steps <= steps_of(config) < steps + chunk
-    evaluated = evaluation_points(config)
-    assert len(evaluated) == min(evaluations, config["run"]["points"])
-    assert evaluated <= set(range(1, config["run"]["points"] + 1))
+    cell = cells(seeds=1, variants=("brax",), steps=steps, set=sets)[0]
+    assert steps <= cell.steps < steps + cell.step_at(1)
+    assert cell.step_at(cell.points) == cell.steps
+    assert len(cell.measured) == min(evaluations, cell.points)
+    assert cell.measured <= set(range(1, cell.points + 1))
     if evaluations:
-        assert config["run"]["points"] in evaluated
-        gaps = {b - a for a, b in zip(sorted(evaluated), sorted(evaluated)[1:], strict=False)}
+        assert cell.points in cell.measured
+        evaluated = sorted(cell.measured)
+        gaps = {b - a for a, b in itertools.pairwise(evaluated)}
         assert not gaps or max(gaps) - min(gaps) <= 1
 
 
 def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
-    config = cells(seeds=1)[0]["config"]
+    config = cells(seeds=1)[0].config
     reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0]["config"]
     assert (
         config["coefficients"]["lambda_"] == trainers.trainer("ppo").coefficients["lambda_"].default
@@ -56,30 +58,30 @@ def test_the_layers_of_a_configuration() -> None:
 
 
 def test_all_variants_and_seeds_of_a_structure_share_a_program() -> None:
-    assert len({program_of(cell["config"]) for cell in cells()}) == 1
+    assert len({cell.program() for cell in cells()}) == 1
     both = [*cells("value_coefficient"), *cells("gae", set={"learning_rate": 0.1})]
-    assert len({program_of(cell["config"]) for cell in both}) == 2, "separate and shared torso"
+    assert len({cell.program() for cell in both}) == 2, "separate and shared torso"
 
 
 def test_an_accelerator_gets_a_program_per_specialised_choice() -> None:
-    config = cells()[0]["config"]
-    assert fixed_axes(config, accelerator=False) == ()
-    fixed = fixed_axes(config, accelerator=True)
-    assert "advantage_timing" in fixed
-    other = {**config["choices"], "advantage_timing": {"name": "epoch", "revision": 1}}
-    assert program_of(config, fixed) != program_of(config | {"choices": other}, fixed)
-    assert program_of(config) == program_of(config | {"choices": other})
+    cell = cells()[0]
+    assert cell.compiled_in() == ()
+    assert "advantage_timing" in cell.compiled_in(accelerator=True)
+    other = {**cell.config["choices"], "advantage_timing": {"name": "epoch", "revision": 1}}
+    changed = cell.config | {"choices": other}
+    assert program_of(cell.config, accelerator=True) != program_of(changed, accelerator=True)
+    assert program_of(cell.config) == program_of(changed)
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:
-    gae = {cell["hash"] for cell in cells("gae") if cell["variant"] == "standard"}
-    other = {c["hash"] for c in cells("value_coefficient") if c["variant"] == "separate_0.25"}
+    gae = {cell.hash for cell in cells("gae") if cell.variant == "standard"}
+    other = {c.hash for c in cells("value_coefficient") if c.variant == "separate_0.25"}
     assert gae == other
 
 
 @pytest.mark.parametrize("what", ["seed", "coefficient", "choice", "revision", "task", "steps"])
 def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
-    config = cells(seeds=1)[0]["config"]
+    config = cells(seeds=1)[0].config
     changed = {
         "seed": lambda c: c | {"seed": 1},
         "coefficient": lambda c: c | {"coefficients": c["coefficients"] | {"lambda_": 0.5}},
@@ -97,17 +99,17 @@ def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
 
 
 def test_a_bumped_revision_makes_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {cell["hash"] for cell in cells(variants=("brax",))}
+    before = {cell.hash for cell in cells(variants=("brax",))}
     choices = variants.axis("advantage")._choices
     monkeypatch.setitem(
         choices, "brax", dataclasses.replace(choices["brax"], revision=choices["brax"].revision + 1)
     )
-    assert before.isdisjoint(cell["hash"] for cell in cells(variants=("brax",)))
+    assert before.isdisjoint(cell.hash for cell in cells(variants=("brax",)))
 
 
 def test_names_are_stored_and_never_indices() -> None:
     for cell in cells():
-        assert cell["config"]["choices"]["advantage"]["name"] == cell["variant"]
+        assert cell.config["choices"]["advantage"]["name"] == cell.variant
 
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
@@ -151,3 +153,48 @@ def test_a_combination_that_makes_no_sense_is_named() -> None:
             trainers.trainer("ppo"),
             {"advantage_timing": "minibatch", "advantage_scope": "batch"},
         )
+
+
+def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monkeypatch) -> None:
+    study = studies.study("gae")
+    same = {"standard": Variant({}), "again": Variant({})}
+    known = {"gae": dataclasses.replace(study, variants=same)}
+    monkeypatch.setattr("ablations.studies.study", known.__getitem__)
+    with pytest.raises(UserError, match=r"'again' and 'standard'.* nothing to compare") as refused:
+        cells(variants=tuple(same))
+    assert "\n" not in str(refused.value)
+    grid = crossed(same, "standard", discount=(0.9, 0.95))
+    baseline = "standard@discount=0.9"
+    known["gae"] = dataclasses.replace(study, variants=grid, baseline=baseline)
+    planned = plan(Request("gae", "smoke", seeds=1, variants=tuple(grid)))
+    assert len({cell.hash for cell in cells_of(planned)}) == 2
+    assert planned.variants["again@discount=0.95"]["same_as"] == "standard@discount=0.95"
+    assert planned.variants[baseline]["same_as"] == baseline
+
+
+def test_what_nothing_reads_is_refused(monkeypatch) -> None:
+    """Here by a trainer that drops what it does not read from its configurations."""
+
+    def without_clip_range(*arguments):
+        config = resolve(*arguments)
+        del config["coefficients"]["value_clip_range"]
+        return config
+
+    monkeypatch.setattr("ablations.sweep.plan.resolve", without_clip_range)
+    assert cells(seeds=1)
+    with pytest.raises(UserError, match="--set value_clip_range: no variant of 'gae' reads it"):
+        cells(seeds=1, set={"value_clip_range": 0.1})
+    study = studies.study("gae")
+    whole = dataclasses.replace(study.profiles["smoke"], variants=None)
+    setting = dataclasses.replace(
+        study,
+        settings={**study.settings, "value_clip_range": 0.1},
+        variants={name: study.variants[name] for name in ("standard", "brax")},
+        profiles={"smoke": whole},
+    )
+    monkeypatch.setattr("ablations.studies.study", {"gae": setting}.__getitem__)
+    with pytest.raises(
+        UserError, match="study 'gae' sets value_clip_range, which none of the variants"
+    ):
+        cells(seeds=1)
+    assert cells(seeds=1, variants=("brax",))

@@ -120,7 +120,7 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert lost
     assert all("ended as CANCELLED" in row["reason"] for row in lost)
     assert "no job of toy_slow is in the queue" in sweep("cancel").stdout
-    assert f"{len(lost)} submitted" in sweep("retry").stdout
+    assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
     watched = sweep("status", "--watch").stdout
     assert watched.splitlines()[-3] == "toy_slow: 4 done"
 
@@ -222,7 +222,7 @@ def test_the_readmes_five_lines(sweep) -> None:
     assert "2 to submit" in said[0]
     assert "2 submitted" in said[1]
     assert said[2].splitlines()[-3] == "gae: 2 done"
-    assert "nothing to retry" in said[3]
+    assert "nothing to submit" in said[3]
     assert "| brax " in said[4]
 
 
@@ -237,7 +237,7 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
             one("cancel")
             one.until(lambda one=one: not one.jobs(), "an empty queue")
         told.append([(row["hash"], row["state"]) for row in one.rows()])
-        one("retry")
+        one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
         one.finished(4)
         assert {row["state"] for row in one.rows()} == {"done"}
     assert told[0] == told[1]
