@@ -5,7 +5,7 @@ here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,8 +70,17 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+def combinations(
+    factors: Mapping[str, Sequence[Any]], text: Callable[[Any], str] = str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every combination of the factors' levels: how it is called ("x=1,y=2"), factor -> level."""
+    for levels in itertools.product(*factors.values()):
+        at = dict(zip(factors, levels, strict=True))
+        yield ",".join(f"{name}={text(level)}" for name, level in at.items()), at
+
+
 def crossed(
-    variants: Mapping[str, Variant], baseline: str, **factors: Sequence[Any]
+    variants: Mapping[str, Variant], baseline: str, /, **factors: Sequence[Any]
 ) -> dict[str, Variant]:
     """Every variant at every combination of the factors' levels, compared with the baseline there.
 
@@ -79,12 +88,10 @@ def crossed(
     on; b@discount=0.9 is compared with a@discount=0.9.
     """
     grid = {}
-    for levels in itertools.product(*factors.values()):
-        at = dict(zip(factors, levels, strict=True))
-        where = "@" + ",".join(f"{name}={level}" for name, level in at.items())
+    for where, at in combinations(factors):
         for name, variant in variants.items():
-            grid[name + where] = Variant(
-                {**variant.sets, **at}, versus=baseline + where, summary=variant.summary
+            grid[f"{name}@{where}"] = Variant(
+                {**variant.sets, **at}, versus=f"{baseline}@{where}", summary=variant.summary
             )
     return grid
 

@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ablations import studies
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study
 from ablations.sweep.config import steps_of
+from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
 from ablations.trainers.composition import count, formulas, resolve
-
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
-MAX_SEEDS = 100_000
 
 
 def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
-    study = studies.study(request.study)
-    if request.profile not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
-    profile = study.profiles[request.profile]
-    names = _selected(
-        request.variants, profile.variants, study.variants, f"variant of '{study.name}'"
-    )
-    seeds = profile.seeds if request.seeds is None else request.seeds
-    if not 0 < seeds <= MAX_SEEDS:
-        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
-    tasks = [task(name) for name in _unique(request.tasks or profile.tasks)]
+    selected = select(studies.study(request.study), request)
+    study, profile, names = selected.study, selected.profile, list(selected.study.variants)
+    tasks = [task(name) for name in selected.tasks]
     definition = trainer(study.trainer)
-    for name in request.set:
-        differing = [v for v in names if name in study.variants[v].sets]
-        if differing:
-            raise UserError(
-                f"--set {name}: variants of '{study.name}' set it themselves "
-                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
-            )
 
     cells, described = [], {}
     chosen: dict[str, dict[str, str]] = {}
@@ -70,7 +53,7 @@ def plan(request: Request) -> Plan:
             "settings": shared["task"]["settings"],
             "summary": one.summary,
         }
-        for seed in range(seeds):
+        for seed in selected.seeds:
             for name, config in configs.items():
                 whole = config | {"seed": seed}
                 cells.append(
@@ -145,17 +128,3 @@ def _schedule(
         "evaluations": min(evaluations, points),
         "evaluation_envs": environments if evaluations else 0,
     }
-
-
-def _selected(
-    asked: Sequence[str] | None, profile: Sequence[str] | None, known: Mapping[str, Any], kind: str
-) -> list[str]:
-    names = _unique(asked or profile or tuple(known))
-    for name in names:
-        if name not in known:
-            raise unknown(kind, name, known)
-    return [name for name in known if name in names]
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(names))

@@ -57,10 +57,12 @@ def look(
     return Work(tuple(cells), tuple(todo))
 
 
-def missing(plans: Sequence[Plan], results: Path) -> list[Mapping[str, Any]]:
+def missing(
+    plans: Sequence[Plan], results: Path, *, fresh: bool = False
+) -> list[Mapping[str, Any]]:
     """What `look` would find to do; changes nothing."""
     cells = {cell["hash"]: cell for plan in plans for cell in plan.cells}
-    return [cell for cell in cells.values() if not _is_computed(results, cell["hash"])]
+    return [c for c in cells.values() if fresh or not _is_computed(results, c["hash"])]
 
 
 def _is_computed(results: Path, cell: str) -> bool:

@@ -68,7 +68,8 @@ def submit(
     _require_submitit()
     results = results.resolve()
     if dry_run:
-        return _submit(plans, results, cluster, missing(plans, results), keeping, dry_run=True)
+        todo = missing(plans, results, fresh=fresh)
+        return _submit(plans, results, cluster, todo, keeping, dry_run=True)
     require_writable(results)
     with FileLock(results / "work" / "submit.lock"):  # a second driver waits, and finds these jobs
         _require_shared(results, cluster)

@@ -56,7 +56,7 @@ def test_a_job_dies_without_a_word(sweep, undisturbed) -> None:
     lost = [row for row in sweep.rows() if row["state"] == "missing"]
     assert lost
     assert all("ended as FAILED" in row["reason"] for row in lost)
-    assert "submitted" in sweep("retry", "--checkpoint-steps", "60").stdout
+    assert "submitted" in sweep.submit("--cpus", "2")
     _is_whole(sweep, undisturbed)
     assert _was_resumed(sweep)
 
@@ -72,13 +72,14 @@ def test_a_cell_that_kills_its_worker_fails_alone(sweep) -> None:
 
 
 def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
-    sweep("run", "toy_broken", "--cluster", "slurm", "--seeds", "1")
+    broken = ("run", "toy_broken", "--cluster", "slurm", "--seeds", "1")
+    sweep(*broken)
     sweep.until(lambda: len(sweep.records()) == 2, "records")
     said = sweep("status").stdout
     assert "ValueError: this toy is broken" in said
     assert 'raise ValueError("this toy is broken")' in said
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
-    assert "1 submitted" in sweep("retry").stdout
+    assert "1 submitted" in sweep(*broken).stdout
 
 
 def test_a_leftover_of_submitit_is_in_nobodys_way(sweep, undisturbed) -> None:
