@@ -233,15 +233,14 @@ def _variant(study: Study, variant: str, selection: Mapping[str, Any]) -> Iterat
         yield from _config_lines(_config(resolved, task, variant))
 
 
-def _cell(record: Record) -> str:
-    lines = [f"cell {record.hash}: {record.status}"]
+def _cell(record: Record) -> Iterator[str]:
+    yield f"cell {record.hash}: {record.status}"
     if record.reason:
-        lines.append(f"reason     {record.reason}")
-    lines.append(f"seed       {record.config['seed']}")
-    lines += _config_lines(record.config)
-    lines.append("provenance")
-    lines += [f"    {name:<20} {value}" for name, value in record.provenance.items()]
-    return "\n".join(lines)
+        yield f"reason     {record.reason}"
+    yield f"seed       {record.config['seed']}"
+    yield from _config_lines(record.config)
+    yield "provenance"
+    yield from (f"    {name:<20} {value}" for name, value in record.provenance.items())
 
 
 def _variant_lines(resolved: Plan, variant: str) -> list[str]:

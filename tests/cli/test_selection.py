@@ -138,8 +138,8 @@ VARY = ("--vary", "rate=0.1,0.5,1.0", "--seeds", "3-5")
 @pytest.fixture(scope="module")
 def varied(shells):
     shell = shells()
-    shell("run", "toy", "--seeds", "2", "--quiet")
-    assert "9 of 9 cells done" in shell("run", "toy", *VARY).stdout
+    shell("run", "toy", "--seeds", "2", "--quiet", "--cluster", "debug")
+    assert "9 of 9 cells done" in shell("run", "toy", *VARY, "--cluster", "debug").stdout
     return shell
 
 
