@@ -25,7 +25,7 @@ FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--step
 def study(shells):
     """A cell of PPO on `fast`, with evaluations."""
     shell = shells()
-    shell("run", "gae", *FLAGS, "--snapshots", "3", "--workers", "1", plugin=False)
+    shell("run", "gae", *FLAGS, "--keep-policies", "3", "--workers", "1", plugin=False)
     return shell
 
 
@@ -191,10 +191,10 @@ def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
 
 
 def test_without_snapshots_it_says_so(shell) -> None:
-    shell("run", "toy", "--seeds", "1", "--snapshots", "0", "--workers", "1")
+    shell("run", "toy", "--seeds", "1", "--keep-policies", "0", "--workers", "1")
     assert not list(shell.results.glob("cells/*/policies"))
     assert (
-        "has no saved policies: it ran with --snapshots 0"
+        "has no saved policies: it ran with --keep-policies 0"
         in shell("policies", "toy", code=2).stderr
     )
 

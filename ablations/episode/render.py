@@ -121,7 +121,7 @@ def _chosen(
             kept = [wanted[place] for place in places] if room > 1 else [wanted[-1]]
             notes.append(
                 f"{len(kept)} of the {len(wanted)} snapshots of {cell.name} are shown; name others "
-                f"with --steps"
+                f"with --snapshot"
             )
             wanted = kept
         chosen.append(wanted)
@@ -136,7 +136,7 @@ def _snapshot(word: str) -> str | int:
         if step < 0 or not step.is_integer():
             raise ValueError
     except (ValueError, OverflowError):
-        raise UserError(f"--steps '{word}' is none of best, last, all or a step") from None
+        raise UserError(f"--snapshot '{word}' is none of best, last, all or a step") from None
     return int(step)
 
 

@@ -5,7 +5,7 @@ here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,7 @@ from ablations.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Variant:
-    """One composition: what it sets (choices, coefficients, structure) over the study's common
-    settings.
+    """One composition: what it sets (choices, numbers, structure) over the study's common settings.
 
     versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
     combinations of some levels, so that it may be the same composition as another of them.
@@ -34,7 +33,7 @@ class Profile:
     steps: environment steps of a run, or None for each task's own.
     points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced,
         are followed by an evaluation of `evaluation_envs` episodes.
-    settings: name -> value for every task (task settings, coefficients or structure).
+    settings: name -> value for every task (task settings, numbers or structure).
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
     """
 
@@ -72,8 +71,17 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+def combinations(
+    factors: Mapping[str, Sequence[Any]], text: Callable[[Any], str] = str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every combination of the factors' levels: how it is called ("x=1,y=2"), factor -> level."""
+    for levels in itertools.product(*factors.values()):
+        at = dict(zip(factors, levels, strict=True))
+        yield ",".join(f"{name}={text(level)}" for name, level in at.items()), at
+
+
 def crossed(
-    variants: Mapping[str, Variant], baseline: str, **factors: Sequence[Any]
+    variants: Mapping[str, Variant], baseline: str, /, **factors: Sequence[Any]
 ) -> dict[str, Variant]:
     """Every variant at every combination of the factors' levels, compared with the baseline there.
 
@@ -81,13 +89,11 @@ def crossed(
     on; b@discount=0.9 is compared with a@discount=0.9.
     """
     grid = {}
-    for levels in itertools.product(*factors.values()):
-        at = dict(zip(factors, levels, strict=True))
-        where = "@" + ",".join(f"{name}={level}" for name, level in at.items())
+    for where, at in combinations(factors):
         for name, variant in variants.items():
-            grid[name + where] = Variant(
+            grid[f"{name}@{where}"] = Variant(
                 {**variant.sets, **at},
-                versus=baseline + where,
+                versus=f"{baseline}@{where}",
                 summary=variant.summary,
                 grid=True,
             )

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from ablations import studies
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study
+from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
 from ablations.trainers.composition import count
 
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
-MAX_SEEDS = 100_000
 
 # Task -> variant -> all of its configuration but the seed.
 Configurations = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -28,8 +26,9 @@ def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
-    study, profile, seeds = _selected(request)
-    tasks = {name: task(name) for name in dict.fromkeys(request.tasks or profile.tasks)}
+    selected = select(studies.study(request.study), request)
+    study, profile = selected.study, selected.profile
+    tasks = {name: task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
     _require_effects(study, profile, request, configs)
     for name, of_variants in configs.items():
@@ -51,35 +50,11 @@ def plan(request: Request) -> Plan:
         cells=tuple(
             {"task": one, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
             for one, of_variants in configs.items()
-            for seed in seeds
+            for seed in selected.seeds
             for name, config in of_variants.items()
             for whole in [config | {"seed": seed}]
         ),
     )
-
-
-def _selected(request: Request) -> tuple[Study, Profile, Sequence[int]]:
-    """The study with the variants that are asked for, the profile, the seeds."""
-    study = studies.study(request.study)
-    if request.profile not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
-    profile = study.profiles[request.profile]
-    names = request.variants or profile.variants or tuple(study.variants)
-    for name in names:
-        if name not in study.variants:
-            raise unknown(f"variant of '{study.name}'", name, study.variants)
-    study = replace(study, variants={n: v for n, v in study.variants.items() if n in names})
-    seeds = profile.seeds if request.seeds is None else request.seeds
-    if not 0 < seeds <= MAX_SEEDS:
-        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
-    for setting in request.set:
-        differing = [name for name, one in study.variants.items() if setting in one.sets]
-        if differing:
-            raise UserError(
-                f"--set {setting}: variants of '{study.name}' set it themselves "
-                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
-            )
-    return study, profile, range(seeds)
 
 
 def _configurations(
@@ -111,11 +86,12 @@ def _require_effects(
     for of_variants in configs.values():
         for config in of_variants.values():
             read.update(*(config[part] for part in READ), config["task"]["settings"])
-    for name in request.set:
-        if name not in read:
-            raise UserError(f"--set {name}: no variant of '{study.name}' reads it")
+    for flag, names in (("set", request.set), ("vary", request.vary)):
+        for name in names:
+            if name not in read:
+                raise UserError(f"--{flag} {name}: no variant of '{study.name}' reads it")
     _require_what_can_act(study, request, configs)
-    if request.set or request.variants or profile.variants:
+    if request.set or request.vary or request.variants or profile.variants:
         return  # what else the study sets may be for the variants that are left out
     own = {
         *study.settings,

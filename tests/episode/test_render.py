@@ -149,7 +149,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> None:
     done = shell(
         *("render", "rolling", "--task", "rolling", "--variant", "slow", "quick"),
-        *("--steps", "last", "--length", "4"),
+        *("--snapshot", "last", "--length", "4"),
     )
     results = shell.folder / "results"
     cells = {
@@ -191,8 +191,8 @@ def test_they_become_a_film(shell: Shell) -> None:
         (("--task", "fast"), "task 'fast' has no bodies to draw"),
         ((), "ran on several tasks (rolling, fast): name one"),
         (("--task", "rolling", "--variant", "nine"), "unknown variant"),
-        (("--task", "rolling", "--steps", "soon"), "none of best, last, all or a step"),
-        (("--task", "rolling", "--steps", "7"), "no policy of step 7"),
+        (("--task", "rolling", "--snapshot", "soon"), "none of best, last, all or a step"),
+        (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
         (("--task", "rolling", "--format", "mp4", "--output", "a.gif"), "--format says mp4"),
     ],
 )

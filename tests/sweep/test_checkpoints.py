@@ -318,7 +318,9 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     undisturbed, stopped = shells(), shells()
     flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
     undisturbed("run", "toy_slow", *flags)
-    process = stopped.start("run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep", "9")
+    process = stopped.start(
+        "run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep-checkpoints", "9"
+    )
     folder = stopped.results / "work"
     while not len(list(folder.glob("*/checkpoints/0*/checkpoint.json"))) > 2:
         assert process.poll() is None, process.communicate()

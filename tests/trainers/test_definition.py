@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ablations.sweep.cell import program_of
 
 import variants
 from ablations.errors import UserError
+from ablations.sweep.cell import program_of
 from ablations.tasks import task
 from ablations.trainers import Definition, Option, Trainer, trainer, trainers
 from ablations.trainers.choices import apply, fix
