@@ -96,15 +96,15 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _table(options: argparse.Namespace) -> None:
-    from ablations.report import sheets, supplements, tables
+    from ablations.report import formats, tables
 
     for plan in _plans(options):
         if options.kind == "comparison":
             table = tables.table(plan, options.results, metric=options.metric, score=options.score)
-            text = tables.render(table, options.format)
+            text = formats.render(table, options.format)
         else:
-            sheet = supplements.sheet(options.kind, plan, options.results, metric=options.metric)
-            text = sheets.render(sheet, options.format)
+            sheet = tables.sheet(options.kind, plan, options.results, metric=options.metric)
+            text = formats.render(sheet, options.format)
         if options.output:
             _write(options.output / f"{plan.study['name']}.{FORMATS[options.format]}", text)
         else:
@@ -112,7 +112,8 @@ def _table(options: argparse.Namespace) -> None:
 
 
 def _diagnose(options: argparse.Namespace) -> None:
-    from ablations.report import diagnostics, sheets
+    from ablations.report import formats
+    from ablations.report.tables import diagnostics
     from ablations.sweep import diagnosis
 
     plans = _resolved(options)
@@ -129,7 +130,7 @@ def _diagnose(options: argparse.Namespace) -> None:
         for sheet in found:
             if sheet is None:
                 continue
-            text = sheets.render(sheet, options.format)
+            text = formats.render(sheet, options.format)
             if options.output:
                 name = f"{sheet.study}_{sheet.kind}.{FORMATS[options.format]}"
                 _write(options.output / name, text)
