@@ -130,11 +130,11 @@ def table(
 
     kind: "comparison", "effects" of a factorial, "efficiency", or "power". score: "final" or "auc".
     """
-    from ablations.report import supplements, tables
+    from ablations.report import tables
 
     def made(plan: Plan) -> pandas.DataFrame:
         if kind != "comparison":
-            return supplements.sheet(kind, plan, Path(results), metric=metric).dataframe()
+            return tables.sheet(kind, plan, Path(results), metric=metric).dataframe()
         return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)

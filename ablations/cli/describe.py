@@ -67,7 +67,7 @@ def catalogue(kind: str) -> dict[str, Any]:
                         "formula": choice.formula,
                         "source": choice.source,
                         "revision": choice.revision,
-                        "numbers": {},
+                        "numbers": {n: _number(number) for n, number in choice.numbers.items()},
                     }
                     for choice in axis.values()
                 },

@@ -168,22 +168,23 @@ def add_commands(commands: Any) -> None:
 
 
 def _table(options: argparse.Namespace) -> None:
-    from ablations.report import sheets, supplements, tables
+    from ablations.report import formats, tables
 
     for plan in plans(options):
         if options.kind == "comparison":
             table = tables.table(plan, options.results, metric=options.metric, score=options.score)
-            text = tables.render(table, options.format)
+            text = formats.render(table, options.format)
             name = plan.study["name"]
         else:
-            sheet = supplements.sheet(options.kind, plan, options.results, metric=options.metric)
-            text = sheets.render(sheet, options.format)
+            sheet = tables.sheet(options.kind, plan, options.results, metric=options.metric)
+            text = formats.render(sheet, options.format)
             name = f"{plan.study['name']}_{options.kind}"
         _put(text, options, name)
 
 
 def _diagnose(options: argparse.Namespace) -> None:
-    from ablations.report import diagnostics, sheets
+    from ablations.report import formats
+    from ablations.report.tables import diagnostics
     from ablations.sweep import diagnosis
 
     found = resolved(options)
@@ -199,7 +200,7 @@ def _diagnose(options: argparse.Namespace) -> None:
         ]
         for sheet in made:
             if sheet is not None:
-                _put(sheets.render(sheet, options.format), options, f"{sheet.study}_{sheet.kind}")
+                _put(formats.render(sheet, options.format), options, f"{sheet.study}_{sheet.kind}")
 
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:

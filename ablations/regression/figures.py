@@ -20,11 +20,11 @@ from ablations.report.figures.style import (
     VERDICT_COLORS,
     dress,
     footnote,
-    label,
     save,
     style,
     title,
 )
+from ablations.report.series import label
 
 BEFORE = COLORS[0]
 AFTER = {"worse": VERDICT_COLORS["worse"], "better": VERDICT_COLORS["better"]}

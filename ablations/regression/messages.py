@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.looks import Design
-from ablations.report.digits import decimals, p_text
+from ablations.report.formats.numbers import decimals, p_text
 
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
@@ -132,7 +132,7 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
 
 def text(checks: Mapping[str, Check]) -> str:
     """A pipe table that also lines up in a terminal, and what its columns are."""
-    from ablations.report.formats import markdown_text, pipes
+    from ablations.report.formats.markdown import markdown_text, pipes
 
     lines = [[markdown_text(cell) for cell in line] for line in table(checks)]
     right = {"baseline", "now", "difference", "[95%]", "p (worse)"}

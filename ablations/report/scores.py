@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.errors import unknown
 from ablations.records import Plan, Record, read_curve, read_results
+from ablations.report.statistics import normalise
 
 Floats = NDArray[np.float64]
 Status = Literal["done", "failed", "empty", "missing"]
@@ -144,6 +145,51 @@ def moves(found: Scores) -> bool:
     values = [cell.values[~np.isnan(cell.values)] for cell in found.cells if len(cell.values)]
     together = np.concatenate(values) if values else np.zeros(0)
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
+
+
+def is_score(plan: Plan, metric: str) -> bool:
+    """Whether a metric is in the units of the task's score, where higher is better."""
+    return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
+
+
+def baseline_of(plan: Plan, variant: str) -> str | None:
+    """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
+    versus = plan.variants[variant].get("versus") or plan.study["baseline"]
+    return None if versus == variant else versus
+
+
+def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
+    """Every variant, each directly under the one it is compared with, and how deep it stands."""
+    seen: set[str] = set()
+
+    def under(name: str, depth: int) -> Iterator[tuple[str, int]]:
+        if name not in seen:
+            seen.add(name)
+            yield name, depth
+            for other, versus in baselines.items():
+                if versus == name:
+                    yield from under(other, depth + 1)
+
+    # Heads first; then whatever hangs on a variant that this plan leaves out, or on each other.
+    for name, versus in baselines.items():
+        if versus is None:
+            yield from under(name, 0)
+    for name in baselines:
+        yield from under(name, 1)
+
+
+def complete(plan: Plan, found: Scores, variant: str) -> list[np.ndarray] | None:
+    """Normalised scores `[n]` per task, over the seeds that a variant has on every task; None for
+    a plan whose tasks state no references."""
+    references = [plan.references(task, variant) for task in plan.tasks]
+    by_seed = [found.by_seed(task, variant) for task in plan.tasks]
+    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
+    scaled = []
+    for one, ends in zip(by_seed, references, strict=True):
+        if ends is None:
+            return None
+        scaled.append(normalise([one[seed] for seed in seeds], *ends))
+    return scaled
 
 
 def _read(

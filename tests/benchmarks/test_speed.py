@@ -36,7 +36,7 @@ def composed_trainer(
 
     definition, one = trainer("ppo"), task(name)
     values = {n: option.default for n, option in definition.structure.items()}
-    values |= {n: coefficient.default for n, coefficient in definition.coefficients.items()}
+    values |= {n: number.default for n, number in definition.known_numbers().items()}
     values |= {**one.hyperparameters["ppo"], **sets}
     composed = definition.make(
         task=one,
@@ -49,7 +49,7 @@ def composed_trainer(
         choices={
             n: np.int32(variants.axis(n).index(choice)) for n, choice in definition.axes.items()
         },
-        coefficients={n: np.float32(values[n]) for n in definition.coefficients},
+        numbers={n: np.float32(values[n]) for n in definition.known_numbers()},
     )
     return composed, variant
 

@@ -30,14 +30,13 @@ from ablations.report.figures import (
     figure,
     improvement,
     intervals,
-    points,
     profiles,
 )
 from ablations.report.figures.style import style
-from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
+from ablations.report.scores import Cell, Scores, complete, diagnostic_scores, moves, scores
+from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
-from ablations.report.supplements import sheet
-from ablations.report.tables import complete, table
+from ablations.report.tables import sheet, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 

@@ -21,11 +21,9 @@ import pytest
 from synthetic import realistic
 
 from ablations.errors import UserError
-from ablations.report.digits import decimals, p_text
-from ablations.report.formats import FORMATS
-from ablations.report.sheets import render as render_sheet
-from ablations.report.supplements import KINDS, sheet
-from ablations.report.tables import render, table
+from ablations.report.formats import FORMATS, render
+from ablations.report.formats.numbers import decimals, p_text
+from ablations.report.tables import KINDS, sheet, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 NASTY = 'a|b_*c* <b>&"x" 50% $1 #2 {~^} \\end λ\u00d7é 漢'
@@ -133,7 +131,8 @@ def test_same_records_same_bytes_in_any_process_and_order(study) -> None:
     again = dataclasses.replace(plan, cells=tuple(shuffled))
     program = (
         "import sys; from pathlib import Path; from ablations.records import read_plan;"
-        "from ablations.report.tables import render, table; folder = Path(sys.argv[1]);"
+        "from ablations.report.formats import render; from ablations.report.tables import table;"
+        "folder = Path(sys.argv[1]);"
         "made = table(read_plan(folder, 'gae'), folder);"
         f"print('\\f'.join(render(made, f) for f in {list(FORMATS)!r}), end='')"
     )
@@ -227,7 +226,7 @@ def test_latex_compiles_in_a_minimal_article(study, made, tmp_path: Path) -> Non
     plan, results = study(finals, name="factorial", units=UNITS, sets=sets)
     sheets = [sheet(kind, plan, results) for kind in KINDS]
     text = "\n".join(render(one, "latex") for one in (made, nasty_table(study)))
-    text += "\n".join(render_sheet(one, "latex") for one in sheets)
+    text += "\n".join(render(one, "latex") for one in sheets)
     article = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
     (tmp_path / "article.tex").write_text(article + text + "\n\\end{document}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]

@@ -171,6 +171,15 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
     assert outline.tags.count("img") == 6 + 7
 
 
+def test_charts_need_no_plotting_library() -> None:
+    program = "import sys, ablations.report.page.charts; print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    for name in ("matplotlib", "seaborn", "pandas", "jax"):
+        assert f"'{name}'" not in done.stdout
+
+
 def test_the_library_is_the_one_that_plotly_ships(made) -> None:
     text = made[1].read_text()
     packed = re.search(r'id="library">([A-Za-z0-9+/=]+)<', text)[1]

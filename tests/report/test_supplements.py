@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ from ablations import report
 from ablations.errors import UserError
 from ablations.report.figures import effect_matrix
 from ablations.report.figures.style import style
-from ablations.report.sheets import FORMATS, render
+from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import power_of_difference
-from ablations.report.supplements import factorial, sheet
-from ablations.report.tables import ALL_TASKS
+from ablations.report.tables import ALL_TASKS, sheet
+from ablations.report.tables.factorial import factorial
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 SETS = {
@@ -97,7 +98,11 @@ def test_failed_runs_never_reach_the_threshold(study) -> None:
     failed = {("hopper", "brax", seed): "NaN" for seed in (1, 2, 3, 4, 5)}
     plan, results = study(realistic(tasks=["hopper"]), units=UNITS, failed=failed)
     found = {row["variant"]: row for row in rows(sheet("efficiency", plan, results))}
-    assert (found["brax"]["n"], found["brax"]["reached"], found["brax"]["steps"]) == (3, 3, None)
+    assert (found["brax"]["n"], found["brax"]["reached"], found["brax"]["steps"]) == (
+        3,
+        3,
+        math.inf,
+    )
     assert found["standard"]["reached"] == 8
     assert 0 < found["standard"]["steps"] < 400_000
     assert found["standard"]["auc"] < found["standard"]["auc_high"]

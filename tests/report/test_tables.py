@@ -12,8 +12,9 @@ from synthetic import realistic
 
 from ablations import report
 from ablations.records import read_plan
+from ablations.report.scores import grouped
 from ablations.report.statistics import holm, interval
-from ablations.report.tables import ALL_TASKS, grouped, table
+from ablations.report.tables import ALL_TASKS, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 
@@ -248,11 +249,11 @@ def test_a_table_needs_neither_jax_nor_pandas(study) -> None:
 import sys
 from pathlib import Path
 from ablations.records import read_plan
-from ablations.report import tables
+from ablations.report import formats, tables
 folder = Path({str(results)!r})
 made = tables.table(read_plan(folder, "gae"), folder)
 for format in ("markdown", "latex", "csv", "html", "json"):
-    tables.render(made, format)
+    formats.render(made, format)
 slow = {{"jax", "pandas", "scipy.stats", "matplotlib", "seaborn", "brax", "variants"}}
 print(sorted(slow & set(sys.modules)))
 """

@@ -47,11 +47,10 @@ def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
     config = cells(seeds=1)[0].config
     reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0]["config"]
-    assert (
-        config["coefficients"]["lambda_"] == trainers.trainer("ppo").coefficients["lambda_"].default
-    )
+    default = trainers.trainer("ppo").known_numbers()["gae_lambda"].default
+    assert config["numbers"]["gae_lambda"] == default
     own = task("reacher").hyperparameters["ppo"]
-    assert reacher["coefficients"]["discount"] == own["discount"]
+    assert reacher["numbers"]["discount"] == own["discount"]
     assert reacher["task"]["settings"]["episode_length"] == 50
     changed = plan(Request("gae", tasks=("reacher",), seeds=1, set={"episode_length": 70}))
     assert changed.cells[0]["config"]["task"]["settings"]["episode_length"] == 70
@@ -79,12 +78,12 @@ def test_two_studies_share_the_cell_of_their_common_variant() -> None:
     assert gae == other
 
 
-@pytest.mark.parametrize("what", ["seed", "coefficient", "choice", "revision", "task", "steps"])
+@pytest.mark.parametrize("what", ["seed", "number", "choice", "revision", "task", "steps"])
 def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
     config = cells(seeds=1)[0].config
     changed = {
         "seed": lambda c: c | {"seed": 1},
-        "coefficient": lambda c: c | {"coefficients": c["coefficients"] | {"lambda_": 0.5}},
+        "number": lambda c: c | {"numbers": c["numbers"] | {"gae_lambda": 0.5}},
         "choice": lambda c: (
             c | {"choices": c["choices"] | {"value_clip": {"name": "replace", "revision": 1}}}
         ),
@@ -173,15 +172,7 @@ def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monk
 
 
 def test_what_nothing_reads_is_refused(monkeypatch) -> None:
-    """Here by a trainer that drops what it does not read from its configurations."""
-
-    def without_clip_range(*arguments):
-        config = resolve(*arguments)
-        del config["coefficients"]["value_clip_range"]
-        return config
-
-    monkeypatch.setattr("ablations.sweep.plan.resolve", without_clip_range)
-    assert cells(seeds=1)
+    """value_clip=none, which all variants of gae have, reads no range."""
     with pytest.raises(UserError, match="--set value_clip_range: no variant of 'gae' reads it"):
         cells(seeds=1, set={"value_clip_range": 0.1})
     study = studies.study("gae")

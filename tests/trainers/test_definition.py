@@ -239,7 +239,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
             steps_per_chunk=updates_per_chunk,
         )
 
-    return Definition(
+    definition = Definition(
         name="toy_pool",
         axes={"toy_pool": "one", "gradient_clip": "none"},
         numbers={},
@@ -247,6 +247,9 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
         make=make,
         iteration_steps=lambda structure: 1,
     )
+    registered = sys.modules["ablations.trainers.trainer"]._REGISTERED
+    monkeypatch.setitem(registered, definition.name, definition)
+    return definition
 
 
 def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> None:
@@ -264,7 +267,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
         data = pool.data(config)
         state = jax.jit(made.init)(jax.random.key(0), data)
         np.testing.assert_array_equal(state, np.full(count, 2.0, np.float32))
-        programs.add(program_of(config, fixed))
+        programs.add(program_of(config))
     assert len(programs) == 2
 
 

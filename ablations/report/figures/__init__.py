@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from ablations.errors import unknown
 from ablations.records import Plan
 from ablations.report.figures.aggregates import intervals, profiles
-from ablations.report.figures.curves import curves, diagnostics, points
+from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effect_matrix
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
-from ablations.report.scores import diagnostic_scores, scores
-from ablations.report.supplements import effects_sheet
-from ablations.report.tables import is_score, table
+from ablations.report.scores import diagnostic_scores, is_score, scores
+from ablations.report.tables import table
+from ablations.report.tables.factorial import effects_sheet
 
 __all__ = [
     "COLORS",
@@ -31,7 +31,6 @@ __all__ = [
     "figure",
     "improvement",
     "intervals",
-    "points",
     "profiles",
 ]
 

@@ -14,10 +14,11 @@ from ablations.report.figures.style import (
     VERDICT_COLORS,
     dress,
     footnote,
-    label,
     title,
 )
-from ablations.report.tables import ALL_TASKS, Entry, Table, baseline_of
+from ablations.report.scores import baseline_of
+from ablations.report.series import label
+from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
 def differences(plan: Plan, made: Table) -> Figure | None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ablations.records import Plan
 from ablations.report.figures.style import footnote, title
-from ablations.report.sheets import Sheet
+from ablations.report.tables import Sheet
 
 # Blue up, vermilion down: Okabe & Ito's, told apart by every colour vision.
 _DIVERGING = LinearSegmentedColormap.from_list(
@@ -20,7 +20,7 @@ _DIVERGING = LinearSegmentedColormap.from_list(
 
 def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
     """One panel per task. None where no effect could be estimated."""
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    rows = sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
     if not rows:
         return None

@@ -14,19 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ablations.records import Plan
-from ablations.report.digits import decimals, verdict_text
-from ablations.report.figures.aggregates import normalised, shown, thresholds
-from ablations.report.figures.curves import points
-from ablations.report.figures.style import groups, label
+from ablations.report.formats.numbers import decimals, verdict_text
 from ablations.report.scores import Scores
-from ablations.report.sheets import Sheet
+from ablations.report.series import groups, label, normalised, points, shown, thresholds
 from ablations.report.statistics import (
     LEVEL,
     aggregate,
     aggregate_interval,
     performance_profile,
 )
-from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.tables import ALL_TASKS, Entry, Sheet, Table
 
 Chart = dict[str, Any]
 
@@ -189,7 +186,7 @@ def effects(sheet: Sheet | None) -> Chart | None:
     """The effect matrix of a factorial, per task."""
     if sheet is None:
         return None
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    rows = sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     panels = []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.tables.entries import Entry, Sheet
 
 
 def decimals(value: float, low: float | None, high: float | None) -> int:
@@ -103,14 +104,106 @@ def seeds_text(row: Entry) -> str:
     return text
 
 
-def tasks_of(table: Table) -> list[str]:
-    """The tasks of a table, then "all tasks" where it has such rows."""
-    return [*table.tasks, *([ALL_TASKS] if rows_of(table, ALL_TASKS) else [])]
+# Sheets
 
 
-def rows_of(table: Table, task: str) -> list[Entry]:
-    return [row for row in table.rows if row.task == task]
+def lines_of(made: Sheet) -> list[tuple[str, ...]]:
+    """A sheet's rows as text."""
+    return [
+        tuple(
+            _WRITTEN[one.kind]([row[name] for name in one.of], one.sign, one.places)
+            for one in made.shown
+        )
+        for row in made.records()
+    ]
 
 
-def several_baselines(table: Table) -> bool:
-    return len({row.baseline for row in table.rows if row.baseline is not None}) > 1
+def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows of text with the first cell, a task, only where it begins."""
+    found, last = [], None
+    for task, *rest in lines:
+        found.append(("" if task == last else task, *rest))
+        last = task
+    return found
+
+
+Values = Sequence[Any]
+
+
+def _text(values: Values, sign: str, places: int) -> str:
+    return "" if values[0] is None else str(values[0])
+
+
+def _count(values: Values, sign: str, places: int) -> str:
+    return "" if values[0] is None else f"{values[0]:,}"
+
+
+def _value(values: Values, sign: str, places: int) -> str:
+    value, low, high = values
+    return "" if value is None else f"{value:{sign}.{decimals(value, low, high)}f}"
+
+
+def _interval(values: Values, sign: str, places: int) -> str:
+    value, low, high = values
+    return "" if value is None else _between(low, high, sign, decimals(value, low, high))
+
+
+def _between(low: float | None, high: float | None, sign: str, places: int) -> str:
+    if low is None or high is None:
+        return ""
+    return f"[{low:{sign}.{places}f}, {high:{sign}.{places}f}]"
+
+
+def _to_places(values: Values, sign: str, places: int) -> str:
+    value, *ends = values
+    if value is None:
+        return ""
+    if not ends:
+        return f"{value:{sign}.{places}f}"
+    low, high = ends
+    return _between(low, high, sign, places)
+
+
+def _scaled(values: Values, sign: str, places: int) -> str:
+    value, scale = values
+    return "" if value is None else f"{value:{sign}.{decimals(scale, 0, scale)}f}"
+
+
+def _steps(values: Values, sign: str, places: int) -> str:
+    (value,) = values
+    return "" if value is None else "never" if math.isinf(value) else f"{value:,.0f}"
+
+
+def _step_interval(values: Values, sign: str, places: int) -> str:
+    low, high = (_steps([one], sign, places) for one in values)
+    return f"[{low}, {high}]" if low and high else ""
+
+
+def _share(values: Values, sign: str, places: int) -> str:
+    part, whole = values
+    return "" if part is None else f"{part} of {whole}"
+
+
+def _seeds_needed(values: Values, sign: str, places: int) -> str:
+    return "> 10,000" if values[0] is None else f"{values[0]:,}"
+
+
+def _seeds(values: Values, sign: str, places: int) -> str:
+    n, failed = values
+    return f"{n}, {failed} failed" if failed else str(n)
+
+
+_WRITTEN: Mapping[str, Callable[[Values, str, int], str]] = {
+    "text": _text,
+    "count": _count,
+    "estimate": _value,
+    "interval": _interval,
+    "p": lambda values, sign, places: p_text(values[0]),
+    "steps": _steps,
+    "step interval": _step_interval,
+    "share": _share,
+    "scaled": _scaled,
+    "fixed": _to_places,
+    "seeds needed": _seeds_needed,
+    "seeds": _seeds,
+}

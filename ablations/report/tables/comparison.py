@@ -1,17 +1,24 @@
-"""Tables: what a study found, as data. `render` writes it as markdown, LaTeX, HTML, CSV or JSON."""
+"""Every variant against the one it is compared with, per task and over all tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ablations.records import Plan
-from ablations.report.captions import caption, notes
-from ablations.report.scores import Cell, Scores, scores
+from ablations.report.scores import (
+    Cell,
+    Scores,
+    baseline_of,
+    complete,
+    grouped,
+    is_score,
+    scores,
+)
 from ablations.report.statistics import (
     LEVEL,
     Comparison,
@@ -21,110 +28,12 @@ from ablations.report.statistics import (
     holm,
     interval,
     iqm,
-    normalise,
     probability_of_improvement,
     seeds_to_decide,
     verdict,
 )
-
-if TYPE_CHECKING:
-    import pandas
-
-ALL_TASKS = "all tasks"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One variant on one task, in the metric's units; on "all tasks", in normalised scores.
-
-    baseline: what the variant is compared with; None for one that heads its group.
-    n, n_failed, n_empty, n_missing, n_planned: cells with a score, diverged or broken ones, those
-        without a value where the score looks, those that have not run, and all.
-    iqm, low, high: interquartile mean and its 95% interval; on "all tasks" the mean of the tasks'
-        IQMs of normalised scores (0 and 1 are the task's references), over the seeds that are
-        complete on every task; None there for a plan whose tasks state no references.
-    best, tied: highest IQM of its task; not significantly below the best (Holm, paired t).
-    n_pairs: seeds that variant and baseline both have. The rest as in `statistics.Comparison`;
-        improvement_low, improvement_high: 95% interval of the probability of improvement.
-    p_holm: adjusted over all comparisons of the study's tasks; "all tasks" is another family.
-    verdict: "better", "worse", "equivalent" or "undecided" (`statistics.verdict`); "higher" and
-        "lower" for a metric that is not a score; "one seed" or "no pairs" where neither holds;
-        "unstable" instead of "better" or "equivalent" where more of its cells failed than of the
-        baseline's, since the seeds that survive are not those that it was given; likewise
-        "unstable baseline" instead of "worse" or "equivalent".
-    seeds_to_decide: for "undecided"; None if that is more than 10,000.
-    """
-
-    task: str
-    variant: str
-    baseline: str | None = None
-    n: int = 0
-    n_failed: int = 0
-    n_empty: int = 0
-    n_missing: int = 0
-    n_planned: int = 0
-    iqm: float | None = None
-    low: float | None = None
-    high: float | None = None
-    best: bool = False
-    tied: bool = False
-    n_pairs: int | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    deviation: float | None = None
-    p: float | None = None
-    p_holm: float | None = None
-    wilcoxon_p: float | None = None
-    p_equivalent: float | None = None
-    margin: float | None = None
-    probability_of_improvement: float | None = None
-    improvement_low: float | None = None
-    improvement_high: float | None = None
-    verdict: str | None = None
-    seeds_to_decide: int | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """What a study found, from its plan and records alone: same records, same table.
-
-    variants: each after the one it is compared with. rows: one entry per task and variant, then one
-    per variant on "all tasks" where there is more than one task.
-    """
-
-    study: str
-    title: str
-    metric: str
-    score: str
-    tasks: tuple[str, ...]
-    variants: tuple[str, ...]
-    rows: tuple[Entry, ...]
-    caption: str
-    notes: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(Entry))
-
-    def entry(self, task: str, variant: str) -> Entry | None:
-        """The row of a task (or "all tasks") and variant."""
-        for row in self.rows:
-            if (row.task, row.variant) == (task, variant):
-                return row
-        return None
-
-    def dataframe(self) -> pandas.DataFrame:
-        """One row per variant and task, numeric columns; caption and notes in `.attrs`."""
-        import pandas
-
-        frame = pandas.DataFrame([asdict(row) for row in self.rows], columns=list(self.columns))
-        texts = ("task", "variant", "baseline", "verdict")
-        for field in fields(Entry):
-            if field.name not in texts and field.type != "bool":
-                frame[field.name] = pandas.to_numeric(frame[field.name])
-        frame.attrs = {"caption": self.caption, "notes": list(self.notes)}
-        return frame
+from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number
+from ablations.report.tables.notes import caption, notes
 
 
 def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Table:
@@ -168,18 +77,6 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     )
 
 
-def render(table: Table, format: str) -> str:
-    """A table as text: markdown, latex, csv, html or json. Raises UserError for another format."""
-    from ablations.report import formats
-
-    return formats.render(table, format)
-
-
-def is_score(plan: Plan, metric: str) -> bool:
-    """Whether a metric is in the units of the task's score, where higher is better."""
-    return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
-
-
 def margin_of(plan: Plan, task: str, variant: str) -> float | None:
     """The margin of a variant in a task's own units; None where the task states no score unit."""
     unit = plan.score_unit(task, variant)
@@ -197,32 +94,6 @@ def over_tasks(plan: Plan) -> bool:
     return len(plan.tasks) > 1 and all(
         about["score_unit"] is not None for about in plan.tasks.values()
     )
-
-
-def baseline_of(plan: Plan, variant: str) -> str | None:
-    """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
-    versus = plan.variants[variant].get("versus") or plan.study["baseline"]
-    return None if versus == variant else versus
-
-
-def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
-    """Every variant, each directly under the one it is compared with, and how deep it stands."""
-    seen: set[str] = set()
-
-    def under(name: str, depth: int) -> Iterator[tuple[str, int]]:
-        if name not in seen:
-            seen.add(name)
-            yield name, depth
-            for other, versus in baselines.items():
-                if versus == name:
-                    yield from under(other, depth + 1)
-
-    # Heads first; then whatever hangs on a variant that this plan leaves out, or on each other.
-    for name, versus in baselines.items():
-        if versus is None:
-            yield from under(name, 0)
-    for name in baselines:
-        yield from under(name, 1)
 
 
 @dataclass(frozen=True)
@@ -279,9 +150,9 @@ def _described(found: Scores, task: str, variant: str, marks: Mapping[str, str])
         "n": len(values),
         **_counts(cells),
         "n_planned": len(cells),
-        "iqm": _number(iqm(values)),
-        "low": _number(low),
-        "high": _number(high),
+        "iqm": number(iqm(values)),
+        "low": number(low),
+        "high": number(high),
         "best": marks.get(variant) == "best",
         "tied": marks.get(variant) == "tied",
     }
@@ -356,28 +227,14 @@ def _over_tasks(
                 **_counts(cells),
                 n_planned=len({cell.seed for cell in cells}),
                 iqm=present.get(variant),
-                low=_number(low),
-                high=_number(high),
+                low=number(low),
+                high=number(high),
                 best=marks.get(variant) == "best",
                 tied=marks.get(variant) == "tied",
                 **({"margin": margin} | judgement),
             )
         )
     return entries
-
-
-def complete(plan: Plan, found: Scores, variant: str) -> list[np.ndarray] | None:
-    """Normalised scores `[n]` per task, over the seeds that a variant has on every task; None for
-    a plan whose tasks state no references."""
-    references = [plan.references(task, variant) for task in plan.tasks]
-    by_seed = [found.by_seed(task, variant) for task in plan.tasks]
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
-    scaled = []
-    for one, ends in zip(by_seed, references, strict=True):
-        if ends is None:
-            return None
-        scaled.append(normalise([one[seed] for seed in seeds], *ends))
-    return scaled
 
 
 def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, Any]]:
@@ -392,7 +249,7 @@ def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, A
             judgements.append({})
             continue
         comparison = pairing.comparison
-        p_holm = _number(adjusted)
+        p_holm = number(adjusted)
         said = _said(pairing, p_holm, judged)
         low, high = np.nan, np.nan
         if comparison.n > 1:
@@ -409,8 +266,8 @@ def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, A
                 "wilcoxon_p": comparison.wilcoxon_p,
                 "p_equivalent": comparison.p_equivalent,
                 "probability_of_improvement": _improvement(pairing),
-                "improvement_low": _number(low),
-                "improvement_high": _number(high),
+                "improvement_low": number(low),
+                "improvement_high": number(high),
                 "verdict": said,
                 "seeds_to_decide": seeds_to_decide(comparison, pairing.margin, made)
                 if said == "undecided"
@@ -442,7 +299,3 @@ def _said(pairing: _Pairing, p_holm: float | None, judged: bool) -> str:
     if pairing.more_failures < 0 and said in ("worse", "equivalent"):
         return "unstable baseline"
     return said
-
-
-def _number(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
