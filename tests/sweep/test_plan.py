@@ -140,8 +140,8 @@ def test_crossing_compares_at_the_same_levels() -> None:
 
 def test_a_score_unit_follows_the_episode_length_of_its_variant() -> None:
     resolved = plan(Request("gae", "paper", tasks=("reacher",), seeds=1))
-    short = resolved.score_unit("reacher", "brax@lambda_=0.8,episode_length=100")
-    long = resolved.score_unit("reacher", "brax@lambda_=0.8,episode_length=1000")
+    short = resolved.score_unit("reacher", "brax@gae_lambda=0.8,episode_length=100")
+    long = resolved.score_unit("reacher", "brax@gae_lambda=0.8,episode_length=1000")
     assert long == pytest.approx(10 * short)
 
 
