@@ -50,7 +50,7 @@ STEPS = POINTS * UPDATES_PER_POINT * STRUCTURE["num_envs"] * STRUCTURE["unroll_l
 )
 def truncation_mask_dropped(
     *, rewards: Any, values: Any, next_values: Any, termination: Any, truncation: Any,
-    discount: Any, lambda_: Any,
+    discount: Any, gae_lambda: Any,
 ) -> Any:  # fmt: skip
     return variants.axis("advantage")["standard"].fn(
         rewards=rewards,
@@ -59,7 +59,7 @@ def truncation_mask_dropped(
         termination=termination,
         truncation=jnp.zeros_like(truncation),
         discount=discount,
-        lambda_=lambda_,
+        gae_lambda=gae_lambda,
     )
 
 
