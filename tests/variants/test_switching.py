@@ -172,8 +172,7 @@ def test_numbers_that_a_choice_does_not_read_change_no_bit(axis):
     run = jax.jit(
         lambda choice, state, numbers: axis.apply(
             choice, *state, numbers=numbers, **inputs, **static
-        ),
-        static_argnums=(),
+        )
     )
     named = jax.jit(
         lambda state, numbers, choice: axis.apply(
