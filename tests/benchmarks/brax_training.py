@@ -60,7 +60,7 @@ COMPOSITION: dict[str, Any] = {
     "minibatch_unit": "segments",
     "network_init": "lecun_uniform",
     "clip_epsilon": 0.3,
-    "lambda_": 0.95,
+    "gae_lambda": 0.95,
     "value_coefficient": 0.25,  # Brax: 0.5 * vf_loss_coefficient, which is 0.5
     "random_elapsed_steps": False,
 }
@@ -185,7 +185,7 @@ def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
             entropy_cost=settings["entropy_coefficient"],
             reward_scaling=settings["reward_scale"],
             clipping_epsilon=COMPOSITION["clip_epsilon"],
-            gae_lambda=COMPOSITION["lambda_"],
+            gae_lambda=COMPOSITION["gae_lambda"],
             vf_loss_coefficient=2 * COMPOSITION["value_coefficient"],
             max_grad_norm=None,
             normalize_observations=True,

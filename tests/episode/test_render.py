@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+import variants
 from ablations import studies, tasks, trainers
 
 MODEL = """<mujoco><worldbody><light pos="0 0 3"/><geom type="plane" size="5 5 1"/>
@@ -75,7 +76,7 @@ def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choic
     """Learns to push harder and harder."""
 
     def chunk(state, variant):
-        state = state + updates_per_chunk * variant.coefficients["rate"]
+        state = state + updates_per_chunk * variant.numbers["rate"]
         return state, {"training/return": state}
 
     return trainers.Trainer(
@@ -92,7 +93,7 @@ trainers.register(trainers.Definition(
     name="pushing",
     summary="learns nothing",
     axes={"advantage_statistics": "all"},
-    coefficients={"rate": trainers.Coefficient(0.01, 0.0, 1.0, "how fast")},
+    numbers={"rate": variants.Number(0.01, 0.0, 1.0, "how fast")},
     structure={"population": trainers.Option(64, "steps of an update", low=1)},
     make=make,
     iteration_steps=lambda structure: structure["population"],
