@@ -223,6 +223,7 @@ def test_a_name_is_registered_once() -> None:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
     """A trainer whose state is as large as its choice of the structural axis `toy_pool` says."""
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
+    monkeypatch.setattr(sys.modules[register.__module__], "_REGISTERED", {})
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
     axis = variants.register(
         variants.Axis("toy_pool", summary="how many", inputs={"x": scalar}, structural=True)
@@ -239,13 +240,15 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
             steps_per_chunk=updates_per_chunk,
         )
 
-    return Definition(
-        name="toy_pool",
-        axes={"toy_pool": "one", "gradient_clip": "none"},
-        numbers={},
-        structure={},
-        make=make,
-        iteration_steps=lambda structure: 1,
+    return register(
+        Definition(
+            name="toy_pool",
+            axes={"toy_pool": "one", "gradient_clip": "none"},
+            numbers={},
+            structure={},
+            make=make,
+            iteration_steps=lambda structure: 1,
+        )
     )
 
 
@@ -264,7 +267,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
         data = pool.data(config)
         state = jax.jit(made.init)(jax.random.key(0), data)
         np.testing.assert_array_equal(state, np.full(count, 2.0, np.float32))
-        programs.add(program_of(config, fixed))
+        programs.add(program_of(config))
     assert len(programs) == 2
 
 
