@@ -79,6 +79,7 @@ def linear(state: Rate, *, learning_rate: Array, progress: Array) -> tuple[Rate,
     ),
     source="RSL-RL (schedule='adaptive'); Brax when set (ADAPTIVE_KL); both with these defaults",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
+    revision=2,
     numbers={
         "desired_kl": Number(
             0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"

@@ -223,6 +223,7 @@ def test_a_name_is_registered_once() -> None:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
     """A trainer whose state is as large as its choice of the structural axis `toy_pool` says."""
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
+    monkeypatch.setattr(sys.modules[register.__module__], "_REGISTERED", {})
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
     axis = variants.register(
         variants.Axis("toy_pool", summary="how many", inputs={"x": scalar}, structural=True)
@@ -239,17 +240,16 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
             steps_per_chunk=updates_per_chunk,
         )
 
-    definition = Definition(
-        name="toy_pool",
-        axes={"toy_pool": "one", "gradient_clip": "none"},
-        numbers={},
-        structure={},
-        make=make,
-        iteration_steps=lambda structure: 1,
+    return register(
+        Definition(
+            name="toy_pool",
+            axes={"toy_pool": "one", "gradient_clip": "none"},
+            numbers={},
+            structure={},
+            make=make,
+            iteration_steps=lambda structure: 1,
+        )
     )
-    registered = sys.modules["ablations.trainers.trainer"]._REGISTERED
-    monkeypatch.setitem(registered, definition.name, definition)
-    return definition
 
 
 def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> None:
