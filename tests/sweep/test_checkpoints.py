@@ -162,7 +162,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
         (("task", "name"), "hopper", "task.name is hopper there and fast here"),
         (("structure", "num_envs"), 64, "structure.num_envs is 64 there and 32 here"),
         (("choices", "advantage", "name"), "standard", "choices.advantage.name is standard there"),
-        (("coefficients", "discount"), 0.5, "coefficients.discount is 0.5 there and"),
+        (("numbers", "discount"), 0.5, "numbers.discount is 0.5 there and"),
         (("seed",), 7, "seed is 7 there and 0 here"),
         (("trainer", "revision"), 0, "trainer.revision is 0 there"),
     ],

@@ -9,7 +9,7 @@ import pytest
 # The smallest programs, and two workers' worth of seeds
 SMALL = ["--profile", "smoke", "--seeds", "2", "--steps", "512"]
 SETS = ["--set", "num_envs=8", "unroll_length=8", "policy_layers=[4]", "value_layers=[4]"]
-NUMBERS = ["discount=0.5", "lambda_=0.5"]
+NUMBERS = ["discount=0.5", "gae_lambda=0.5"]
 
 
 @pytest.mark.slow

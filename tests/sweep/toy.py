@@ -70,7 +70,7 @@ def make(
         return State(jax.random.normal(key), key, jnp.int32(0))
 
     def chunk(state: State, variant: Any) -> tuple[State, dict[str, Any]]:
-        c = variant.coefficients
+        c = variant.numbers
         direction = AXIS.apply(
             choices.get("toy_direction", variant.choices["toy_direction"]), rate=c["rate"]
         )
@@ -99,13 +99,11 @@ trainers.register(
         name="toy",
         summary="a random walk",
         axes={"toy_direction": "up"},
-        coefficients={
-            "rate": trainers.Coefficient(0.1, 0.0, 10.0, "how far in an update"),
-            "explode_at": trainers.Coefficient(0, 0, 1e6, "the update that gives NaN; 0: none"),
-            "die": trainers.Coefficient(
-                0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"
-            ),
-            "slow": trainers.Coefficient(0, 0, 10, "seconds that a chunk waits"),
+        numbers={
+            "rate": variants.Number(0.1, 0.0, 10.0, "how far in an update"),
+            "explode_at": variants.Number(0, 0, 1e6, "the update that gives NaN; 0: none"),
+            "die": variants.Number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"),
+            "slow": variants.Number(0, 0, 10, "seconds that a chunk waits"),
         },
         structure={
             "width": trainers.Option(1, "another shape, so another program", low=1),
