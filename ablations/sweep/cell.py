@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablations.records import Plan, digest
-from ablations.trainers import trainer
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,9 @@ def program_of(config: Mapping[str, Any], *, accelerator: bool = False) -> str:
 
 
 def _compiled_in(config: Mapping[str, Any], accelerator: bool) -> tuple[str, ...]:
-    definition = trainer(config["trainer"]["name"])
-    return definition.compiled_in(config, accelerator=accelerator)
+    from ablations.trainers import trainer  # a crew starts without it
+
+    return trainer(config["trainer"]["name"]).compiled_in(config, accelerator=accelerator)
 
 
 def cells_of(plan: Plan) -> tuple[Cell, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations import studies
@@ -30,9 +30,13 @@ def plan(request: Request) -> Plan:
     study, profile = selected.study, selected.profile
     tasks = {name: task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
-    _require_effects(study, profile, request, configs)
+    every = [config for of_variants in configs.values() for config in of_variants.values()]
+    _require_that_flags_act(study, request, every)
     for name, of_variants in configs.items():
         _require_differences(study, name, of_variants)
+    _require_that_variants_act(study, every)
+    if not (request.set or request.vary or request.variants or profile.variants):
+        _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
         study={
@@ -78,52 +82,11 @@ def _configurations(
     return found
 
 
-def _require_effects(
-    study: Study, profile: Profile, request: Request, configs: Configurations
-) -> None:
-    """What is set must be read: by some variant, on some task."""
-    read = set(RUN_SETTINGS)
-    for of_variants in configs.values():
-        for config in of_variants.values():
-            read.update(*(config[part] for part in READ), config["task"]["settings"])
-    for flag, names in (("set", request.set), ("vary", request.vary)):
-        for name in names:
-            if name not in read:
-                raise UserError(f"--{flag} {name}: no variant of '{study.name}' reads it")
-    _require_what_can_act(study, request, configs)
-    if request.set or request.vary or request.variants or profile.variants:
-        return  # what else the study sets may be for the variants that are left out
-    own = {
-        *study.settings,
-        *profile.settings,
-        *(name for task in configs for name in profile.task_settings.get(task, ())),
-        *(name for variant in study.variants.values() for name in variant.sets),
-    }
-    if unread := sorted(own - read):
-        raise UserError(
-            f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
-            f"{', '.join(study.variants)} reads"
-        )
-
-
-def _require_what_can_act(study: Study, request: Request, configs: Configurations) -> None:
-    """What a flag sets or the variants vary must be able to act in one of the compositions."""
-    asked = {*request.set, *(name for one in study.variants.values() for name in one.sets)}
-    definition = trainer(study.trainer)
-    idle = [
-        definition.inert(config, [name for name in asked if any(name in config[p] for p in READ)])
-        for of_variants in configs.values()
-        for config in of_variants.values()
-    ]
-    for name in sorted(asked):
-        reasons = [one[name] for one in idle if name in one]
-        reading = sum(
-            any(name in config[part] for part in READ)
-            for of_variants in configs.values()
-            for config in of_variants.values()
-        )
-        if reasons and len(reasons) == reading:
-            raise UserError(f"'{name}' cannot act in '{study.name}': {reasons[0]}")
+def _require_that_flags_act(study: Study, request: Request, every: Sequence[Any]) -> None:
+    """What a flag sets or varies must change something, in some variant on some task."""
+    flags = {name: f"--set {name}" for name in request.set}
+    flags |= {name: f"--vary {name}" for name in request.vary}
+    _require_effects(study, flags, every)
 
 
 def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) -> None:
@@ -137,6 +100,41 @@ def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) ->
                 f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with "
                 f"these settings: there is nothing to compare; leave one out with --variants"
             )
+
+
+def _require_that_variants_act(study: Study, every: Sequence[Any]) -> None:
+    """What variants differ in must change something."""
+    if len(study.variants) > 1:
+        varied = {name for variant in study.variants.values() for name in variant.sets}
+        _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
+
+
+def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> None:
+    """What a study sets for all of its variants must be read by one of them."""
+    tasks = {one["task"]["name"] for one in every}
+    shared = {
+        *study.settings,
+        *profile.settings,
+        *(name for task in tasks for name in profile.task_settings.get(task, ())),
+    }
+    read = {*RUN_SETTINGS}
+    for one in every:
+        read.update(*(one[part] for part in READ), one["task"]["settings"])
+    if unread := sorted(shared - read):
+        raise UserError(
+            f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
+            f"{', '.join(study.variants)} reads"
+        )
+
+
+def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any]) -> None:
+    """names: setting -> whose it is, in words. every: the configurations."""
+    definition = trainer(study.trainer)
+    reasons = [definition.inert(config, names) for config in every]
+    for name in sorted(names):
+        if all(name in one for one in reasons):
+            reason = reasons[0][name]
+            raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:

@@ -47,8 +47,8 @@ def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
     config = cells(seeds=1)[0].config
     reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0]["config"]
-    default = trainers.trainer("ppo").known_numbers()["gae_lambda"].default
-    assert config["numbers"]["gae_lambda"] == default
+    known = trainers.trainer("ppo").known_numbers()
+    assert config["numbers"]["gae_lambda"] == known["gae_lambda"].default
     own = task("reacher").hyperparameters["ppo"]
     assert reacher["numbers"]["discount"] == own["discount"]
     assert reacher["task"]["settings"]["episode_length"] == 50
@@ -172,9 +172,11 @@ def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monk
 
 
 def test_what_nothing_reads_is_refused(monkeypatch) -> None:
-    """value_clip=none, which all variants of gae have, reads no range."""
-    with pytest.raises(UserError, match="--set value_clip_range: no variant of 'gae' reads it"):
+    """No variant of this study clips its values."""
+    assert "value_clip_range" not in cells(seeds=1)[0].config["numbers"]
+    with pytest.raises(UserError, match="--set value_clip_range changes nothing in 'gae'"):
         cells(seeds=1, set={"value_clip_range": 0.1})
+    assert cells(seeds=1, set={"value_clip": "replace", "value_clip_range": 0.1})
     study = studies.study("gae")
     whole = dataclasses.replace(study.profiles["smoke"], variants=None)
     setting = dataclasses.replace(
@@ -184,8 +186,23 @@ def test_what_nothing_reads_is_refused(monkeypatch) -> None:
         profiles={"smoke": whole},
     )
     monkeypatch.setattr("ablations.studies.study", {"gae": setting}.__getitem__)
-    with pytest.raises(
-        UserError, match="study 'gae' sets value_clip_range, which none of the variants"
-    ):
+    with pytest.raises(UserError, match="'gae' sets value_clip_range, which none of the variants"):
         cells(seeds=1)
     assert cells(seeds=1, variants=("brax",))
+
+
+def test_variants_of_what_a_critic_replaces_are_refused() -> None:
+    """With a critic of its own the language trainer reads no prompt_advantage."""
+    with pytest.raises(UserError, match="there is nothing to compare") as refused:
+        cells("prompt_normalization", set={"critic": "separate"})
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_read_and_cannot_act_is_refused_where_it_is_set() -> None:
+    """With one gradient step per iteration the policy ratio is 1."""
+    one_step = {"num_minibatches": 1, "epochs": 1}
+    assert cells(seeds=1, set=one_step), "never about a default"
+    with pytest.raises(UserError, match="--set policy_loss changes nothing in 'gae'"):
+        cells(seeds=1, set={**one_step, "policy_loss": "none"})
+    with pytest.raises(UserError, match="value_clip, which variants set, changes nothing"):
+        cells("value_clipping", seeds=1, set=one_step)

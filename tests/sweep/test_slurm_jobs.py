@@ -28,7 +28,7 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
             seed=seed,
             hash=f"{program}-{seed}",
             config={
-                "trainer": {"name": "toy", "revision": 1},
+                "trainer": {"name": "ppo", "revision": 1},
                 "task": {"name": "line"},
                 "structure": {"width": program},
                 "choices": {},

@@ -95,13 +95,15 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
     wanted: dict[str, Cell] = {}
     for cell in cells:
         wanted.setdefault(cell.program(accelerator=accelerator), cell)
+    kinds = {_alike(cell.config) for cell in wanted.values()}
     exact: dict[Any, list[Mapping[str, Any]]] = {}
     alike: dict[Any, list[Mapping[str, Any]]] = {}
     for record in _records(results):
         made = record.provenance
         if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
             continue
-        if made.get("steps_per_second"):
+        # Of other trainers than these, nothing need be installed here.
+        if made.get("steps_per_second") and _alike(record.config) in kinds:
             program = program_of(record.config, accelerator=accelerator)
             exact.setdefault(program, []).append(made)
             alike.setdefault(_alike(record.config), []).append(made)
