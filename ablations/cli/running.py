@@ -254,13 +254,14 @@ def _follow(look: Callable[[], Status], found: Status) -> None:
 def _lines(found: Status) -> Iterable[str]:
     for study in dict.fromkeys(row["study"] for row in found.rows):
         mine = [row for row in found.rows if row["study"] == study]
+        width = max(20, *(len(row["variant"]) for row in mine))
         yield f"{study}: {_states(mine)}"
         for variant in dict.fromkeys(row["variant"] for row in mine):
             per_task = []
             for task in dict.fromkeys(row["task"] for row in mine):
                 of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
                 per_task.append(f"{task} {_states(of_both)}")
-            yield f"    {variant:<20} {'; '.join(per_task)}"
+            yield f"    {variant:<{width}} {'; '.join(per_task)}"
         yield from _shortened([line for row in mine for line in _running(row)])
         yield from _waiting(mine)
         yield from _shortened([line for row in mine for line in _stopped(row)])

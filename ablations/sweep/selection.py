@@ -71,8 +71,10 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
                 f"--set {name}: the baseline of '{study.name}' sets it itself ({study.baseline}): "
                 f"name another variant with --variants, or drop the --set"
             )
+    grid = len(request.vary) > 1
     variants = {
-        where: Variant({**sets, **at}) for where, at in combinations(request.vary, level_text)
+        where: Variant({**sets, **at}, grid=grid)
+        for where, at in combinations(request.vary, level_text)
     }
     return dataclasses.replace(
         study,

@@ -49,6 +49,17 @@ def test_no_file_takes_functions_of_another_as_arguments() -> None:
                 assert [argument.arg for argument in one.args.args] == ["commands"], path
 
 
+def test_each_choice_says_which_numbers_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not main(["list", "axes"])
+    said = capsys.readouterr().out
+    assert "clip_epsilon=0.2 (0 to 10), clip_epsilon_high=0.28 (0 to 10)" in said
+    assert not main(["list", "axes", "--json"])
+    choices = json.loads(capsys.readouterr().out)["policy_loss"]["choices"]
+    number = choices["clip_higher"]["numbers"]["clip_epsilon_high"]
+    assert (number["default"], number["from"], number["to"]) == (0.28, 0, 10)
+    assert "clip_epsilon_high" not in choices["clip"]["numbers"]
+
+
 def test_tables_of_several_kinds_lie_side_by_side(shell) -> None:
     flags = ("--vary", "rate=0.1,0.5", "width=1,2", "--seeds", "2")
     shell("run", "toy", *flags, "--quiet", "--cluster", "debug")
