@@ -63,14 +63,13 @@ def truncation_mask_dropped(
     )
 
 
+NUMBERS = trainer("ppo").known_numbers()
 # name -> what it sets: choices by name, numbers past any bound.
 PLANTED: Mapping[str, Mapping[str, Any]] = {
     "none": {},
     "truncation mask dropped": {"advantage": "truncation_mask_dropped"},
     "learning rate x4": {"learning_rate": 4 * COMMON["learning_rate"]},
-    "value loss sign flipped": {
-        "value_coefficient": -trainer("ppo").numbers["value_coefficient"].default
-    },
+    "value loss sign flipped": {"value_coefficient": -NUMBERS["value_coefficient"].default},
     "advantage normalisation off": {"advantage_statistics": "none"},
     "observation normaliser frozen": {"observation_normalization": "none"},
     "reward scale x100": {"reward_scale": 100.0},
@@ -140,8 +139,7 @@ def variant(name: str) -> Variant:
             for axis, default in AXES.items()
         },
         numbers={
-            number: np.float32(sets.get(number, one.default))
-            for number, one in trainer("ppo").known_numbers().items()
+            number: np.float32(sets.get(number, one.default)) for number, one in NUMBERS.items()
         },
         iterations=np.float32(POINTS * UPDATES_PER_POINT),
     )
