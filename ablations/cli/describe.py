@@ -60,7 +60,6 @@ def catalogue(kind: str) -> dict[str, Any]:
                 "hyperparameters": {t: dict(h) for t, h in task.hyperparameters.items()},
                 "source": task.source,
                 "steps": task.steps,
-                "score_range": list(task.score_range),
                 "revision": task.revision,
             }
             for name, task in tasks.tasks().items()
@@ -134,10 +133,8 @@ def _study(name: str, profile: str) -> str:
         f"claim     {study.claim}",
         f"stated in {study.claim_source}",
         f"baseline  {study.baseline}",
-        f"margin    {study.margin:g} of a task's score unit: "
-        + ", ".join(
-            f"{study.margin * t['score_unit']:.3g} on {n}" for n, t in resolved.tasks.items()
-        ),
+        f"margin    {study.margin:g} "
+        + ("in units of the metric" if study.margin_in_metric else "of what the baseline learns"),
         f"profile   {profile}: {len(resolved.cells)} cells, {len(resolved.seeds)} seeds, "
         + ", ".join(f"{t['steps']:,} steps on {n}" for n, t in resolved.tasks.items()),
         "",

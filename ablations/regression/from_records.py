@@ -14,6 +14,7 @@ from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, Terms, check, checking
 from ablations.regression.curves import Curves, require_numbers
+from ablations.report.units import learned
 
 # More seeds of some groups are wanted: (study, task, variant) -> seeds
 Wanted = Mapping[tuple[str, str, str], Sequence[int]]
@@ -39,12 +40,12 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
                 f"`ablations run {plan.study['name']}` first"
             )
-        references = plan.references(task, variant)
+        gained = learned(curves.steps, curves.values)
         found[key(plan.study["name"], task, variant)] = Group(
             curves=curves,
             metric=plan.study["metric"],
-            unit=plan.score_unit(task, variant),
-            lowest=None if references is None else references[0],
+            unit=None if gained is None else gained.size,
+            lowest=None if gained is None else gained.low,
             about=configuration(plan, task, variant),
         )
     return found

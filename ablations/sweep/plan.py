@@ -60,12 +60,7 @@ def plan(request: Request) -> Plan:
         for name, config in configs.items():
             chosen[name] = {axis: one["name"] for axis, one in config["choices"].items()}
         shared = configs.get(study.baseline) or next(iter(configs.values()))
-        unit = one.score_unit(shared["task"]["settings"])
-        units = {name: one.score_unit(c["task"]["settings"]) for name, c in configs.items()}
         described[one.name] = {
-            "score_unit": unit,
-            "references": list(one.references(shared["task"]["settings"])),
-            "score_units": {name: its for name, its in units.items() if its != unit},
             "steps": steps_of(shared),
             "settings": shared["task"]["settings"],
             "summary": one.summary,
@@ -91,6 +86,7 @@ def plan(request: Request) -> Plan:
             "claim_source": study.claim_source,
             "baseline": study.baseline,
             "margin": study.margin,
+            "margin_in_metric": study.margin_in_metric,
             "metric": study.metric,
         },
         variants={
