@@ -100,7 +100,6 @@ def catalogue(kind: str) -> dict[str, Any]:
                 "hyperparameters": {t: dict(h) for t, h in task.hyperparameters.items()},
                 "source": task.source,
                 "steps": task.steps,
-                "score_range": list(task.score_range),
                 "revision": task.revision,
             }
             for name, task in tasks.tasks().items()
@@ -205,10 +204,8 @@ def _study(resolved: Plan, study: Study) -> Iterator[str]:
         yield f"claim     {about['claim']}"
         yield f"stated in {about['claim_source']}"
     yield f"baseline  {about['baseline']}"
-    yield f"margin    {study.margin:g} of a task's score unit: " + ", ".join(
-        f"{study.margin * task['score_unit']:.3g} on {name}"
-        for name, task in resolved.tasks.items()
-    )
+    of = "in units of the metric" if study.margin_in_metric else "of what the baseline learns"
+    yield f"margin    {study.margin:g} {of}"
     yield (
         f"profile   {resolved.request['profile']}: {len(resolved.cells)} cells, "
         f"{len(resolved.seeds)} seeds, "

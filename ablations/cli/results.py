@@ -127,17 +127,10 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--metric", help="the column or tag that is judged; default: the return")
     one.add_argument("--baseline", metavar="RUN", help="default: the first run")
     one.add_argument(
-        "--references",
-        nargs="+",
-        type=_references,
-        metavar="[TASK=]LOW,HIGH",
-        help="returns of a random and of a good policy: what a margin is a share of",
-    )
-    one.add_argument(
         "--margin",
         type=float,
         default=0.05,
-        help="share of that range that does not matter; default: 0.05",
+        help="share of what the baseline learned that does not matter; default: 0.05",
     )
     one.add_argument(
         "--pattern", help="parts of an event folder's name, such as {task}/{run}/seed{seed}"
@@ -293,7 +286,6 @@ def _import(options: argparse.Namespace) -> None:
     wanted = exchange.Options(
         metric=options.metric,
         baseline=options.baseline,
-        references=dict(options.references or []),
         margin=options.margin,
         pattern=options.pattern,
         title=options.title,
@@ -337,16 +329,3 @@ def _clean(options: argparse.Namespace) -> None:
         delete(options.results, found)
     elif found:
         print("`ablations clean --yes` deletes these")
-
-
-def _references(text: str) -> tuple[str, tuple[float, float]]:
-    task, _, numbers = text.rpartition("=")
-    low, comma, high = numbers.partition(",")
-    try:
-        if not comma:
-            raise ValueError
-        return task, (float(low), float(high))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not two numbers such as -50,-5 or reacher=-50,-5"
-        ) from None

@@ -25,6 +25,7 @@ from ablations.regression.curves import (
 )
 from ablations.regression.looks import Design, Look, design
 from ablations.report.scores import final
+from ablations.report.units import ends
 
 Floats = NDArray[np.float64]
 Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
@@ -100,9 +101,9 @@ class Check:
 
 
 def learned(curves: Curves) -> tuple[float, float]:
-    """What a trainer learns: from the lowest to the highest point of the mean curve `[points]`."""
-    means = at_every_step(curves).values.mean(axis=0)
-    return float(means.min()), float(means.max())
+    """What a trainer learns, as tables measure it: the ends of the smoothed mean curve."""
+    whole = at_every_step(curves)
+    return ends(whole.steps, whole.values)
 
 
 def gained(curves: Curves) -> float:

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.scores import Scores, baseline_of, complete, grouped
+from ablations.report import units
+from ablations.report.scores import Scores, baseline_of, grouped
 from ablations.report.statistics import Aggregate, interval, iqm
+from ablations.report.units import Units
 
 REPLICATES = 2_000  # a band is drawn, not quoted
 
@@ -77,10 +79,10 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
     return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
 
 
-def normalised(plan: Plan, found: Scores) -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> normalised scores `[n]` per task, where there are any; {} without references."""
-    scores = {variant: complete(plan, found, variant) for variant in plan.variants}
-    return {v: rows for v, rows in scores.items() if rows is not None and len(rows[0])}
+def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
+    """variant -> normalised scores `[n]` per task that has a unit, where there are any."""
+    scores = {variant: units.normalised(plan, found, learned, variant) for variant in plan.variants}
+    return {v: rows for v, rows in scores.items() if rows and len(rows[0])}
 
 
 def thresholds(scores: Mapping[str, list[NDArray[np.float64]]]) -> NDArray[np.float64]:

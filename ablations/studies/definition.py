@@ -54,7 +54,8 @@ class Study:
 
     claim: the statement under test, in words, and where it was made.
     baseline: the variant that the others are compared with.
-    margin: a difference smaller than this share of the task's score unit does not matter.
+    margin: a difference smaller than this share of what the baseline learned does not matter.
+    margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
     metric: the column of the curve that is judged.
     """
 
@@ -69,6 +70,7 @@ class Study:
     metric: str = "training/return"
     trainer: str = "ppo"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    margin_in_metric: bool = False
 
 
 def combinations(

@@ -46,6 +46,7 @@ def plan(request: Request) -> Plan:
             "claim_source": study.claim_source,
             "baseline": study.baseline,
             "margin": study.margin,
+            "margin_in_metric": study.margin_in_metric,
             "metric": study.metric,
             "step_unit": trainer(study.trainer).step_unit,
         },
@@ -165,13 +166,8 @@ def _described_task(
     study: Study, task: Task, configs: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     shared = configs.get(study.baseline) or next(iter(configs.values()))
-    unit = task.score_unit(shared["task"]["settings"])
-    units = {name: task.score_unit(one["task"]["settings"]) for name, one in configs.items()}
     run = shared["run"]
     return {
-        "score_unit": unit,
-        "references": list(task.references(shared["task"]["settings"])),
-        "score_units": {name: its for name, its in units.items() if its != unit},
         "steps": run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
         "settings": shared["task"]["settings"],
         "summary": task.summary,

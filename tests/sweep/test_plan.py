@@ -138,13 +138,6 @@ def test_crossing_compares_at_the_same_levels() -> None:
     assert grid["b@y=2,z=u"].versus == "a@y=2,z=u"
 
 
-def test_a_score_unit_follows_the_episode_length_of_its_variant() -> None:
-    resolved = plan(Request("gae", "paper", tasks=("reacher",), seeds=1))
-    short = resolved.score_unit("reacher", "brax@gae_lambda=0.8,episode_length=100")
-    long = resolved.score_unit("reacher", "brax@gae_lambda=0.8,episode_length=1000")
-    assert long == pytest.approx(10 * short)
-
-
 def test_a_combination_that_makes_no_sense_is_named() -> None:
     with pytest.raises(UserError, match="minibatch"):
         resolve(

@@ -121,7 +121,6 @@ tasks.register(
         make=lambda settings: None,
         settings={"episode_length": 10},
         steps=1000,
-        score_range=(0.0, 10.0),
     )
 )
 

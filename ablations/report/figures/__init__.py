@@ -18,6 +18,7 @@ from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
 from ablations.report.scores import diagnostic_scores, is_score, scores
 from ablations.report.tables import table
 from ablations.report.tables.factorial import effects_sheet
+from ablations.report.units import units
 
 __all__ = [
     "COLORS",
@@ -45,8 +46,8 @@ def figure(
 ) -> list[Path]:
     """Draws a study's figures; returns the files written, `<study>_<figure>.<format>` each.
 
-    curves; and where there is something to compare differences and improvement; for a score whose
-    tasks state references intervals and profiles; for a factorial effects; for the study's own
+    curves; and where there is something to compare differences and improvement; for a score
+    that was learned intervals and profiles; for a factorial effects; for the study's own
     metric diagnostics. A metric other than the study's own is part of the name. Raises UserError
     for an unknown metric or format, DamagedRecord for a broken record.
     """
@@ -69,12 +70,13 @@ def draw(plan: Plan, results: Path, metric: str | None = None) -> Iterator[tuple
     yield "curves", curves(plan, found)
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
+    learned = units(plan, results, found) if judged else None
     matrix = effects_sheet(plan, results, found)
     maybe = {
         "differences": differences(plan, made),
         "improvement": improvement(plan, made) if judged else None,
-        "intervals": intervals(plan, found) if judged else None,
-        "profiles": profiles(plan, found) if judged else None,
+        "intervals": intervals(plan, found, learned) if learned else None,
+        "profiles": profiles(plan, found, learned) if learned else None,
         "effects": None if matrix is None else effect_matrix(plan, matrix),
     }
     if found.metric == plan.study["metric"]:

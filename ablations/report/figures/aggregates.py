@@ -14,12 +14,13 @@ from ablations.report.figures.style import appearances, dress, footnote, title
 from ablations.report.scores import Scores
 from ablations.report.series import groups, normalised, shown, thresholds
 from ablations.report.statistics import aggregate, aggregate_interval, performance_profile
+from ablations.report.units import Units
 
 
-def intervals(plan: Plan, found: Scores) -> Figure | None:
+def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     """One panel per statistic, one row per variant: estimate and 95% interval. None without
     normalised scores."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     looks = appearances(plan)
@@ -57,14 +58,15 @@ def intervals(plan: Plan, found: Scores) -> Figure | None:
     title(drawn, f"{plan.study['title']}: aggregates over {_tasks(plan)}")
     footnote(
         drawn,
-        "0 and 1 are the tasks' references, 95% stratified bootstrap interval; " + _runs(scores),
+        "0 and 1: where the learning of the baseline began and got to; 95% stratified bootstrap "
+        "interval; " + _runs(scores),
     )
     return drawn
 
 
-def profiles(plan: Plan, found: Scores) -> Figure | None:
+def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     """Share of runs above each normalised score, with pointwise 95% bands, one panel per group."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     looks = appearances(plan)

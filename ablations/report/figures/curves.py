@@ -10,7 +10,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from ablations.records import Plan
 from ablations.report.figures.style import appearances, dress, footnote, title
-from ablations.report.scores import Scores, moves
+from ablations.report.scores import Scores, moves, step_unit
 from ablations.report.series import groups, label, points
 
 
@@ -36,7 +36,7 @@ def curves(plan: Plan, found: Scores) -> Figure:
             panel.set_ylabel(label(found.metric))
         last = g == len(families) - 1 if several else t + columns >= len(tasks)
         if last:
-            panel.set_xlabel("environment steps")
+            panel.set_xlabel(step_unit(plan))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(5))
         panel.set_xlim(left=0)
@@ -139,7 +139,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     for panel, (task, group) in zip(panels[0], columns, strict=True):
         panel.set_title(f"{task}\nvs {group[0]}" if len(families) > 1 else task)
     for panel in panels[-1]:
-        panel.set_xlabel("environment steps")
+        panel.set_xlabel(step_unit(plan))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(4))
     any_metric = next(iter(shown.values()))

@@ -27,9 +27,15 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 
 VERDICT_COLORS = {
     "better": "#009E73",
     "worse": "#D55E00",
+    "better, by an undecided amount": "#009E73",
+    "worse, by an undecided amount": "#D55E00",
     "higher": "#0072B2",
     "lower": "#0072B2",
     "equivalent": "#0072B2",
+    "identical": "#0072B2",
+    "unstable": "#CC79A7",
+    "unstable baseline": "#CC79A7",
+    "tasks disagree": "#CC79A7",
 }
 UNDECIDED = "#7F7F7F"
 

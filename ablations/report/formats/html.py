@@ -5,7 +5,13 @@ from __future__ import annotations
 from html import escape
 
 from ablations.report.formats.markdown import WORDS
-from ablations.report.formats.numbers import Column, lines_of, seeds_text, verdict_text
+from ablations.report.formats.numbers import (
+    Column,
+    lines_of,
+    seeds_text,
+    verdict_class,
+    verdict_text,
+)
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
@@ -39,7 +45,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
     if row is None:
         return ""
     parts = []
-    if row.task != ALL_TASKS or row.iqm is not None:
+    if row.task != ALL_TASKS or row.mean is not None:
         score, inside = numbers.score(row)
         shown = (
             f"<strong>{score}</strong>" if row.best else f"{score}†" if row.tied else score or "n/a"
@@ -49,7 +55,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
             parts[-1] += f' <span class="seeds">n={escape(seeds_text(row))}</span>'
     if row.verdict:
         difference, around = numbers.difference(row)
-        name = row.verdict.replace(" ", "-")
+        name = verdict_class(row.verdict)
         parts.append(
             f'<span class="difference">{difference} <span class="interval">{around}</span></span> '
             f'<span class="verdict {name}">{escape(verdict_text(row))}</span>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ablations.report.formats.numbers import Column, lines_of, without_repeats
+from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
@@ -29,7 +29,7 @@ def latex(table: Table) -> str:
         if baseline is not None:
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
     signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
-    reach = r"$\pm$: half the width of its 95\% interval; "
+    reach = r"$\pm$: half the width of its interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_breakable(note) for note in table.notes)
     lines = [
@@ -93,7 +93,7 @@ def _label(study: str) -> str:
 
 
 def _latex_score(row: Entry | None, numbers: Column) -> str:
-    if row is None or (row.task == ALL_TASKS and row.iqm is None):
+    if row is None or (row.task == ALL_TASKS and row.mean is None):
         return ""
     score, inside = numbers.score(row)
     if not score:
@@ -124,13 +124,17 @@ def _latex_difference(row: Entry | None, numbers: Column) -> str:
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
     sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
-    seeds = f" {row.seeds_to_decide}" if row.seeds_to_decide else ""
+    seeds = seeds_range_text(row.seeds_low, row.seeds_high).replace(" to ", "--")
+    seeds = f" {seeds}" if seeds else ""
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
 _LATEX_VERDICTS = {
     "better": r"$\uparrow$",
     "worse": r"$\downarrow$",
+    "better, by an undecided amount": r"$\nearrow$",
+    "worse, by an undecided amount": r"$\searrow$",
+    "identical": r"$=$",
     "higher": r"$\uparrow$",
     "lower": r"$\downarrow$",
     "equivalent": r"$\approx$",

@@ -17,16 +17,16 @@ from ablations.report.formats.numbers import (
 from ablations.report.tables.entries import Sheet, Table
 
 # Heads of columns that are words, not numbers.
-WORDS = ("task", "variant", "choice", "factor", "level", "[95%]", "verdict")
+WORDS = ("task", "variant", "choice", "factor", "level", "[95%]", "[95% joint]", "verdict")
 
 
 def markdown(table: Table) -> str:
     against = table.several_baselines
-    head = ["task", "variant", "IQM", "[95%]", "difference", "[95%]", "p (Holm)", "P(better)"]
-    head += ["verdict", "seeds"]
+    head = ["task", "variant", "mean", "[95%]", "IQM", "difference", "[95% joint]", "p (adj.)"]
+    head += ["P(better)", "verdict", "seeds"]
     if against:
-        head.insert(4, "against")
-    right = {"IQM", "[95%]", "difference", "p (Holm)", "P(better)"}
+        head.insert(5, "against")
+    right = {"mean", "[95%]", "IQM", "difference", "[95% joint]", "p (adj.)", "P(better)"}
     lines: list[list[str]] = []
     for task in table.places:
         rows = table.of(task)
@@ -40,15 +40,16 @@ def markdown(table: Table) -> str:
                 markdown_text(row.variant),
                 f"**{score}**" if row.best else f"{score}†" if row.tied else score,
                 inside,
+                numbers.iqm(row),
                 difference,
                 around,
-                p_text(row.p_holm),
+                p_text(row.p_adjusted),
                 "" if chance is None else f"{chance:.2f}",
                 verdict_text(row) if row.baseline else "baseline",
                 seeds_text(row),
             ]
             if against:
-                cells.insert(4, markdown_text(row.baseline or ""))
+                cells.insert(5, markdown_text(row.baseline or ""))
             lines.append(cells)
     caption = f"{markdown_text(table.study)}: {markdown_text(table.caption)}"
     text = [*wrapped(caption), "", *pipes(head, lines, right)]

@@ -37,14 +37,17 @@ class Column:
     """The strings of one task's column: an estimate and its interval, aligned over the variants."""
 
     def __init__(self, rows: Sequence[Entry]):
-        self._scores = _shared((row.iqm, row.low, row.high) for row in rows)
+        self._scores = _shared((row.mean, row.low, row.high) for row in rows)
         self._differences = _shared(
             (row.difference, row.difference_low, row.difference_high) for row in rows
         )
 
     def score(self, row: Entry) -> tuple[str, str]:
         """("-7.42", "[-8.10, -6.90]"); the second empty where there is no interval."""
-        return _estimate(row.iqm, row.low, row.high, self._scores, "")
+        return _estimate(row.mean, row.low, row.high, self._scores, "")
+
+    def iqm(self, row: Entry) -> str:
+        return _estimate(row.iqm, row.iqm_low, row.iqm_high, self._scores, "")[0]
 
     def difference(self, row: Entry) -> tuple[str, str]:
         """("+0.12", "[-0.30, +0.54]")."""
@@ -85,11 +88,28 @@ def p_text(value: float | None) -> str:
 
 
 def verdict_text(row: Entry) -> str:
-    """ "worse"; "undecided (~37 seeds)"."""
+    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)"."""
+    if row.verdict == "equivalent":
+        low, high = row.difference_low or 0.0, row.difference_high or 0.0
+        return row.verdict + (" (+)" if low > 0 else " (\u2212)" if high < 0 else "")
     if row.verdict != "undecided":
         return row.verdict or ""
-    seeds = row.seeds_to_decide
-    return f"undecided ({'>10,000' if seeds is None else f'~{seeds:,}'} seeds)"
+    seeds = seeds_range_text(row.seeds_low, row.seeds_high)
+    return f"undecided ({seeds} seeds)" if seeds else "undecided"
+
+
+def seeds_range_text(low: int | None, high: int | None) -> str:
+    """ "12 to 64"; "12 or more"; empty where nothing is known."""
+    if low is None:
+        return ""
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def verdict_class(verdict: str) -> str:
+    """A verdict as the name of a class: "better, by an undecided amount" is "better-undecided"."""
+    return verdict.replace(", by an undecided amount", "-undecided").replace(" ", "-")
 
 
 def seeds_text(row: Entry) -> str:
@@ -185,7 +205,8 @@ def _share(values: Values, sign: str, places: int) -> str:
 
 
 def _seeds_needed(values: Values, sign: str, places: int) -> str:
-    return "> 10,000" if values[0] is None else f"{values[0]:,}"
+    low, high = values
+    return "> 10,000" if low is None else seeds_range_text(low, high)
 
 
 def _seeds(values: Values, sign: str, places: int) -> str:

@@ -19,8 +19,9 @@ from ablations.report.formats import render
 from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
-from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores
+from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
 from ablations.report.tables import KINDS, Table, table
+from ablations.report.units import units
 
 CAPTIONS = {
     "curves": (
@@ -29,8 +30,9 @@ CAPTIONS = {
     ),
     "differences": (
         "Differences to the baseline",
-        "Mean of the differences paired by seed, 95% interval. Shaded: the margin within which a "
-        "difference does not matter.",
+        "Mean of the differences paired by seed; the intervals hold for all comparisons at once "
+        "with 95%. Shaded: the margin within which a difference does not matter, of the first row "
+        "where rows differ.",
     ),
     "improvement": (
         "Probability of improvement",
@@ -39,8 +41,8 @@ CAPTIONS = {
     ),
     "intervals": (
         "Aggregates of normalised scores",
-        "0 and 1 are the tasks' references; 95% stratified bootstrap interval, over the seeds "
-        "that are complete on every task.",
+        "0 and 1 are where the learning of the baseline began and where it got to; 95% stratified "
+        "bootstrap interval, over the seeds that are complete on every task.",
     ),
     "profiles": (
         "Performance profiles",
@@ -48,8 +50,8 @@ CAPTIONS = {
     ),
     "effects": (
         "Effects of the factorial",
-        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: "
-        "adjusted p < .05; in brackets: equivalent.",
+        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
+        "simultaneous 95% interval excludes 0; in brackets: equivalent.",
     ),
     "diagnostics": (
         "Diagnostics over training",
@@ -143,7 +145,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         counts=counts,
         unit=unit,
         scorecard=lines,
-        summary=summary(lines),
+        summary=summary(made),
         variants=tuple(_variants(plan)),
         columns=charts.side_by_side(len(plan.variants)),
         legend=tuple(charts.legend(plan)),
@@ -177,8 +179,11 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     steps = {about["steps"] for about in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
-    yield "environment steps", " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-    yield "margin", f"{100 * plan.study['margin']:g}% of the task's score unit"
+    yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
+    if plan.study.get("margin_in_metric"):
+        yield "margin", f"{plan.study['margin']:g}, in units of the metric"
+    else:
+        yield "margin", f"{100 * plan.study['margin']:g}% of what the baseline learned"
     yield "score", plan.study["metric"]
     if plan.request.get("profile"):
         yield "profile", str(plan.request["profile"])
@@ -216,13 +221,14 @@ def _said(value: Any) -> str:
 
 
 def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, Any]:
+    learned = units(plan, results, found)
     diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
         "differences": charts.differences(made),
         "improvement": charts.improvement(made),
-        "intervals": charts.intervals(plan, found),
-        "profiles": charts.profiles(plan, found),
+        "intervals": charts.intervals(plan, found, learned),
+        "profiles": charts.profiles(plan, found, learned),
         "effects": charts.effects(KINDS["effects"](plan, results, found)),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }

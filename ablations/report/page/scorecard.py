@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ablations.report.formats.numbers import Column, verdict_text
+from ablations.report.formats.numbers import Column, verdict_class, verdict_text
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
@@ -34,7 +34,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
         Score(
             variant=row.variant,
             baseline=row.baseline or "",
-            verdict=(row.verdict or "").replace(" ", "-"),
+            verdict=verdict_class(row.verdict or ""),
             text=verdict_text(row),
             estimate=" ".join(numbers.difference(row)).strip(),
             seeds=f"{row.n_pairs} of {row.n_planned}"
@@ -44,7 +44,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
         )
         for row in rows
     )
-    return lines, "score units, over all tasks" if several else f"{made.metric} on {task}"
+    return lines, "what was learned, over all tasks" if several else f"{made.metric} on {task}"
 
 
 def _reach(row: Entry) -> float:
@@ -72,7 +72,7 @@ def _strip(row: Entry, reach: float) -> Markup:
         )
     if row.difference is not None:
         parts.append(f'<circle cx="{x(row.difference)}" cy="9" r="3.6"/>')
-    name = (row.verdict or "").replace(" ", "-")
+    name = verdict_class(row.verdict or "")
     return Markup(
         f'<svg class="strip {name}" viewBox="0 0 140 18" aria-hidden="true" focusable="false">'
         + "".join(parts)
@@ -80,9 +80,8 @@ def _strip(row: Entry, reach: float) -> Markup:
     )
 
 
-def summary(lines: Sequence[Score]) -> str:
+def summary(made: Table) -> str:
     """ "2 equivalent, 1 worse"."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line.verdict.replace("-", " ")] = counts.get(line.verdict.replace("-", " "), 0) + 1
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    place = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
+    counts = Counter(row.verdict for row in made.of(place) if row.baseline)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if verdict)

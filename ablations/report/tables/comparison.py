@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ablations.records import Plan
-from ablations.report.scores import (
-    Cell,
-    Scores,
-    baseline_of,
-    complete,
-    grouped,
-    is_score,
-    scores,
-)
+from ablations.report.scores import Cell, Scores, baseline_of, grouped, is_score, scores
 from ablations.report.statistics import (
     LEVEL,
+    Aggregate,
     Comparison,
     aggregate,
     aggregate_interval,
     compare,
-    holm,
     interval,
     iqm,
+    not_the_best,
     probability_of_improvement,
     seeds_to_decide,
     verdict,
 )
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number
 from ablations.report.tables.notes import caption, notes
+from ablations.report.units import Units, normalised, settings_of, units
 
 
 def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Table:
@@ -45,25 +39,32 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     """
     found = scores(plan, results, metric=metric, score=score)
     judged = is_score(plan, found.metric)
+    learned = units(plan, results, found) if judged else None
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
-    described: list[dict[str, Any]] = []
-    family: list[_Pairing | None] = []
-    for task in plan.tasks:
-        marks = _best(found, task, order) if judged else {}
-        for variant in order:
-            margin = margin_of(plan, task, variant) if judged else None
-            described.append(
-                _described(found, task, variant, marks)
-                | {"baseline": baselines[variant], "margin": margin}
-            )
-            family.append(_pairing(found, [task], variant, baselines[variant], margin))
-    rows = [
-        Entry(**(row | judgement))
-        for row, judgement in zip(described, _judged(family, judged), strict=True)
+    pooled = {} if learned is None else pooled_tasks(plan, learned)
+
+    pairings = [
+        _pairing(plan, found, learned, [task], variant, baselines[variant])
+        for task in plan.tasks
+        for variant in order
     ]
-    if judged and over_tasks(plan):
-        rows += _over_tasks(plan, found, order, baselines)
+    averages = [
+        _pairing(plan, found, learned, pooled[variant], variant, baselines[variant], over=True)
+        for variant in order
+        if pooled.get(variant)
+    ]
+    rows = [
+        _entry(found, learned, pairing)
+        for pairing in _shared(pairings, LEVEL / 2 if pooled else LEVEL)
+    ]
+    rows = _marked(plan, found, learned, rows, list(plan.tasks))
+    if pooled and learned is not None:
+        whole = [
+            _over_tasks(plan, found, learned, pairing, rows)
+            for pairing in _shared(averages, LEVEL / 2)
+        ]
+        rows += _marked(plan, found, learned, whole, [ALL_TASKS])
     return Table(
         study=plan.study["name"],
         title=plan.study["title"],
@@ -72,230 +73,307 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
         tasks=tuple(plan.tasks),
         variants=order,
         rows=tuple(rows),
-        caption=caption(plan, found, judged),
-        notes=tuple(notes(plan, found, baselines)),
+        caption=caption(plan, found, learned, rows),
+        notes=tuple(notes(plan, found, learned, rows)),
     )
 
 
-def margin_of(plan: Plan, task: str, variant: str) -> float | None:
-    """The margin of a variant in a task's own units; None where the task states no score unit."""
-    unit = plan.score_unit(task, variant)
-    return None if unit is None else plan.study["margin"] * unit
-
-
-def units_of(plan: Plan, variant: str) -> tuple[float, ...]:
-    """A variant's score unit on each task. Only for a plan whose tasks state theirs."""
-    units = [plan.score_unit(task, variant) for task in plan.tasks]
-    return tuple(unit for unit in units if unit is not None)
-
-
-def over_tasks(plan: Plan) -> bool:
-    """Whether there are several tasks, with score units that make them comparable."""
-    return len(plan.tasks) > 1 and all(
-        about["score_unit"] is not None for about in plan.tasks.values()
-    )
+# Comparisons
 
 
 @dataclass(frozen=True)
-class _Pairing:
-    """A comparison, the scores per task that it rests on, and how many more cells of the variant
-    failed than of its baseline."""
+class Pairing:
+    """What a variant is compared with and on which scores.
 
-    comparison: Comparison
+    tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
+    every task; in units of what was learned where there are several. more_failures: how many more
+    cells of the variant failed than of its baseline. identical: the curves are the same bits.
+    """
+
+    tasks: tuple[str, ...]
+    variant: str
+    baseline: str | None
     margin: float | None
-    ours: list[np.ndarray]
-    theirs: list[np.ndarray]
-    more_failures: int
+    ours: tuple[np.ndarray, ...] = ()
+    theirs: tuple[np.ndarray, ...] = ()
+    more_failures: int = 0
+    identical: bool = False
+    level: float = LEVEL
+
+    def compare(self) -> Comparison:
+        """Of the means over tasks, seed by seed."""
+        if not self.ours:
+            return Comparison(0, level=self.level)
+        ours, theirs = (np.mean(rows, axis=0) for rows in (self.ours, self.theirs))
+        return compare(ours, theirs, self.margin, self.level)
 
 
 def _pairing(
+    plan: Plan,
     found: Scores,
+    learned: Units | None,
     tasks: Sequence[str],
     variant: str,
     baseline: str | None,
-    margin: float | None,
-    plan: Plan | None = None,
-) -> _Pairing | None:
-    """Mean over tasks of the scores, per seed that both have on every task; with a plan, each
-    score is divided by its variant's score unit."""
-    if baseline is None:
-        return None
+    *,
+    over: bool = False,
+) -> Pairing:
+    margin = plan.study["margin"] if over else None
+    if not over and learned is not None:
+        unit = learned.of(tasks[0], variant)
+        margin = None if unit is None else plan.study["margin"] * unit.size
+    if baseline is None or not tasks:
+        return Pairing(tuple(tasks), variant, baseline, margin)
     by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
     seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
 
-    def scaled(which: str) -> list[np.ndarray]:
-        units = (1.0,) * len(tasks) if plan is None else units_of(plan, which)
-        return [
-            np.array([one[s] for s in seeds]) / unit
-            for one, unit in zip(by_seed[which], units, strict=True)
-        ]
+    def scaled(which: str) -> tuple[np.ndarray, ...]:
+        rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
+        if not over or learned is None:
+            return tuple(rows)
+        sizes = ((learned.of(task, variant), row) for task, row in zip(tasks, rows, strict=True))
+        return tuple(row / unit.size for unit, row in sizes if unit is not None)
 
-    a, b = scaled(variant), scaled(baseline)
+    # Failures count on every task, also on one where nothing was learned.
+    every = list(plan.tasks) if over else tasks
     fails = [
-        sum(cell.status == "failed" for task in tasks for cell in found.of(task, which))
+        sum(cell.status == "failed" for task in every for cell in found.of(task, which))
         for which in (variant, baseline)
     ]
-    return _Pairing(
-        compare(np.mean(a, axis=0), np.mean(b, axis=0), margin), margin, a, b, fails[0] - fails[1]
+    return Pairing(
+        tuple(tasks),
+        variant,
+        baseline,
+        margin,
+        scaled(variant),
+        scaled(baseline),
+        fails[0] - fails[1],
+        found.identical(every, variant, baseline),
     )
 
 
-def _described(found: Scores, task: str, variant: str, marks: Mapping[str, str]) -> dict[str, Any]:
-    cells = found.of(task, variant)
-    values = np.array([cell.value for cell in cells if cell.status == "done"])
-    low, high = interval(values)
-    return {
-        "task": task,
-        "variant": variant,
-        "n": len(values),
-        **_counts(cells),
-        "n_planned": len(cells),
-        "iqm": number(iqm(values)),
-        "low": number(low),
-        "high": number(high),
-        "best": marks.get(variant) == "best",
-        "tied": marks.get(variant) == "tied",
+def _shared(pairings: Sequence[Pairing], level: float) -> list[Pairing]:
+    """With the level shared over the comparisons that are to be made (Bonferroni). What is the same
+    bits needs none: nothing false can be said of it."""
+    made = sum(one.baseline is not None and not one.identical for one in pairings)
+    return [replace(one, level=level / max(1, made)) for one in pairings]
+
+
+def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
+    """variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
+    no variant has two."""
+    found = {
+        variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
+        for variant in plan.variants
     }
+    if not any(len(tasks) > 1 for tasks in found.values()):
+        return {}
+    return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
 
 
-def _counts(cells: list[Cell]) -> dict[str, Any]:
+# Entries
+
+
+def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
+    (task,) = pairing.tasks
+    cells = found.of(task, pairing.variant)
+    values = np.array([cell.value for cell in cells if cell.status == "done"])
+    unit = None if learned is None else learned.of(task, pairing.variant)
+    low, high = interval(values, "mean")
+    iqm_low, iqm_high = interval(values)
+    return Entry(
+        task=task,
+        variant=pairing.variant,
+        baseline=pairing.baseline,
+        n=len(values),
+        **_counts(cells),
+        n_planned=len(cells),
+        unit=None if unit is None else unit.size,
+        mean=float(values.mean()) if len(values) else None,
+        low=number(low),
+        high=number(high),
+        iqm=number(iqm(values)),
+        iqm_low=number(iqm_low),
+        iqm_high=number(iqm_high),
+        **_judgement(pairing, judged=learned is not None),
+    )
+
+
+def _over_tasks(
+    plan: Plan, found: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
+) -> Entry:
+    """A variant's normalised scores, and the mean over tasks of its differences per unit."""
+    variant = pairing.variant
+    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
+    values = normalised(plan, found, learned, variant)
+    mine = [row for row in rows if row.variant == variant]
+    judgement = _judgement(pairing, judged=True)
+    if pairing.baseline is not None:
+        judgement["verdict"] = _over_tasks_verdict(judgement["verdict"], pairing, mine)
+        if judgement["verdict"] != "undecided":
+            judgement |= dict.fromkeys(("seeds_low", "seeds_to_decide", "seeds_high"))
+    numbers: dict[str, Any] = {}
+    kinds: Mapping[str, Aggregate] = {"": "mean", "iqm_": "task_iqm"}
+    for prefix, kind in kinds.items():
+        low, high = aggregate_interval(values, kind) if values else (np.nan, np.nan)
+        numbers |= {f"{prefix}low": number(low), f"{prefix}high": number(high)}
+        numbers |= {prefix[:-1] or "mean": number(aggregate(values, kind)) if values else None}
+    return Entry(
+        task=ALL_TASKS,
+        variant=variant,
+        baseline=pairing.baseline,
+        n=len(values[0]) if values else 0,
+        **_counts(cells),
+        n_planned=len({cell.seed for cell in cells}),
+        **numbers,
+        **judgement,
+    )
+
+
+def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
     return {
         f"n_{status}": sum(cell.status == status for cell in cells)
         for status in ("failed", "empty", "missing")
     }
 
 
-def _best(found: Scores, task: str, variants: tuple[str, ...]) -> dict[str, str]:
-    """variant -> "best" or "tied". Ties: Holm over the paired comparisons with the best."""
-    values = {v: list(found.by_seed(task, v).values()) for v in variants}
-    present = {v: float(iqm(scores)) for v, scores in values.items() if scores}
-    return _marks(found, [task], present)
+# Verdicts
 
 
-def _marks(
-    found: Scores, tasks: Sequence[str], present: Mapping[str, float], plan: Plan | None = None
-) -> dict[str, str]:
-    if len(present) < 2:
-        return {}
-    best = max(present, key=lambda v: present[v])
-    others = [v for v in present if v != best]
-    pairings = [_pairing(found, tasks, v, best, None, plan) for v in others]
-    adjusted = holm(
-        [
-            np.nan if one is None or one.comparison.p is None else one.comparison.p
-            for one in pairings
-        ]
-    )
-    ties = {
-        v: "tied"
-        for v, p, one in zip(others, adjusted, pairings, strict=True)
-        if not (p < LEVEL and one is not None and (one.comparison.difference or 0) < 0)
+def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
+    """The statistical fields of an entry."""
+    about = {"margin": pairing.margin}
+    if pairing.baseline is None:
+        return about
+    if pairing.identical:
+        pairs = len(pairing.ours[0]) if pairing.ours else 0
+        return about | {"n_pairs": pairs, "difference": 0.0, "verdict": "identical"}
+    c = pairing.compare()
+    said = _said(c, pairing, judged)
+    chance, low, high = None, np.nan, np.nan
+    if c.n:
+        chance, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
+    seeds = seeds_to_decide(c, pairing.margin) if said == "undecided" else (None,) * 3
+    return about | {
+        "n_pairs": c.n,
+        "difference": c.difference,
+        "difference_low": c.low,
+        "difference_high": c.high,
+        "level": c.level,
+        "deviation": c.deviation,
+        "p": c.p,
+        "p_adjusted": None if c.p is None else min(1.0, c.p * LEVEL / c.level),
+        "wilcoxon_p": c.wilcoxon_p,
+        "p_equivalent": c.p_equivalent,
+        "probability_of_improvement": chance,
+        "improvement_low": number(low),
+        "improvement_high": number(high),
+        "verdict": said,
+        **dict(zip(("seeds_low", "seeds_to_decide", "seeds_high"), seeds, strict=True)),
     }
-    return {best: "best"} | ties
 
 
-def _over_tasks(
-    plan: Plan,
-    found: Scores,
-    order: tuple[str, ...],
-    baselines: Mapping[str, str | None],
-) -> list[Entry]:
-    """One entry per variant: its normalised aggregate, and the mean over tasks of difference /
-    score unit, per seed."""
-    tasks = list(plan.tasks)
-    margin = plan.study["margin"]
-    normalised = {variant: complete(plan, found, variant) for variant in order}
-    present = {v: aggregate(scores) for v, scores in normalised.items() if scores is not None}
-    present = {v: value for v, value in present.items() if not np.isnan(value)}
-    marks = _marks(found, tasks, present, plan)
-    family = [
-        _pairing(found, tasks, variant, baselines[variant], margin, plan) for variant in order
-    ]
-    entries = []
-    for variant, judgement in zip(order, _judged(family, True), strict=True):
-        cells = [cell for task in tasks for cell in found.of(task, variant)]
-        both = set.intersection(*(set(found.by_seed(task, variant)) for task in tasks))
-        low, high = np.nan, np.nan
-        if variant in present:
-            low, high = aggregate_interval(normalised[variant] or [])
-        entries.append(
-            Entry(
-                task=ALL_TASKS,
-                variant=variant,
-                baseline=baselines[variant],
-                n=len(both),
-                **_counts(cells),
-                n_planned=len({cell.seed for cell in cells}),
-                iqm=present.get(variant),
-                low=number(low),
-                high=number(high),
-                best=marks.get(variant) == "best",
-                tied=marks.get(variant) == "tied",
-                **({"margin": margin} | judgement),
-            )
-        )
-    return entries
-
-
-def _judged(family: Sequence[_Pairing | None], judged: bool) -> list[dict[str, Any]]:
-    """The statistical fields of each entry of one Holm family; {} for what is not compared."""
-    p_values = [
-        np.nan if one is None or one.comparison.p is None else one.comparison.p for one in family
-    ]
-    made = int(np.sum(~np.isnan(p_values)))
-    judgements: list[dict[str, Any]] = []
-    for pairing, adjusted in zip(family, holm(p_values), strict=True):
-        if pairing is None:
-            judgements.append({})
-            continue
-        comparison = pairing.comparison
-        p_holm = number(adjusted)
-        said = _said(pairing, p_holm, judged)
-        low, high = np.nan, np.nan
-        if comparison.n > 1:
-            _, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
-        judgements.append(
-            {
-                "n_pairs": comparison.n,
-                "difference": comparison.difference,
-                "difference_low": comparison.low,
-                "difference_high": comparison.high,
-                "deviation": comparison.deviation,
-                "p": comparison.p,
-                "p_holm": p_holm,
-                "wilcoxon_p": comparison.wilcoxon_p,
-                "p_equivalent": comparison.p_equivalent,
-                "probability_of_improvement": _improvement(pairing),
-                "improvement_low": number(low),
-                "improvement_high": number(high),
-                "verdict": said,
-                "seeds_to_decide": seeds_to_decide(comparison, pairing.margin, made)
-                if said == "undecided"
-                else None,
-            }
-        )
-    return judgements
-
-
-def _improvement(pairing: _Pairing) -> float | None:
-    """Mean over tasks, which of one task is the comparison's own."""
-    if not pairing.comparison.n:
-        return None
-    wins = [
-        compare(a, b).probability_of_improvement or 0.0
-        for a, b in zip(pairing.ours, pairing.theirs, strict=True)
-    ]
-    return float(np.mean(wins))
-
-
-def _said(pairing: _Pairing, p_holm: float | None, judged: bool) -> str:
-    if pairing.comparison.n < 2:
-        return ("no pairs", "one seed")[pairing.comparison.n]
-    said = verdict(pairing.comparison, p_holm)
+def _said(comparison: Comparison, pairing: Pairing, judged: bool) -> str:
+    if comparison.n < 2:
+        return ("no pairs", "one seed")[comparison.n]
+    said = verdict(comparison, pairing.margin)
     if not judged:
-        return {"better": "higher", "worse": "lower"}.get(said, said)
-    if pairing.more_failures > 0 and said in ("better", "equivalent"):
+        return {"b": "higher", "w": "lower"}.get(said[0], said)
+    return guarded(said, pairing.more_failures)
+
+
+def guarded(said: str, more_failures: int) -> str:
+    """A verdict in view of failures: the seeds that survive look better than those it was given."""
+    same = said in ("equivalent", "identical")
+    if more_failures > 0 and (same or said.startswith("better")):
         return "unstable"
-    if pairing.more_failures < 0 and said in ("worse", "equivalent"):
+    if more_failures < 0 and (same or said.startswith("worse")):
         return "unstable baseline"
     return said
+
+
+def _over_tasks_verdict(said: str, pairing: Pairing, rows: Sequence[Entry]) -> str:
+    """Of the mean over tasks, in view of each.
+
+    Equivalent only where every task is (an intersection-union test, Berger 1982): a mean can be
+    small because tasks cancel. Tasks whose intervals lie on two sides of 0 disagree (a qualitative
+    interaction, Gail and Simon 1985; by simultaneous intervals, Piantadosi and Gail 1993), and then
+    their mean says little.
+    """
+    if said in ("identical", "one seed", "no pairs"):
+        return said
+    signs = {
+        1 if row.difference_low > 0 else -1
+        for row in rows
+        if row.difference_low is not None
+        and row.difference_high is not None
+        and (row.difference_low > 0 or row.difference_high < 0)
+    }
+    if len(signs) == 2:
+        return "tasks disagree"
+    if all(row.verdict in ("equivalent", "identical") for row in rows):
+        return guarded("equivalent", pairing.more_failures)
+    if said != "equivalent":
+        return said
+    return guarded(verdict(pairing.compare(), None), pairing.more_failures)
+
+
+# The best
+
+
+def _marked(
+    plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
+) -> list[Entry]:
+    """With the best of each task, and of what is not significantly below it. Only rows of the same
+    task settings are ranked, and on "all tasks" only those in the same units."""
+    if learned is None:
+        return rows
+    marks: dict[tuple[str, str], str] = {}
+    for task in tasks:
+        families: dict[Any, list[Entry]] = {}
+        for row in rows:
+            if row.task == task and row.mean is not None:
+                families.setdefault(_family(plan, learned, task, row.variant), []).append(row)
+        for family in families.values():
+            for variant, mark in _ranked(plan, found, learned, task, family).items():
+                marks[task, variant] = mark
+    return [
+        replace(
+            row,
+            best=marks.get((row.task, row.variant)) == "best",
+            tied=marks.get((row.task, row.variant)) == "tied",
+        )
+        for row in rows
+    ]
+
+
+def _family(plan: Plan, learned: Units, task: str, variant: str) -> Any:
+    if task != ALL_TASKS:
+        return settings_of(plan, task, variant)
+    return learned.source(variant), *(settings_of(plan, one, variant) for one in plan.tasks)
+
+
+def _ranked(
+    plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
+) -> dict[str, str]:
+    """variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
+    of the seeds that survived."""
+    fewest = min(row.n_failed for row in rows)
+    rows = [row for row in rows if row.n_failed == fewest]
+    if len(rows) < 2:
+        return {}
+    names = [row.variant for row in rows]
+    by_seed: dict[str, dict[int, float]] = {}
+    for name in names:
+        if task != ALL_TASKS:
+            by_seed[name] = found.by_seed(task, name)
+            continue
+        parts = [found.by_seed(one, name) for one in plan.tasks if learned.of(one, name)]
+        complete = sorted(set.intersection(*(set(part) for part in parts)))
+        values = np.mean(normalised(plan, found, learned, name), axis=0)
+        by_seed[name] = dict(zip(complete, values, strict=True))
+    seeds = sorted(set().union(*by_seed.values()))
+    below = not_the_best([[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names])
+    kept = [row for row, lost in zip(rows, below, strict=True) if not lost]
+    marks = {row.variant: "tied" for row in kept}
+    return marks | {max(kept, key=lambda row: row.mean or 0.0).variant: "best"}

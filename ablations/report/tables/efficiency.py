@@ -9,27 +9,34 @@ from typing import Any
 import numpy as np
 
 from ablations.records import Plan
-from ablations.report.scores import Scores, auc
-from ablations.report.statistics import interval, iqm, median_steps, steps_to_threshold
+from ablations.report.scores import Scores, auc, step_unit
+from ablations.report.statistics import interval, median_steps, steps_to_threshold
 from ablations.report.tables.entries import Sheet, Shown, number
+from ablations.report.units import units
 
 SHARE_OF_THE_WAY = 0.75
 
 
 def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Area under the curve, and steps until a run is 3/4 of the way that the baseline goes."""
+    """Area under the curve, and steps until a run is 3/4 of the way that its baseline goes."""
+    learned = units(plan, results, found)
     rows: list[tuple[Any, ...]] = []
     for task in plan.tasks:
-        threshold = _threshold(plan, found, task)
         for variant in plan.variants:
             cells = found.of(task, variant)
             areas = np.array([auc(c.steps, c.values) for c in cells if c.status == "done"])
-            low, high = map(number, interval(areas))
+            low, high = map(number, interval(areas, "mean"))
             failed = sum(c.status == "failed" for c in cells)
-            values = (task, variant, len(areas), failed, number(iqm(areas)), low, high)
-            if threshold is None:
+            theirs = found.of(task, learned.source(variant))
+            more = failed - sum(c.status == "failed" for c in theirs)
+            stability = "unstable" if more > 0 else "unstable baseline" if more < 0 else None
+            center = float(areas.mean()) if len(areas) else None
+            values = (task, variant, len(areas), failed, stability, center, low, high)
+            unit = learned.of(task, variant)
+            if unit is None or plan.study.get("margin_in_metric"):
                 rows.append((*values, None, None, None, None, None, None))
                 continue
+            threshold = unit.low + SHARE_OF_THE_WAY * unit.size
             # A run that failed never gets there.
             reached = median_steps(
                 [
@@ -47,16 +54,18 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     return Sheet(
         plan.study["name"],
         "efficiency",
-        f"Sample efficiency. AUC: IQM over seeds of the mean {found.metric} over training, 95% "
-        "interval. Steps: environment steps until a run first reaches a threshold, median over "
-        "seeds and its 95% interval (order statistics); a failed run never reaches it. The "
-        f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way from where the baseline's curve "
-        "starts to where it ends.",
+        f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
+        f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "
+        "seeds and its 95% interval (order statistics); a failed run never gets there. The "
+        f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way from the lowest to the highest point "
+        "of the smoothed mean curve of what the variant is compared with. unstable: more runs "
+        "failed than of its baseline, so its AUC is of those that survived.",
         (
             "task",
             "variant",
             "n",
             "n_failed",
+            "stability",
             "auc",
             "auc_low",
             "auc_high",
@@ -77,18 +86,6 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             Shown("[95%]", "step interval", ("steps_low", "steps_high")),
             Shown("reached", "share", ("reached", "runs")),
             Shown("seeds", "seeds", ("n", "n_failed")),
+            Shown("verdict", "text", ("stability",)),
         ),
     )
-
-
-def _threshold(plan: Plan, found: Scores, task: str) -> float | None:
-    """Three quarters of the way from the baseline's first value to its score; None where that is
-    not upwards."""
-    name = plan.study["baseline"]
-    baseline = name if name in plan.variants else next(iter(plan.variants))
-    cells = [cell for cell in found.of(task, baseline) if cell.status == "done"]
-    firsts = [cell.values[~np.isnan(cell.values)][0] for cell in cells]
-    if not cells:
-        return None
-    start, end = float(iqm(firsts)), float(iqm([cell.value for cell in cells]))
-    return start + SHARE_OF_THE_WAY * (end - start) if end > start else None

@@ -14,24 +14,31 @@ ALL_TASKS = "all tasks"
 
 @dataclass(frozen=True)
 class Entry:
-    """One variant on one task, in the metric's units; on "all tasks", in normalised scores.
+    """One variant on one task, in the metric's units; on "all tasks", in what was learned.
 
     baseline: what the variant is compared with; None for one that heads its group.
     n, n_failed, n_empty, n_missing, n_planned: cells with a score, diverged or broken ones, those
         without a value where the score looks, those that have not run, and all.
-    iqm, low, high: interquartile mean and its 95% interval; on "all tasks" the mean of the tasks'
-        IQMs of normalised scores (0 and 1 are the task's references), over the seeds that are
-        complete on every task; None there for a plan whose tasks state no references.
-    best, tied: highest IQM of its task; not significantly below the best (Holm, paired t).
-    n_pairs: seeds that variant and baseline both have. The rest as in `statistics.Comparison`;
+    unit: what the baseline (or the head of a group itself) learned on the task, in the metric's
+        units; None where nothing stands out of the noise. margin: the study's, in the row's units.
+    mean, low, high: over seeds, with its 95% interval; on "all tasks" the mean over tasks of
+        normalised scores (0 where that learning began, 1 where it got to), over the seeds that are
+        complete on every task. iqm, iqm_low, iqm_high: the same of the interquartile mean.
+    best, tied: highest mean of the rows with the same task settings, of the variants that fail
+        least; not significantly below any of them (all pairs, 5% shared).
+    n_pairs: seeds that variant and baseline both have. difference, difference_low, difference_high:
+        its interval at 1 - level, which holds for all of the table's comparisons at once with 95%.
+    p: of this comparison alone; p_adjusted: times the comparisons that share the 5% (Bonferroni),
+        below .05 just where the interval excludes 0. The rest as in `statistics.Comparison`;
         improvement_low, improvement_high: 95% interval of the probability of improvement.
-    p_holm: adjusted over all comparisons of the study's tasks; "all tasks" is another family.
-    verdict: "better", "worse", "equivalent" or "undecided" (`statistics.verdict`); "higher" and
-        "lower" for a metric that is not a score; "one seed" or "no pairs" where neither holds;
-        "unstable" instead of "better" or "equivalent" where more of its cells failed than of the
-        baseline's, since the seeds that survive are not those that it was given; likewise
-        "unstable baseline" instead of "worse" or "equivalent".
-    seeds_to_decide: for "undecided"; None if that is more than 10,000.
+    verdict: as `statistics.verdict` says it; "identical" where the curves are equal bit for bit;
+        "higher" and "lower" for a metric that is not a score; "tasks disagree" on "all tasks" where
+        one task's interval lies above 0 and another's below; "one seed" or "no pairs" where there
+        is no interval; "unstable" instead of "equivalent" or any "better" where more of its cells
+        failed than of the baseline's, since the seeds that survive are not those that it was given;
+        likewise "unstable baseline" instead of "equivalent" or any "worse".
+    seeds_low, seeds_to_decide, seeds_high: for "undecided", see `statistics.seeds_to_decide`; None
+        for more than 10,000.
     """
 
     task: str
@@ -42,18 +49,23 @@ class Entry:
     n_empty: int = 0
     n_missing: int = 0
     n_planned: int = 0
-    iqm: float | None = None
+    unit: float | None = None
+    mean: float | None = None
     low: float | None = None
     high: float | None = None
+    iqm: float | None = None
+    iqm_low: float | None = None
+    iqm_high: float | None = None
     best: bool = False
     tied: bool = False
     n_pairs: int | None = None
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
+    level: float | None = None
     deviation: float | None = None
     p: float | None = None
-    p_holm: float | None = None
+    p_adjusted: float | None = None
     wilcoxon_p: float | None = None
     p_equivalent: float | None = None
     margin: float | None = None
@@ -61,7 +73,9 @@ class Entry:
     improvement_low: float | None = None
     improvement_high: float | None = None
     verdict: str | None = None
+    seeds_low: int | None = None
     seeds_to_decide: int | None = None
+    seeds_high: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,8 +147,8 @@ class Shown:
         digits that its interval supports; "interval", the other two; "p"; "steps" and "step
         interval", the same of steps, infinite where a run never gets there; "share", (part, whole);
         "scaled", the first of (value, scale) to two digits of the scale; "fixed", (value) or the
-        interval of (value, low, high) to `places` digits; "seeds needed", None where too many;
-        "seeds", (n, failed).
+        interval of (value, low, high) to `places` digits; "seeds needed", (low, high),
+        None where too many; "seeds", (n, failed).
     sign: "+" where numbers carry theirs.
     """
 

@@ -7,47 +7,43 @@ from typing import Any
 
 from ablations.records import Plan
 from ablations.report.scores import Scores
-from ablations.report.statistics import seeds_for_effect
+from ablations.report.statistics import Comparison, seeds_range
 from ablations.report.tables.comparison import table
-from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown, Table
+from ablations.report.tables.entries import Sheet, Shown
 
-EFFECTS_IN_MARGINS = {1: "margin", 2: "2 margins", 4: "4 margins"}
+EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 
 
 def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     """Seeds at which the comparisons of a study decide, from the variance seen."""
-    made: Table = table(plan, results, metric=found.metric)
-    compared = [row for row in made.rows if row.deviation and row.margin]
+    made = table(plan, results, metric=found.metric)
+    compared = [row for row in made.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
     rows: list[tuple[Any, ...]] = []
     for row in compared:
-        assert row.deviation is not None
-        assert row.margin is not None
-        family = sum(one.task == ALL_TASKS for one in compared)
-        if row.task != ALL_TASKS:
-            family = len(compared) - family
-        same = seeds_for_effect(0.0, row.deviation, row.margin, family)
-        seeds = [
-            seeds_for_effect(k * row.margin, row.deviation, None, family)
-            for k in EFFECTS_IN_MARGINS
-        ]
-        rows.append((row.task, row.variant, row.n_pairs, row.deviation, row.margin, same, *seeds))
+        seen = Comparison(row.n_pairs or 0, deviation=row.deviation, level=row.level or 1.0)
+        margin = row.margin or 0.0
+        seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
+        ends = [end for each in seeds for end in (each.low, each.high)]
+        rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))
+    names = {
+        k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
+    }
     return Sheet(
         plan.study["name"],
         "power",
-        "Seeds needed, from the standard deviation of the paired differences seen here: to call "
-        "variants equivalent that do not differ at all, and to find a difference of one, two or "
-        "four margins, each with 80% chance (paired t-test, Bonferroni over the study's "
-        "comparisons, which is the strictest that Holm asks).",
+        "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
+        "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
+        "that the study's table uses. Ranges: the 90% interval of the standard deviation of the "
+        "paired differences, which is estimated from the seeds there are.",
         (
             "task",
             "variant",
             "n_pairs",
             "deviation",
             "margin",
-            "seeds_equivalent",
-            *tuple(f"seeds_{k}_margins" for k in EFFECTS_IN_MARGINS),
+            *(f"{name}{end}" for name in names.values() for end in ("_low", "_high")),
         ),
         tuple(rows),
         (
@@ -55,10 +51,9 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             Shown("variant", "text", ("variant",)),
             Shown("sd", "scaled", ("deviation", "margin")),
             Shown("margin", "scaled", ("margin", "margin")),
-            Shown("no difference", "seeds needed", ("seeds_equivalent",)),
             *(
-                Shown(head, "seeds needed", (f"seeds_{k}_margins",))
-                for k, head in EFFECTS_IN_MARGINS.items()
+                Shown(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
+                for k, name in names.items()
             ),
             Shown("seeds now", "count", ("n_pairs",)),
         ),
