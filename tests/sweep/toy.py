@@ -8,6 +8,7 @@ traced (`broken`).
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from pathlib import Path
@@ -94,7 +95,20 @@ def make(
     return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
 
 
-trainers.register(
+def diagnosis(**composition: Any) -> Any:
+    def measure(state: State, variant: Any, key: Any) -> dict[str, Any]:
+        kinds = ("bias", "variance", "squared_bias", "correlation")
+        noise = 1 + jax.random.uniform(key, (len(AXIS), len(kinds)))
+        return {
+            f"{choice}/{kind}": state.x * noise[i, j]
+            for i, choice in enumerate(AXIS)
+            for j, kind in enumerate(kinds)
+        }
+
+    return measure
+
+
+TOY = trainers.register(
     trainers.Definition(
         name="toy",
         summary="a random walk",
@@ -114,6 +128,9 @@ trainers.register(
         iteration_steps=lambda structure: 10,
     )
 )
+trainers.register(
+    dataclasses.replace(TOY, name="toy_measured", diagnosis=diagnosis, diagnosed="toy_direction")
+)
 tasks.register(
     tasks.Task(
         name="line",
@@ -125,7 +142,7 @@ tasks.register(
 )
 
 
-def _study(name: str, **variants_: dict[str, Any]) -> None:
+def _study(name: str, trainer: str = "toy", **variants_: dict[str, Any]) -> None:
     studies.register(
         studies.Study(
             name=name,
@@ -135,7 +152,7 @@ def _study(name: str, **variants_: dict[str, Any]) -> None:
             baseline=next(iter(variants_)),
             variants={variant: studies.Variant(sets) for variant, sets in variants_.items()},
             margin=0.05,
-            trainer="toy",
+            trainer=trainer,
             profiles={
                 "quick": studies.Profile(
                     tasks=("line",), seeds=4, steps=200, points=10, evaluations=2, evaluation_envs=1
@@ -148,6 +165,7 @@ def _study(name: str, **variants_: dict[str, Any]) -> None:
 _study("toy", up={}, down={"toy_direction": "down"})
 SLOW = {"hooked": True, "slow": 0.1}
 _study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
+_study("toy_measured", "toy_measured", up=SLOW, down={"toy_direction": "down", **SLOW})
 _study("toy_nan", up={}, nan={"explode_at": 7})
 _study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})
 _study("toy_broken", up={}, broken={"broken": True})
