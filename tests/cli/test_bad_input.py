@@ -139,7 +139,7 @@ def test_a_plugin_whose_choice_disagrees_is_refused(shell) -> None:
         "def odd(*, rewards, values):\n    return rewards\n"
     )
     line = refused(shell, "list", "axes", "--plugin", "odd", plugin=False)
-    assert "choice 'odd' of axis 'advantage' must take rewards, values, next_values" in line
+    assert "choice 'odd' of axis 'advantage' disagrees with 'standard': it returns" in line
 
 
 def test_an_unwritable_results_folder(shell) -> None:
