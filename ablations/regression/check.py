@@ -28,10 +28,13 @@ Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
 class Terms:
     """What is asked of a check.
 
-    alpha: chance of calling a trainer worse in which nothing changed. effect: the smallest loss
-    worth catching, as a share of `unit` (default: what the baseline learns, see `gained`). most:
-    bound on the seeds. paired: compare seed by seed, which pays where equal seeds still go through
-    training alike. lowest: a score that is as bad as it gets, such as a random policy's.
+    alpha: chance of calling a trainer worse in which nothing changed, on average over baselines;
+    one whose seeds did well by chance alarms more often, see `Design.lucky`. More seeds in the
+    baseline mend that; so does `paired`, as far as equal seeds go alike.
+    effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
+    learns, see `gained`). most: bound on the seeds. paired: compare seed by seed, which pays where
+    equal seeds still go through training alike. lowest: a score that is as bad as it gets, such as
+    a random policy's.
     """
 
     alpha: float = ALPHA
@@ -63,9 +66,9 @@ class Check:
     """What a check found.
 
     verdict: "identical", the curves of equal seeds are the same bits; "worse", a loss is shown and
-        that it is below the effect is not; "better", a gain of at least the effect is shown;
-        "no worse", a loss as large as the effect is ruled out; "undecided", neither, at the last
-        look.
+        that it is below the effect is not; "no worse", a loss as large as the effect is ruled out
+        in every score; "better", that, and a gain of at least the effect is shown in one;
+        "undecided", a loss is neither shown nor ruled out at the last look.
     differs: seed and step of the first difference in bits, where seeds are shared.
     """
 
@@ -245,11 +248,9 @@ def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdic
     # A gain is flagged at the false-alarm rate of its own.
     sign = 1.0 if found.terms.higher_is_better else -1.0
     gains = [sign * row.difference for row in found.rows if row.p_better <= look.alpha]
-    if evidence.worse <= look.alpha and evidence.not_lost > look.miss:
-        return "worse"
-    if max(gains, default=0.0) >= found.design.effect:
-        return "better"
-    return "no worse" if evidence.not_lost <= look.miss else "undecided"
+    if evidence.not_lost > look.miss:
+        return "worse" if evidence.worse <= look.alpha else "undecided"
+    return "better" if max(gains, default=0.0) >= found.design.effect else "no worse"
 
 
 def _row(

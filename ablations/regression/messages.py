@@ -21,7 +21,8 @@ def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
     )
     text = (
         f"{name}: {seeds}, against the baseline's {made.old_seeds}; false alarms at most "
-        f"{terms.alpha:.2g}; caught with 95%: {_caught(made, unit, terms)}"
+        f"{terms.alpha:.2g} on average over baselines (about {made.lucky:.1g} with one that was "
+        f"lucky by two standard errors); caught with 95%: {_caught(made, unit, terms)}"
     )
     return text + shortfall(made, unit, terms)
 
@@ -51,17 +52,18 @@ def line(name: str, found: Check) -> str:
     seeds = f"{len(found.now)} seeds against {len(found.baseline)}"
     terms, effect = found.terms, _share(found.design.effect, found.unit, found.terms)
     diverged = f"; {len(found.now.failed)} diverged" if found.now.failed else ""
+    shown = found.worst.p_worse <= terms.alpha
     if found.verdict == "identical":
         return f"{name}: identical, to the bit, on {len(found.now)} seeds"
     if found.verdict == "worse":
         return f"{name} got worse: {_change(found.worst, found, 'loss')} ({seeds}{diverged})"
     if found.verdict == "better":
+        though = f"; though a loss is shown: {_change(found.worst, found, 'loss')}"
         return (
-            f"{name} is suspiciously better: {_change(found.best, found, 'gain')} ({seeds}); "
-            f"update the baseline if that is meant"
+            f"{name} is suspiciously better: {_change(found.best, found, 'gain')}{though * shown} "
+            f"({seeds}); update the baseline if that is meant"
         )
     if found.verdict == "no worse":
-        shown = found.worst.p_worse <= terms.alpha
         though = f", though a smaller one is shown: {_change(found.worst, found, 'loss')}"
         return f"{name} is no worse: a loss of {effect} is ruled out{though * shown} ({seeds})"
     return (
@@ -146,7 +148,9 @@ def caption(checks: Sequence[Check]) -> str:
     return (
         f"Means over seeds (now / baseline); differences {how} t interval; p from a permutation "
         f"test, corrected over the scores. The chance that any of these checks calls a trainer "
-        f"worse in which nothing changed is at most {alpha:.2g}."
+        f"worse in which nothing changed is at most {alpha:.2g}, on average over baselines: the "
+        f"same baseline again and again alarms more often if its seeds did well by chance, the "
+        f"more so the fewer it has."
     )
 
 
