@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from ablations.cli import checking, describe, results, running
 from ablations.cli.arguments import Parser
-from ablations.errors import UserError
+from ablations.errors import UserError, missing_extra
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -49,12 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ablations: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        if error.name not in ("jax", "flax", "optax", "brax"):
+        if (missing := missing_extra(error)) is None:
             raise
-        print(
-            f"ablations: this command needs {error.name}: pip install 'rl-ablations[train]'",
-            file=sys.stderr,
-        )
+        print(f"ablations: {missing}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("ablations: interrupted; the same command goes on from here", file=sys.stderr)

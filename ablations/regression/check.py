@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -13,12 +13,18 @@ from numpy.typing import NDArray
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
 from ablations.regression.curves import (
+    SCORES,
     Curves,
+    Score,
+    at_every_step,
     first_difference,
+    on_steps_of,
     require_same_steps,
+    require_scores,
     scores,
 )
 from ablations.regression.looks import Design, Look, design
+from ablations.report.scores import final
 
 Floats = NDArray[np.float64]
 Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
@@ -34,7 +40,7 @@ class Terms:
     effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
     learns, see `gained`). most: bound on the seeds. paired: compare seed by seed, which pays where
     equal seeds still go through training alike. lowest: a score that is as bad as it gets, such as
-    a random policy's.
+    a random policy's. scores: what curves are summed up by; a loss in any of them counts.
     """
 
     alpha: float = ALPHA
@@ -44,6 +50,7 @@ class Terms:
     most: int = MOST_SEEDS
     paired: bool = False
     lowest: float | None = None
+    scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,10 @@ class Check:
 def gained(curves: Curves) -> float:
     """What a trainer learns: how far the mean curve `[points]` goes from its lowest to its highest
     point; where it stays level, the spread of the final scores, or of a rounding error."""
-    with np.errstate(invalid="ignore"):
-        counts = np.sum(~np.isnan(curves.values), axis=0)
-    means = np.nansum(curves.values, axis=0)[counts > 0] / counts[counts > 0]
+    means = at_every_step(curves).values.mean(axis=0)
     rounding = 1e-9 * max(1.0, float(np.abs(means).max()))
-    return max(float(np.ptp(means)), float(scores(curves)["final"].std()), rounding)
+    ends = scores(curves, {"final": final})["final"]
+    return max(float(np.ptp(means)), float(ends[~np.isnan(ends)].std()), rounding)
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
@@ -110,6 +116,7 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
     unit = gained(baseline) if terms.unit is None else float(terms.unit)
     if not (unit > 0 and math.isfinite(unit)):
         raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
+    require_scores(baseline, terms.scores)
     old, _ = _signed_scores(baseline, baseline.of(()), terms)
     made = design(
         old,
@@ -199,7 +206,7 @@ def _signed_scores(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Scores of both, higher is better; a failed seed counts with the lowest there is."""
     sign = 1.0 if terms.higher_is_better else -1.0
-    old, new = scores(baseline), scores(now)
+    old, new = scores(baseline, terms.scores), scores(now, terms.scores)
     for name in old:
         floor = [] if terms.lowest is None else [terms.lowest]
         lowest = min(sign * np.concatenate([old[name], new[name], floor]))
@@ -211,6 +218,9 @@ def _signed_scores(
 def _judge(
     baseline: Curves, now: Curves, look: Look, made: Design, unit: float, terms: Terms
 ) -> Check:
+    same, differs = _identical(baseline, now), first_difference(now, baseline)
+    baseline, now = on_steps_of(baseline, now)
+    require_scores(now, terms.scores)
     old, new = _signed_scores(baseline, now, terms)
     names = list(old)
     before = np.stack([old[name] for name in names], axis=1)
@@ -219,7 +229,6 @@ def _judge(
     sign = 1.0 if terms.higher_is_better else -1.0
     # As many deals as it takes to see twenty at the level.
     deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.alpha)))
-    same = _identical(baseline, now)
     if terms.paired or same:
         row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
         shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
@@ -238,7 +247,7 @@ def _judge(
         unit=unit,
         baseline=baseline,
         now=now,
-        differs=first_difference(now, baseline),
+        differs=differs,
     )
     verdict: Verdict = "identical" if same else _verdict(found, evidence, look)
     return replace(found, verdict=verdict)

@@ -13,7 +13,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, Terms, check, checking
-from ablations.regression.curves import Curves, require_numbers
+from ablations.regression.curves import Curves, require_scores
 
 # More seeds of some groups are wanted: (study, task, variant) -> seeds
 Wanted = Mapping[tuple[str, str, str], Sequence[int]]
@@ -100,7 +100,9 @@ def read(
             )
         return Curves((), np.zeros(0), np.zeros((0, 0)), failed)
     found = Curves(tuple(kept), steps, np.stack(rows), failed)
-    require_numbers(found, missing_ok=True)
+    if np.isinf(found.values).any():
+        raise UserError(f"{variant} on {task}: a curve is infinite")
+    require_scores(found)
     return found
 
 

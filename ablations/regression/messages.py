@@ -11,6 +11,11 @@ from ablations.report.formats.numbers import decimals, p_text
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
 
+def score_name(score: str) -> str:
+    """In words; a user's own score is called as he called it."""
+    return SCORE_NAMES.get(score, score)
+
+
 def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
     """What the check may take and what it can see, before anything runs."""
     looks = [look.seeds for look in made.looks]
@@ -31,7 +36,7 @@ def _caught(made: Design, unit: float, terms: Terms) -> str:
     if max(made.caught.values()) <= 1.001 * made.effect:
         return f"a loss of {_share(made.effect, unit, terms)}"
     each = (
-        f"{_share(max(loss, made.effect), unit, terms)} in {SCORE_NAMES[score]}"
+        f"{_share(max(loss, made.effect), unit, terms)} in {score_name(score)}"
         for score, loss in made.caught.items()
     )
     return f"a loss of {' or of '.join(each)}"
@@ -78,7 +83,7 @@ def _change(row: Row, found: Check, noun: str) -> str:
     p = row.p_better if noun == "gain" else row.p_worse
     ends = f"[{row.low:+.{places}f}, {row.high:+.{places}f}]"
     return (
-        f"{SCORE_NAMES[row.score]} {row.baseline:.{places}f} → {row.now:.{places}f}, "
+        f"{score_name(row.score)} {row.baseline:.{places}f} → {row.now:.{places}f}, "
         f"{row.difference:+.{places}f} {ends}, a {noun} of "
         f"{_percent(abs(row.difference) / found.unit)} of {_unit(found.terms)}, "
         f"p {'< .001' if p < 0.001 else f'= {p_text(p)}'}"
@@ -119,7 +124,7 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
             lines.append(
                 [
                     name if place == 0 else "",
-                    SCORE_NAMES[row.score],
+                    score_name(row.score),
                     f"{row.baseline:.{width}f}",
                     f"{row.now:.{width}f}",
                     f"{row.difference:+.{width}f}" if row.difference else "0",

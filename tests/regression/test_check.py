@@ -225,6 +225,75 @@ def test_one_line_says_what_where_and_by_how_much() -> None:
     assert "of what the baseline learns" in line
 
 
+def test_a_point_at_step_0_is_a_point() -> None:
+    """Brax evaluates before it trains."""
+    values = np.concatenate([np.zeros((24, 1)), BASELINE.values], axis=1)
+    found = from_user(values, steps=[0, *STEPS])
+    assert found.steps[0] == 0
+    assert check(found, found.of(range(8))).verdict == "identical"
+
+
+def test_seeds_may_have_steps_of_their_own() -> None:
+    """As where a point is logged at the end of each episode: the same curve, seen elsewhere."""
+    random = np.random.default_rng(0)
+    whole = made(range(24), stream=3)
+
+    def seen_elsewhere(loss: float) -> curves.Curves:
+        inner = [random.choice(np.arange(100, 9_900), 60, replace=False) for _ in range(24)]
+        marks = [np.append(np.sort(row), 10_000 - random.integers(50)) for row in inner]
+        rows = [
+            np.interp(row, STEPS, values) - loss
+            for row, values in zip(marks, whole.values, strict=True)
+        ]
+        return from_user(rows, steps=marks)
+
+    uneven = seen_elsewhere(0.0)
+    assert uneven.values.shape[1] > 500
+    for name, values in curves.scores(uneven).items():
+        np.testing.assert_allclose(values, curves.scores(whole)[name], rtol=0.03)
+    assert gained(uneven) == pytest.approx(gained(whole), rel=0.1)
+    # Against a baseline with yet other steps, both ways round.
+    assert check(BASELINE, uneven).verdict == "no worse"
+    assert check(uneven, BASELINE).verdict == "no worse"
+    assert check(BASELINE, seen_elsewhere(12.0)).verdict == "worse"
+    again = check(uneven, uneven.of([5, 7, 9, 11]))
+    assert again.verdict == "identical"
+    assert all(row.difference == 0 for row in again.rows)
+
+
+def test_logging_more_often_is_no_change() -> None:
+    """Steep curves: read at their own steps, those with more points would have more area."""
+    fine = np.arange(100, 10_001, 100)
+    rows = [np.interp(fine, STEPS, row) for row in made(range(30, 54)).values]
+    found = check(BASELINE, from_user(rows, steps=fine))
+    theirs = check(BASELINE, made(range(30, 54)))
+    for ours, same in zip(found.rows, theirs.rows, strict=True):
+        assert ours.now == pytest.approx(same.now)
+
+
+def test_looks_at_uneven_curves_are_taken_together() -> None:
+    def more(seeds):
+        marks = [STEPS - seed % 7 for seed in seeds]
+        return from_user(array(seeds, 0.7, 2), steps=marks, seeds=seeds)
+
+    found = sequential(BASELINE, more, Terms(effect=0.01))
+    assert len(found.now) == found.design.most_seeds
+
+
+def test_ones_own_scores() -> None:
+    """A loss that neither the end nor the mean of training shows."""
+    scores = {**curves.SCORES, "lowest of the second half": lambda steps, values: values[10:].min()}
+    now = made(range(30, 54), stream=1)
+    now.values[:, 14] -= 12.0
+    assert check(BASELINE, now).verdict == "no worse"
+    found = check(BASELINE, now, Terms(scores=scores))
+    assert found.verdict == "worse"
+    assert messages.line("toy", found).startswith("toy got worse: lowest of the second half ")
+    assert "lowest of the second half" in messages.text({"toy": found})
+    with pytest.raises(UserError, match="the score 'odd' of seed 0 is nan, not a number"):
+        check(BASELINE, now, Terms(scores={"odd": lambda steps, values: float("nan")}))
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -257,7 +326,10 @@ def test_one_line_says_what_where_and_by_how_much() -> None:
         (lambda: from_user([["a", "b"]]), "curves must be numbers"),
         (lambda: from_user(3.0), "curves are an array [seeds, points]"),
         (lambda: from_user(np.zeros((2, 3, 4))), "must have the shape [seeds, points]"),
-        (lambda: from_user([[1.0, 2.0]], steps=[2, 1]), "increase from point to point"),
+        (lambda: from_user([[1.0, 2.0]], steps=[2, 1]), "must increase from point to point"),
+        (lambda: from_user([[1.0, 2.0]], steps=[-1, 2]), "must not be negative"),
+        (lambda: from_user([[1.0, 2.0]], steps=[[1, 2], [1, 2]]), "1 curves, but steps= has 2"),
+        (lambda: from_user([[1.0, 2.0], [1.0]], steps=[[1, 2], [1, 2]]), "2 steps for 1 points"),
         (lambda: from_user([[1.0, 2.0]], steps=[1]), "1 steps for 2 points"),
         (lambda: from_user([[1.0, 2.0]] * 2, seeds=[1, 1]), "a seed occurs twice"),
         (lambda: from_user([[1.0, 2.0]] * 2, seeds=[1]), "2 curves, but seeds= names 1"),
@@ -294,8 +366,8 @@ def test_a_data_frame_is_as_good_as_an_array() -> None:
     found = from_user(frame.sample(frac=1, random_state=0))
     assert sorted(found.seeds) == sorted(seeds)
     np.testing.assert_array_equal(found.of(seeds).values, array(seeds))
-    with pytest.raises(UserError, match="unequal lengths"):
-        from_user(frame.iloc[:-1])
+    with pytest.raises(UserError, match="the curve of seed 11 has no value where its final score"):
+        from_user(frame.iloc[:-2])
     with pytest.raises(UserError, match="has the columns seed, step and value"):
         from_user(frame.rename(columns={"step": "steps"}))
     with pytest.raises(UserError, match="two values at one step"):
