@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_studies, plans, positive
-from ablations.errors import UserError
+from ablations.errors import UserError, missing_extra
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 from ablations.request import Request
 
@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
         "--effect",
         type=float,
         default=EFFECT,
-        help=f"smallest loss worth catching, of the task's range of returns; default: {EFFECT}",
+        help=f"smallest loss worth catching, of what the baseline learns; default: {EFFECT}",
     )
     one.add_argument(
         "--seeds",
@@ -216,12 +216,20 @@ def _tell(
     made_by: str,
 ) -> int:
     """Draws and prints the checks; how many curves got worse."""
-    from ablations.regression import figures
     from ablations.regression import messages as words
 
     metrics = {where: group.metric for where, group in baseline.groups.items()}
+    drawn = None
     try:
-        drawn = figures.write(folder, f"{name}_curves", name, checks, metrics, ("svg", "png"))[-1]
+        from ablations.regression import figures
+
+        formats = ("svg", "png")
+        drawn = str(figures.write(folder, f"{name}_curves", name, checks, metrics, formats)[-1])
+        figure = drawn
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        figure = str(missing)
     except OSError as error:
         raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
     lines = [words.line(where, found) for where, found in checks.items()]
@@ -230,10 +238,10 @@ def _tell(
             seed, step = found.differs
             lines.append(f"{where}: bits differ from step {step:,.0f} on (seed {seed}); {made_by}")
     if format == "markdown":
-        print(words.markdown(name, checks, lines, str(drawn)))
+        print(words.markdown(name, checks, lines, drawn))
     else:
         print("\n".join(["", words.text(checks), "", words.caption(list(checks.values()))]))
-        print("\n".join(["", *lines, f"figure: {drawn}"]))
+        print("\n".join(["", *lines, f"figure: {figure}"]))
     return sum(found.verdict == "worse" for found in checks.values())
 
 

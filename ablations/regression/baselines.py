@@ -33,15 +33,12 @@ class Group:
     """Curves of one trainer on one task.
 
     about: what decides them, as plain data (a task's name, a configuration), compared when they are
-    checked. unit, lowest: see `check.Terms`; None where nobody stated them. scores: what a diff of
-    the description shows of them.
+    checked. scores: what a diff of the description shows of them.
     """
 
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
-    unit: float | None = None
-    lowest: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
@@ -166,8 +163,6 @@ def _described(group: Group) -> dict[str, Any]:
         "failed": {str(seed): reason for seed, reason in curves.failed.items()},
         "points": len(curves.steps),
         "steps": float(curves.steps[-1]),
-        "unit": group.unit,
-        "lowest": group.lowest,
         # For whoever reads a diff: what the curves come to.
         "scores": {
             name: {
@@ -226,8 +221,6 @@ def _groups(described: Mapping[str, Any], text: str) -> dict[str, Group]:
             ),
             metric=about["metric"],
             higher_is_better=about["higher_is_better"],
-            unit=about["unit"],
-            lowest=about["lowest"],
             about=about["about"],
         )
     return found

@@ -39,8 +39,8 @@ class Terms:
     baseline mend that; so does `paired`, as far as equal seeds go alike.
     effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
     learns, see `gained`). most: bound on the seeds. paired: compare seed by seed, which pays where
-    equal seeds still go through training alike. lowest: a score that is as bad as it gets, such as
-    a random policy's. scores: what curves are summed up by; a loss in any of them counts.
+    equal seeds still go through training alike. scores: what curves are summed up by; a loss in any
+    of them counts.
     """
 
     alpha: float = ALPHA
@@ -49,7 +49,6 @@ class Terms:
     higher_is_better: bool = True
     most: int = MOST_SEEDS
     paired: bool = False
-    lowest: float | None = None
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
@@ -100,13 +99,19 @@ class Check:
         return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
 
 
-def gained(curves: Curves) -> float:
-    """What a trainer learns: how far the mean curve `[points]` goes from its lowest to its highest
-    point; where it stays level, the spread of the final scores, or of a rounding error."""
+def learned(curves: Curves) -> tuple[float, float]:
+    """What a trainer learns: from the lowest to the highest point of the mean curve `[points]`."""
     means = at_every_step(curves).values.mean(axis=0)
-    rounding = 1e-9 * max(1.0, float(np.abs(means).max()))
+    return float(means.min()), float(means.max())
+
+
+def gained(curves: Curves) -> float:
+    """How much a trainer learns; where it stays level, the spread of the final scores, or of a
+    rounding error."""
+    low, high = learned(curves)
+    rounding = 1e-9 * max(1.0, abs(low), abs(high))
     ends = scores(curves, {"final": final})["final"]
-    return max(float(np.ptp(means)), float(ends[~np.isnan(ends)].std()), rounding)
+    return max(high - low, float(ends[~np.isnan(ends)].std()), rounding)
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
@@ -204,12 +209,13 @@ def _identical(baseline: Curves, now: Curves) -> bool:
 def _signed_scores(
     baseline: Curves, now: Curves, terms: Terms
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Scores of both, higher is better; a failed seed counts with the lowest there is."""
+    """Scores of both, higher is better; a failed seed counts as one that has learned nothing, or
+    with the worst score there is."""
     sign = 1.0 if terms.higher_is_better else -1.0
+    start = min(sign * end for end in learned(baseline))
     old, new = scores(baseline, terms.scores), scores(now, terms.scores)
     for name in old:
-        floor = [] if terms.lowest is None else [terms.lowest]
-        lowest = min(sign * np.concatenate([old[name], new[name], floor]))
+        lowest = min(start, *(sign * old[name]), *(sign * new[name]))
         for of, curves in ((old, baseline), (new, now)):
             of[name] = np.append(sign * of[name], np.full(len(curves.failed), lowest))
     return old, new

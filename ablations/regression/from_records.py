@@ -39,12 +39,9 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
                 f"`ablations run {plan.study['name']}` first"
             )
-        references = plan.references(task, variant)
         found[key(plan.study["name"], task, variant)] = Group(
             curves=curves,
             metric=plan.study["metric"],
-            unit=plan.score_unit(task, variant),
-            lowest=None if references is None else references[0],
             about=configuration(plan, task, variant),
         )
     return found
@@ -144,13 +141,8 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def terms(group: Group, **asked: Any) -> Terms:
-    """Of a check against a group: what is asked, in the group's own unit."""
-    return Terms(
-        unit=group.unit,
-        lowest=group.lowest,
-        higher_is_better=group.higher_is_better,
-        **asked,
-    )
+    """Of a check against a group: what is asked, and the group's own direction."""
+    return Terms(higher_is_better=group.higher_is_better, **asked)
 
 
 def with_seeds(plan: Plan, wanted: Wanted) -> Plan:

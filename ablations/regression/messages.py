@@ -99,7 +99,7 @@ def _percent(share: float) -> str:
 
 
 def _unit(terms: Terms) -> str:
-    return "what the baseline learns" if terms.unit is None else "its range"
+    return "what the baseline learns" if terms.unit is None else "its unit"
 
 
 HEAD = [
