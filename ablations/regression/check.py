@@ -16,7 +16,6 @@ from ablations.regression.curves import (
     SCORES,
     Curves,
     Score,
-    at_every_step,
     first_difference,
     on_steps_of,
     require_same_steps,
@@ -24,8 +23,9 @@ from ablations.regression.curves import (
     scores,
 )
 from ablations.regression.looks import Design, Look, design
+from ablations.report import units
 from ablations.report.scores import final
-from ablations.report.units import ends
+from ablations.report.units import Learned
 
 Floats = NDArray[np.float64]
 Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
@@ -100,19 +100,22 @@ class Check:
         return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
 
 
-def learned(curves: Curves) -> tuple[float, float]:
-    """What a trainer learns, as tables measure it: the ends of the smoothed mean curve."""
-    whole = at_every_step(curves)
-    return ends(whole.steps, whole.values)
+def learned(curves: Curves) -> Learned:
+    """What a trainer learns, as tables have it: `report.units`. Where its curves do not stand out
+    of their noise, the spread of their final scores, or of a rounding error."""
+    found = units.learned(curves.steps, curves.values)
+    if found is not None:
+        return found
+    ends = scores(curves, {"final": final})["final"]
+    ends = ends[~np.isnan(ends)]
+    middle = float(ends.mean())
+    half = max(float(ends.std()), 1e-9 * max(1.0, abs(middle))) / 2
+    return Learned(middle - half, middle + half)
 
 
 def gained(curves: Curves) -> float:
-    """How much a trainer learns; where it stays level, the spread of the final scores, or of a
-    rounding error."""
-    low, high = learned(curves)
-    rounding = 1e-9 * max(1.0, abs(low), abs(high))
-    ends = scores(curves, {"final": final})["final"]
-    return max(high - low, float(ends[~np.isnan(ends)].std()), rounding)
+    """How much a trainer learns."""
+    return learned(curves).size
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
@@ -213,7 +216,8 @@ def _signed_scores(
     """Scores of both, higher is better; a failed seed counts as one that has learned nothing, or
     with the worst score there is."""
     sign = 1.0 if terms.higher_is_better else -1.0
-    start = min(sign * end for end in learned(baseline))
+    ends = learned(baseline)
+    start = min(sign * ends.low, sign * ends.high)
     old, new = scores(baseline, terms.scores), scores(now, terms.scores)
     for name in old:
         lowest = min(start, *(sign * old[name]), *(sign * new[name]))
