@@ -140,7 +140,7 @@ DIAGNOSTICS = (
     "advantage/std",
     "loss/value",
     "policy/kl_reference",
-    "training/dead_groups",
+    "training/zero_variance_groups",
     "training/length",
 )
 ROUNDING = 1e-9
@@ -182,7 +182,7 @@ def is_score(plan: Plan, metric: str) -> bool:
 
 def step_unit(plan: Plan) -> str:
     """What a step of the study's trainer is, in the plural, for labels and captions."""
-    return str(plan.study.get("step_unit", "environment steps"))
+    return f"{plan.study.get('step_unit', 'environment step')}s"
 
 
 def baseline_of(plan: Plan, variant: str) -> str | None:

@@ -434,7 +434,7 @@ def test_caption_promises_what_is_controlled(study) -> None:
 
 def test_a_step_is_what_the_trainer_calls_it(study) -> None:
     plan, results = study(realistic(tasks=["hopper"]))
-    plan = dataclasses.replace(plan, study={**plan.study, "step_unit": "completions"})
+    plan = dataclasses.replace(plan, study={**plan.study, "step_unit": "completion"})
     assert "400,000 completions" in table(plan, results).caption
 
 
