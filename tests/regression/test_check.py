@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ablations.report.units import learned
 from synthetic_curves import STEPS, array, independent, made
 
 from ablations.errors import UserError
@@ -14,6 +13,7 @@ from ablations.regression import curves, messages
 from ablations.regression.check import Terms, check, gained, layout, sequential
 from ablations.regression.curves import first_difference, from_user
 from ablations.report.scores import auc, final
+from ablations.report.units import learned
 
 BASELINE = made(range(24))
 
