@@ -70,9 +70,9 @@ def catalogue(kind: str) -> dict[str, Any]:
             name: {
                 "summary": one.summary,
                 "axes": dict(one.axes),
-                "coefficients": {
+                "numbers": {
                     n: {"default": c.default, "from": c.low, "to": c.high, "summary": c.summary}
-                    for n, c in one.coefficients.items()
+                    for n, c in one.known_numbers().items()
                 },
                 "structure": {
                     n: {"default": o.default, "allowed": o.allowed, "summary": o.summary}
@@ -102,7 +102,7 @@ def catalogue_text(kind: str) -> str:
             settings = ", ".join(f"{n}={v}" for n, v in one["settings"].items())
             lines.append(f"    settings  {settings}")
         else:
-            for table in ("coefficients", "structure"):
+            for table in ("numbers", "structure"):
                 lines += [f"    {n}={o['default']}: {o['summary']}" for n, o in one[table].items()]
     return "\n".join(lines)
 
@@ -203,7 +203,7 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
         "choices": {
             n: f"{c['name']} (revision {c['revision']})" for n, c in config["choices"].items()
         },
-        "coefficients": {n: f"{v:g}" for n, v in config["coefficients"].items()},
+        "numbers": {n: f"{v:g}" for n, v in config["numbers"].items()},
         "structure": config["structure"],
         "run": config["run"],
     }
@@ -220,7 +220,7 @@ def _config(resolved: Any, task: str, variant: str) -> Mapping[str, Any]:
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     choices = {name: choice["name"] for name, choice in config["choices"].items()}
-    return choices | dict(config["coefficients"]) | dict(config["structure"])
+    return choices | dict(config["numbers"]) | dict(config["structure"])
 
 
 def _find_cell(name: str, results: Path) -> Record | None:

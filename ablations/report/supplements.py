@@ -61,7 +61,7 @@ def factorial(plan: Plan) -> Design | None:
         config = next(c["config"] for c in plan.cells if c["variant"] == variant)
         defaults = {
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
-            **config.get("coefficients", {}),
+            **config.get("numbers", {}),
             **config.get("structure", {}),
         }
         known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}

@@ -20,7 +20,7 @@ ESTIMATORS = {
         summary="seed_rl: truncated steps masked, otherwise GAE",
     ),
 }
-GRID = crossed(ESTIMATORS, "standard", lambda_=(0.8, 0.95, 1.0), episode_length=(100, 1000))
+GRID = crossed(ESTIMATORS, "standard", gae_lambda=(0.8, 0.95, 1.0), episode_length=(100, 1000))
 
 register(
     Study(

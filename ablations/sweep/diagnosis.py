@@ -189,7 +189,7 @@ def _program(canonical_cell: str) -> tuple[Any, ...]:
         settings=cell["task"]["settings"],
         structure=cell["structure"],
         choices={axis: choice["name"] for axis, choice in cell["choices"].items()},
-        coefficients=cell["coefficients"],
+        numbers=cell["numbers"],
     )
     return (
         jax.jit(composed.init),

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import variants as registry
 from ablations.sweep.config import steps_of
 from ablations.tasks import task
 from ablations.trainers import Trainer, Variant, trainer
@@ -72,16 +71,8 @@ def compose(
 
     def as_data(config: Mapping[str, Any]) -> Variant:
         run = config["run"]
-        return Variant(
-            choices={
-                name: np.int32(registry.axis(name).index(choice["name"]))
-                for name, choice in config["choices"].items()
-            },
-            coefficients={
-                name: np.float32(value) for name, value in config["coefficients"].items()
-            },
-            iterations=np.float32(run.get("points", np.inf) * run["updates_per_chunk"]),
-        )
+        iterations = run.get("points", np.inf) * run["updates_per_chunk"]
+        return definition.data(config)._replace(iterations=np.float32(iterations))
 
     return composed, as_data
 

@@ -1,9 +1,6 @@
-"""The jitted programs that a composition of variants becomes."""
+"""The jitted programs that a composition of variants becomes. Importing this starts no JAX."""
 
-from ablations.trainers.control import settings as _ppo  # registers  # noqa: F401
-from ablations.trainers.language import settings as _language  # registers  # noqa: F401
 from ablations.trainers.trainer import (
-    Coefficient,
     Definition,
     Option,
     Trainer,
@@ -14,7 +11,6 @@ from ablations.trainers.trainer import (
 )
 
 __all__ = [
-    "Coefficient",
     "Definition",
     "Option",
     "Trainer",

@@ -26,18 +26,23 @@ def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
 
 
 def apply(axis: str, variant: Variant, *state: Any, **inputs: Any) -> Any:
-    """What the variant's choice on an axis makes of the inputs; see `variants.Axis.apply`."""
+    """The output of the variant's choice on an axis, of these inputs and the variant's numbers; see
+    `variants.Axis.apply`."""
+    one = variants.axis(axis)
+    numbers = {name: variant.numbers[name] for name in one.known_numbers if name in variant.numbers}
     choice = variant.choices[axis]
     if isinstance(choice, Fixed):
-        return _apart(lambda: variants.axis(axis).apply(choice.name, *state, **inputs), choice)
-    return variants.axis(axis).apply(choice, *state, **inputs)
+        return _apart(
+            axis, lambda: one.apply(choice.name, *state, numbers=numbers, **inputs), choice
+        )
+    return one.apply(choice, *state, numbers=numbers, **inputs)
 
 
 def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Any]]) -> Any:
     """The branch of the variant's choice on an axis; see `variants.Axis.switch`."""
     choice = variant.choices[axis]
     if isinstance(choice, Fixed):
-        return _apart(branches[choice.name], choice)
+        return _apart(axis, branches[choice.name], choice)
     return variants.axis(axis).switch(choice, branches)
 
 
@@ -47,14 +52,14 @@ def matches(axis: str, variant: Variant, name: str) -> Any:
     return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, name)
 
 
-def _apart(branch: Callable[[], Any], choice: Fixed) -> Any:
+def _apart(axis: str, branch: Callable[[], Any], choice: Fixed) -> Any:
     """branch(), compiled apart from what is around it, as a branch of a switch is.
 
     Otherwise the compiler fuses it with its neighbours, which rounds differently: a specialised
     program would not give the bits of the switched one. The condition always holds, which the
-    compiler cannot know; under vmap it costs one select.
+    compiler cannot know; under vmap it costs one select. A structural axis has no switched program.
     """
-    if isinstance(choice.index, str):
+    if isinstance(choice.index, str) or variants.axis(axis).structural:
         return branch()
     nothing = jax.eval_shape(branch)
     return jax.lax.cond(

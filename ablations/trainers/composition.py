@@ -1,34 +1,74 @@
-"""Every setting of one run, but for its seed and its length, resolved and checked."""
+"""A composition: every setting that one run reads, but for its seed and its length."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 import variants as registry
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task
-from ablations.trainers.trainer import Definition
+from ablations.trainers.trainer import Definition, Variant
+from variants import Number
+
+
+def known_numbers(definition: Definition) -> dict[str, Number]:
+    """Every number that some composition of a trainer reads, with the trainer's default.
+
+    Raises UserError where a name has two meanings, or the trainer a default of nothing.
+    """
+    found = dict(definition.numbers)
+    for axis in definition.axes:
+        for name, one in registry.axis(axis).known_numbers.items():
+            if name in definition.axes or name in definition.structure:
+                raise UserError(
+                    f"trainer '{definition.name}' has a setting '{name}', which a choice of "
+                    f"{axis} cannot bring as a number: give it another name"
+                )
+            default = definition.defaults.get(name, one.default)
+            mine = replace(one, default=_within(name, default, one))
+            other = found.setdefault(name, mine)
+            if (mine.default, mine.low, mine.high) != (other.default, other.low, other.high):
+                raise UserError(
+                    f"the number '{name}' of {axis} means something else elsewhere in the trainer "
+                    f"'{definition.name}': {_range(mine)} and {_range(other)}"
+                )
+    for name in definition.defaults:
+        if name not in found or name in definition.numbers:
+            raise unknown(f"number that choices of '{definition.name}' read", name, found)
+    return found
+
+
+def reads(
+    definition: Definition,
+    structure: Mapping[str, Any],
+    choices: Mapping[str, str],
+    settings: Mapping[str, Any],
+) -> frozenset[str]:
+    """The names that decide what a composition does: axes, numbers, options of structure."""
+    own = {*definition.axes, *definition.numbers, *definition.structure}
+    if definition.uses is not None:
+        own &= set(definition.uses(structure, settings))
+    used = [registry.axis(axis)[choices[axis]] for axis in definition.axes if axis in own]
+    return frozenset(own.union(*(choice.numbers for choice in used)))
 
 
 def resolve(
     task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
 ) -> dict[str, Any]:
     """One configuration, without its seed and how long it runs: the values over the defaults,
-    checked.
+    checked; of choices, numbers and structure what the composition reads, and nothing else.
 
     more: names among the values that are none of the trainer's or the task's, and left alone.
     Raises UserError for a name that nothing has, a value out of range, a combination that makes no
-    sense.
+    sense. A value that is not read is checked, and left out.
     """
-    known = [
-        *definition.axes,
-        *definition.coefficients,
-        *definition.structure,
-        *task.settings,
-        *more,
-    ]
+    numbers = known_numbers(definition)
+    known = [*definition.axes, *numbers, *definition.structure, *task.settings, *more]
     for name in values:
         if name not in known:
             raise unknown("setting", name, known)
@@ -36,49 +76,88 @@ def resolve(
     choices = {
         name: _choice(name, values.get(name, default)) for name, default in definition.axes.items()
     }
-    coefficients = {
-        name: _number(name, values.get(name, one.default), one.low, one.high)
-        for name, one in definition.coefficients.items()
-    }
+    valued = {name: _within(name, values.get(name, n.default), n) for name, n in numbers.items()}
     structure = {
         name: _option(name, values.get(name, one.default), one)
         for name, one in definition.structure.items()
     }
-    settings = {name: values.get(name, default) for name, default in task.settings.items()}
-    for name, default in task.settings.items():
-        settings[name] = _like(name, settings[name], default)
-    # Rules name the counts and numbers that they look at, such as samples_per_prompt.
-    numbers = {
-        name: value
-        for name, value in {**coefficients, **structure, **settings}.items()
-        if isinstance(value, int | float)
+    settings = {
+        name: _like(name, values.get(name, default), default)
+        for name, default in task.settings.items()
     }
-    complaints = [
-        *registry.conflicts({**numbers, **choices}),
-        *task.check(settings),
-        *definition.check(structure=structure, coefficients=coefficients, settings=settings),
-    ]
-    if complaints:
-        raise UserError("; ".join(complaints))
-    return {
+    read = reads(definition, structure, choices, settings)
+    config = {
         "trainer": {"name": definition.name, "revision": definition.revision},
         "task": {"name": task.name, "revision": task.revision, "settings": settings},
         "choices": {
             name: {"name": choice, "revision": registry.axis(name)[choice].revision}
             for name, choice in choices.items()
+            if name in read
         },
-        "coefficients": coefficients,
-        "structure": structure,
+        "numbers": {name: value for name, value in valued.items() if name in read},
+        "structure": {name: value for name, value in structure.items() if name in read},
     }
+    complaints = [
+        *registry.conflicts(_seen_by_rules(config)),
+        *task.check(settings),
+        *definition.check(
+            structure=config["structure"], numbers=config["numbers"], settings=settings
+        ),
+    ]
+    if complaints:
+        raise UserError("; ".join(complaints))
+    return config
+
+
+def inert(
+    definition: Definition, config: Mapping[str, Any], names: Collection[str]
+) -> dict[str, str]:
+    """Those of the names that cannot act in a configuration, and why."""
+    known = {*definition.axes, *known_numbers(definition), *definition.structure}
+    read = {*config["choices"], *config["numbers"], *config["structure"]}
+    reasons = registry.inert_settings(_seen_by_rules(config))
+    found = {}
+    for name in names:
+        if name in known and name not in read:
+            found[name] = "nothing in this composition reads it"
+        elif name in reasons:
+            found[name] = reasons[name]
+    return found
 
 
 def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-    """Axes whose choice is compiled in. Under vmap every lane pays for every branch of a switch, so
-    an accelerator gets one program per choice of those declared `specialise`; a single lane only
-    pays for the branch that it takes."""
-    if not accelerator:
-        return ()
-    return tuple(name for name in config["choices"] if registry.axis(name).specialise)
+    """Axes whose choice is compiled in: those that are structural, and on an accelerator those that
+    are declared `specialise`. Under vmap every lane pays for every branch of a switch; a single
+    lane only for the branch that it takes."""
+    axes = ((name, registry.axis(name)) for name in config["choices"])
+    return tuple(
+        name for name, axis in axes if axis.structural or (accelerator and axis.specialise)
+    )
+
+
+def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
+    """A configuration as the data of its program. What it does not read is at its default, so that
+    all configurations of a program have data of one shape."""
+    choices = {name: one["name"] for name, one in config["choices"].items()}
+    numbers = {name: one.default for name, one in known_numbers(definition).items()}
+    return Variant(
+        choices={
+            name: np.int32(registry.axis(name).index(choice))
+            for name, choice in {**definition.axes, **choices}.items()
+        },
+        numbers={
+            name: np.float32(value) for name, value in {**numbers, **config["numbers"]}.items()
+        },
+    )
+
+
+def _seen_by_rules(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices, counts and numbers by name: what rules look at, such as samples_per_prompt."""
+    settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
+    found: dict[str, Any] = {
+        name: value for name, value in settings.items() if isinstance(value, int | float)
+    }
+    return found | {name: choice["name"] for name, choice in config["choices"].items()}
 
 
 def formulas(
@@ -115,6 +194,14 @@ def _choice(axis: str, name: Any) -> str:
         return registry.axis(axis)[name].name
     except registry.UnknownName as error:
         raise UserError(str(error)) from None
+
+
+def _within(name: str, value: Any, number: Number) -> float:
+    return _number(name, value, number.low, number.high)
+
+
+def _range(number: Number) -> str:
+    return f"{number.default:g} within {number.low:g} to {number.high:g}"
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

@@ -47,13 +47,7 @@ def value_loss(
     """
 
     def error(*, values: Array, targets: Array) -> Array:
-        return apply(
-            "value_error",
-            variant,
-            values=values,
-            targets=targets,
-            error_scale=variant.coefficients["error_scale"],
-        )
+        return apply("value_error", variant, values=values, targets=targets)
 
     losses, clip_fraction = apply(
         "value_clip",
@@ -62,10 +56,9 @@ def value_loss(
         values=value.reshape(-1),
         targets=target.reshape(-1),
         old_values=old_value.reshape(-1),
-        clip_range=variant.coefficients["value_clip_range"],
     )
     counts = None if mask is None else mask.reshape(-1)
-    loss = variant.coefficients["value_coefficient"] * mean(losses, counts)
+    loss = variant.numbers["value_coefficient"] * mean(losses, counts)
     unexplained = variance(target - value, mask) / (variance(target, mask) + 1e-8)
     return loss, {
         "loss/value": loss,

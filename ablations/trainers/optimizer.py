@@ -26,7 +26,7 @@ def start(parameters: Any, variant: Variant) -> Learner:
         parameters=parameters,
         optimizer=optax.scale_by_adam().init(parameters),
         schedule=variants.axis("learning_rate_schedule").init(
-            learning_rate=variant.coefficients["learning_rate"]
+            learning_rate=variant.numbers["learning_rate"]
         ),
     )
 
@@ -43,22 +43,16 @@ def descend(
     approximate_kl: how far the policy is from the one that acted, for the schedule. progress: share
     of the run that is done.
     """
-    gradient = apply(
-        "gradient_clip",
-        variant,
-        gradients=gradient,
-        max_norm=variant.coefficients["max_gradient_norm"],
-    )
-    adam = optax.scale_by_adam(eps=variant.coefficients["adam_epsilon"])
+    gradient = apply("gradient_clip", variant, gradients=gradient)
+    adam = optax.scale_by_adam(eps=variant.numbers["adam_epsilon"])
     direction, optimizer = adam.update(gradient, learner.optimizer)
     schedule, rate = apply(
         "learning_rate_schedule",
         variant,
         learner.schedule,
-        learning_rate=variant.coefficients["learning_rate"],
+        learning_rate=variant.numbers["learning_rate"],
         progress=progress,
         approximate_kl=approximate_kl,
-        desired_kl=variant.coefficients["desired_kl"],
     )
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
     return Learner(parameters, optimizer, schedule), rate

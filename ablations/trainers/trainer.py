@@ -1,17 +1,23 @@
 """The form of a trainer: a few pure functions that the engine compiles, and what they can be told.
 
 The engine (workers, records, progress, checkpoints, SLURM) knows this page and nothing of RL.
+Importing it starts neither JAX nor the registry: what needs them imports them when it is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ablations.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from ablations.tasks.task import Task
+    from variants import Number
 
 
 class Variant(NamedTuple):
@@ -19,13 +25,13 @@ class Variant(NamedTuple):
 
     choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
         the program.
-    coefficients: name -> float32 scalar.
+    numbers: name -> float32 scalar, of all numbers that the trainer knows.
     iterations: float32 scalar, how many the whole run has, for what changes over training; infinite
         where no end is planned.
     """
 
     choices: Mapping[str, Any]
-    coefficients: Mapping[str, Any]
+    numbers: Mapping[str, Any]
     iterations: Any = np.float32(np.inf)
 
 
@@ -37,7 +43,7 @@ class Trainer(NamedTuple):
         dict of scalars.
     evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
     policy(state) -> what a snapshot of the policy keeps, one pytree.
-    steps_per_chunk: environment steps that one chunk takes.
+    steps_per_chunk: steps that one chunk takes, in the definition's `step_unit`.
     act(policy, observation, key) -> action: what `policy` kept, at work on one observation; the
         mode where key is None, else a sample. None for a trainer whose policies do not act.
     """
@@ -48,16 +54,6 @@ class Trainer(NamedTuple):
     policy: Callable[[Any], Any]
     steps_per_chunk: int
     act: Callable[[Any, Any, Any], Any] | None = None
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """A number that a variant sets and a program takes as data. Bounds are inclusive."""
-
-    default: float
-    low: float
-    high: float
-    summary: str
 
 
 @dataclass(frozen=True)
@@ -72,16 +68,24 @@ class Option:
 
 @dataclass(frozen=True)
 class Definition:
-    """A trainer by name, and all that one can set on it. Names are unique over the three tables.
+    """A trainer by name, and all that one can set on it. No two settings have one name.
 
     axes: axis name -> default choice.
+    numbers: name -> `variants.Number`, those that the trainer reads itself. Those that the choices
+        of its axes read need not be listed.
+    defaults: name -> default of a number that choices read, where it differs from theirs.
+    structure: name -> Option.
+    uses(structure, settings) -> the axes, numbers and options of the tables above that are read
+        with this structure and these settings of the task; None: all of them, always.
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
         is an `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those
         of the axes that this program fixes (usually none).
-    check(structure, coefficients, settings) -> complaints in words, [] when all is well.
-    iteration_steps(structure) -> environment steps of one iteration.
-    diagnosis(task, settings, structure, choices, coefficients) -> function(state, variant, key) ->
-        a flat dict of scalars, named <choice>/<what>: how good the choices of the axis `diagnosed`
+    check(structure, numbers, settings) -> complaints in words, [] when all is well. It is given
+        what is read.
+    iteration_steps(structure) -> steps of one iteration, in `step_unit`.
+    step_unit: what the step of a curve counts, in the singular: "environment step".
+    diagnosis(task, settings, structure, choices, numbers) -> function(state, variant, key) -> a
+        flat dict of scalars, named <choice>/<what>: how good the choices of the axis `diagnosed`
         are as estimates, at a moment of training; None where there is nothing of that kind. It may
         raise UserError.
     revision: bumped when the meaning of the trainer changes; part of every cell's hash.
@@ -89,33 +93,103 @@ class Definition:
 
     name: str
     axes: Mapping[str, str]
-    coefficients: Mapping[str, Coefficient]
+    numbers: Mapping[str, Number]
     structure: Mapping[str, Option]
     make: Callable[..., Trainer]
     iteration_steps: Callable[[Mapping[str, Any]], int]
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    uses: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Callable[[Any, Variant, Any], dict[str, Any]]] | None = None
     diagnosed: str = ""
+    step_unit: str = "environment step"
     revision: int = 1
     summary: str = ""
 
+    def known_numbers(self) -> dict[str, Number]:
+        """Every number that some composition of this trainer reads, with the trainer's default."""
+        from ablations.trainers import composition
 
-_TRAINERS: dict[str, Definition] = {}
+        return composition.known_numbers(self)
+
+    def reads(
+        self,
+        structure: Mapping[str, Any],
+        choices: Mapping[str, str],
+        settings: Mapping[str, Any] | None = None,
+    ) -> frozenset[str]:
+        """The axes, numbers and options of structure that a composition reads, whatever their
+        values.
+
+        settings: the task's, where the trainer looks at them.
+        """
+        from ablations.trainers import composition
+
+        return composition.reads(self, structure, choices, settings or {})
+
+    def resolve(
+        self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The values over the defaults as one configuration, of what is read; see
+        `composition.resolve`."""
+        from ablations.trainers import composition
+
+        return composition.resolve(task, self, values, more)
+
+    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+        """Those of the names that cannot act in a configuration, and why: what it does not read,
+        and what it reads to no effect. Names that the trainer does not know are passed over."""
+        from ablations.trainers import composition
+
+        return composition.inert(self, config, names)
+
+    def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+        """The axes whose choice is part of the program of a configuration, instead of data."""
+        from ablations.trainers import composition
+
+        return composition.fixed_axes(config, accelerator=accelerator)
+
+    def formulas(
+        self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
+    ) -> dict[str, dict[str, dict[str, str]]]:
+        """What the choices of variants say of themselves; see `composition.formulas`."""
+        from ablations.trainers import composition
+
+        return composition.formulas(chosen, sets)
+
+    def data(self, config: Mapping[str, Any]) -> Variant:
+        """A configuration as the data of its program: what it does not read is at its default."""
+        from ablations.trainers import composition
+
+        return composition.data(self, config)
+
+
+# Imported when they are asked for: they import the registry, and with it JAX.
+BUILT_IN = {
+    "ppo": "ablations.trainers.control.settings",
+    "language": "ablations.trainers.language.settings",
+}
+_REGISTERED: dict[str, Definition] = {}
 
 
 def register(definition: Definition) -> Definition:
     """Makes a trainer known to every command."""
-    if definition.name in _TRAINERS:
+    if definition.name in BUILT_IN or definition.name in _REGISTERED:
         raise UserError(f"trainer '{definition.name}' is registered twice: choose another name")
-    _TRAINERS[definition.name] = definition
+    _REGISTERED[definition.name] = definition
     return definition
 
 
 def trainers() -> Mapping[str, Definition]:
-    return dict(_TRAINERS)
+    """All trainers by name."""
+    return {name: trainer(name) for name in (*BUILT_IN, *_REGISTERED)}
 
 
 def trainer(name: str) -> Definition:
-    if name not in _TRAINERS:
-        raise unknown("trainer", name, _TRAINERS)
-    return _TRAINERS[name]
+    """The trainer of that name. Raises UserError."""
+    if name in BUILT_IN:
+        built_in: Definition = importlib.import_module(BUILT_IN[name]).DEFINITION
+        return built_in
+    if name not in _REGISTERED:
+        raise unknown("trainer", name, [*BUILT_IN, *_REGISTERED])
+    return _REGISTERED[name]

@@ -18,8 +18,7 @@ from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
 from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.settings import AXES, COEFFICIENTS, STRUCTURE, compose
-from ablations.trainers.trainer import Variant
+from ablations.trainers.control.settings import AXES, DEFINITION, STRUCTURE, compose
 
 NAMES = (
     "ant",
@@ -55,14 +54,15 @@ def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
 def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
     one = task(name)
     sets = one.hyperparameters["ppo"]
-    assert sets.keys() <= STRUCTURE.keys() | COEFFICIENTS.keys()
+    known = DEFINITION.known_numbers()
+    assert sets.keys() <= STRUCTURE.keys() | known.keys()
     structure = {n: sets.get(n, option.default) for n, option in STRUCTURE.items()}
-    coefficients = {n: sets.get(n, one.default) for n, one in COEFFICIENTS.items()}
-    for n, number in coefficients.items():
-        assert COEFFICIENTS[n].low <= number <= COEFFICIENTS[n].high
+    numbers = {n: sets.get(n, one.default) for n, one in known.items()}
+    for n, number in numbers.items():
+        assert known[n].low <= number <= known[n].high
     assert one.check(one.settings) == []
     check = trainer("ppo").check
-    assert check(structure=structure, coefficients=coefficients, settings=one.settings) == []
+    assert check(structure=structure, numbers=numbers, settings=one.settings) == []
     low, high = one.score_range
     assert low < high
 
@@ -122,10 +122,7 @@ def test_a_task_of_ones_own_trains() -> None:
         updates_per_chunk=1,
         choices=AXES,
     )
-    one = Variant(
-        {name: np.int32(0) for name in AXES},
-        {name: np.float32(c.default) for name, c in COEFFICIENTS.items()},
-    )
+    one = DEFINITION.data({"choices": {}, "numbers": {}})
     state = jax.eval_shape(ppo.init, jax.random.key(0), one)
     after, metrics = jax.eval_shape(ppo.chunk, state, one)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)

@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-import variants
 from ablations.tasks import task
-from ablations.trainers import Variant
+from ablations.trainers import Definition, Variant
 from ablations.trainers.control.ppo import PPO
-from ablations.trainers.control.settings import AXES, COEFFICIENTS, STRUCTURE, compose
+from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
 
 SMALL = {
     "num_envs": 8,
@@ -51,16 +50,21 @@ def compiled(**composition: Any) -> Any:
     return jax.jit(ppo.init), jax.jit(ppo.chunk)
 
 
-def variant(**sets: Any) -> Variant:
-    """The defaults with some choices and coefficients set, as data."""
-    unknown = sets.keys() - AXES.keys() - COEFFICIENTS.keys()
-    assert not unknown, unknown
-    choices = {name: sets.get(name, default) for name, default in AXES.items()}
-    numbers = {name: sets.get(name, one.default) for name, one in COEFFICIENTS.items()}
-    return Variant(
-        {name: np.int32(variants.axis(name).index(choice)) for name, choice in choices.items()},
-        {name: np.float32(number) for name, number in numbers.items()},
+def variant_of(definition: Definition, **sets: Any) -> Variant:
+    """A trainer's defaults with some choices and numbers set, as data."""
+    known = definition.known_numbers()
+    assert sets.keys() <= definition.axes.keys() | known.keys(), sets
+    return definition.data(
+        {
+            "choices": {n: {"name": one} for n, one in sets.items() if n in definition.axes},
+            "numbers": {n: one for n, one in sets.items() if n in known},
+        }
     )
+
+
+def variant(**sets: Any) -> Variant:
+    """PPO's defaults with some choices and numbers set, as data."""
+    return variant_of(DEFINITION, **sets)
 
 
 def train(

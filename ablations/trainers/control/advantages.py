@@ -55,8 +55,6 @@ def estimate(experience: Experience, value: Array, next_value: Array, variant: V
         next_values=next_value,
         termination=experience.termination,
         truncation=experience.truncation,
-        discount=variant.coefficients["discount"],
-        lambda_=variant.coefficients["lambda_"],
     )
     return Estimate(*jax.lax.stop_gradient((advantage, target)))
 
@@ -115,8 +113,6 @@ def standardised(
             advantages=advantage.reshape(-1),
             groups=group.reshape(-1),
             num_groups=num_groups,
-            ddof=variant.coefficients["advantage_ddof"],
-            epsilon=1e-8,
         ).reshape(advantage.shape)
 
     branches = {name: now if name == scope else lambda: advantage for name in SCOPES}

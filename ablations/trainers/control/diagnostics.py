@@ -25,9 +25,10 @@ import jax
 import jax.numpy as jnp
 
 import variants
-from ablations.trainers.control.loss import Metrics
+from ablations.trainers.choices import apply
 from ablations.trainers.control.networks import mean_and_std
 from ablations.trainers.control.ppo import PPO, State
+from ablations.trainers.losses import Metrics
 from ablations.trainers.trainer import Variant
 
 REMAINDER = 0.05
@@ -58,7 +59,7 @@ def advantage_errors(
     <choice>/correlation: of an estimate with the A of the other continuations, over all.
     """
     N, M, T = ppo.environments.num_envs, continuations, ppo.unroll_length
-    discount = variant.coefficients["discount"]
+    discount = variant.numbers["discount"]
     environments = replace(
         ppo.environments, num_envs=2 * N * M, episode_length=FOREVER, reset_group_size=1
     )
@@ -79,7 +80,7 @@ def advantage_errors(
             ppo.networks.policy(state.parameters, state.normalizer(observation))
         )
         episodes, outcome = environments.step(episodes, jnp.tanh(mean + std * noise))
-        reward = variant.coefficients["reward_scale"] * outcome.reward
+        reward = variant.numbers["reward_scale"] * outcome.reward
         ends = outcome.termination.astype(jnp.float32)
         total = total + weight * reward
         weight = weight * discount * (1 - ends)
@@ -101,15 +102,14 @@ def advantage_errors(
     value, next_value = critic(observation), critic(next_observation)
     found: Metrics = {}
     for name in variants.axis("advantage").names:
-        advantages, _ = variants.axis("advantage").apply(
-            name,
+        advantages, _ = apply(
+            "advantage",
+            variant._replace(choices={"advantage": name}),
             rewards=reward,
             values=value,
             next_values=next_value,
             termination=termination,
             truncation=truncation,
-            discount=discount,
-            lambda_=variant.coefficients["lambda_"],
         )
         errors = _errors(advantages[0].reshape(N, M), returns[:, :M], returns[:, M:])
         found |= {f"{name}/{what}": number for what, number in errors.items()}

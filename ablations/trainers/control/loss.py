@@ -49,8 +49,6 @@ def ppo_loss(
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
-    coefficient = variant.coefficients
-
     advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
     raw, value = networks.both(parameters, batch.observation)
 
@@ -61,9 +59,6 @@ def ppo_loss(
         variant,
         log_ratio=log_ratio.reshape(-1),
         advantages=advantage.reshape(-1),
-        clip_epsilon=coefficient["clip_epsilon"],
-        dual_clip=coefficient["dual_clip"],
-        kl_coefficient=coefficient["kl_coefficient"],
     )
     policy_loss = jnp.mean(policy_losses)
 
@@ -76,7 +71,7 @@ def ppo_loss(
     mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw))
     noise = jax.random.normal(key, mean.shape)
     entropy = jnp.mean(apply("entropy_estimate", variant, mean=mean, std=std, noise=noise))
-    entropy_loss = -coefficient["entropy_coefficient"] * entropy
+    entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
     return loss, {

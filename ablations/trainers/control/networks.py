@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from flax import linen
 
-from variants.network_init import lecun_uniform
+from variants.network_init import AXIS
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -29,6 +30,9 @@ class KernelInit(Protocol):
     def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Any) -> jax.Array: ...
 
 
+LECUN_UNIFORM: KernelInit = partial(AXIS.apply, "lecun_uniform")
+
+
 class MLP(linen.Module):
     """Dense layers with an activation between them; biases start at 0.
 
@@ -38,7 +42,7 @@ class MLP(linen.Module):
     layers: Sequence[int]
     activation: Callable[[jax.Array], jax.Array]
     activate_final: bool = False
-    kernel_init: KernelInit = lecun_uniform
+    kernel_init: KernelInit = LECUN_UNIFORM
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -59,7 +63,7 @@ class MLP(linen.Module):
 class Networks(NamedTuple):
     """Pure functions of the parameters; observations are normalised [..., O].
 
-    init(key, kernel_init=lecun_uniform, policy_scale=1.0) -> parameters {"policy", "value"} and, if
+    init(key, kernel_init=LECUN_UNIFORM, policy_scale=1.0) -> parameters {"policy", "value"} and, if
         shared, "torso"; policy_scale is a factor on the weights of the policy's last layer.
     policy(parameters, observation) -> distribution parameters [..., 2A], see `mean_and_std`.
     value(parameters, observation) -> [...].
@@ -93,7 +97,7 @@ def make_networks(
         value_net = MLP((*value_layers, 1), activate)
 
     def init(
-        key: jax.Array, kernel_init: KernelInit = lecun_uniform, policy_scale: Any = 1.0
+        key: jax.Array, kernel_init: KernelInit = LECUN_UNIFORM, policy_scale: Any = 1.0
     ) -> Any:
         key_policy, key_value, key_torso = jax.random.split(key, 3)
         policy = policy_net.clone(kernel_init=kernel_init).init(key_policy, example)

@@ -26,9 +26,10 @@ from ablations.trainers.control import advantages
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.advantages import Estimate, Experience
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
-from ablations.trainers.control.loss import Metrics, Minibatch, ppo_loss
+from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import Networks, mean_and_std, normal_log_prob
 from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 
@@ -88,7 +89,7 @@ class PPO:
         parameters = self.networks.init(
             key_networks,
             partial(apply, "network_init", variant),
-            variant.coefficients["policy_init_scale"],
+            variant.numbers["policy_init_scale"],
         )
         episodes = self.environments.reset(key_reset)
         learner = optimizer.start(parameters, variant)
@@ -333,9 +334,6 @@ def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, 
         rewards=outcome.reward,
         termination=outcome.termination.astype(jnp.float32),
         truncation=outcome.truncation.astype(jnp.float32),
-        discount=variant.coefficients["discount"],
-        reward_scale=variant.coefficients["reward_scale"],
-        reward_clip=variant.coefficients["reward_clip"],
     )
 
 

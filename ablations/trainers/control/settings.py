@@ -1,4 +1,4 @@
-"""What one can set on PPO: its axes, coefficients and structure, with defaults and bounds."""
+"""What one can set on PPO: its axes, numbers and structure, with defaults and bounds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import (
-    Coefficient,
-    Definition,
-    Option,
-    Trainer,
-    Variant,
-    register,
-)
+from ablations.trainers.trainer import Definition, Option, Trainer, Variant
+from variants import Number
 
 # What is composed here is imported where it is: flax and optax take longer to import than JAX, and
 # who only plans does not need them.
@@ -40,44 +34,23 @@ AXES = {
     "network_init": "lecun_uniform",
 }
 
-COEFFICIENTS = {
-    "learning_rate": Coefficient(3e-4, 0.0, 1.0, "step size of Adam"),
-    "desired_kl": Coefficient(
-        0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
-    ),
-    "adam_epsilon": Coefficient(
+NUMBERS = {
+    "learning_rate": Number(3e-4, 0.0, 1.0, "step size of Adam"),
+    "adam_epsilon": Number(
         1e-8,
         0.0,
         1.0,
         "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
     ),
-    "max_gradient_norm": Coefficient(
-        0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
-    ),
-    "discount": Coefficient(0.97, 0.0, 1.0, "per environment step"),
-    "lambda_": Coefficient(0.95, 0.0, 1.0, "of the advantage estimate"),
-    "reward_scale": Coefficient(
-        1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
-    ),
-    "reward_clip": Coefficient(
-        10.0, 1e-6, 1e6, "bound of a reward that reward_scaling=running_return_std has divided"
-    ),
-    "advantage_ddof": Coefficient(
-        0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
-    ),
-    "clip_epsilon": Coefficient(0.2, 0.0, 10.0, "ε of the clipped policy ratio"),
-    "dual_clip": Coefficient(3.0, 1.0, 1e6, "c of policy_loss=dual_clip"),
-    "kl_coefficient": Coefficient(1.0, 0.0, 1e6, "β of policy_loss=kl_penalty"),
-    "entropy_coefficient": Coefficient(1e-3, 0.0, 10.0, "factor on the mean entropy"),
-    "value_coefficient": Coefficient(0.25, 0.0, 1e6, "factor on the mean value loss"),
-    "value_clip_range": Coefficient(
-        0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
-    ),
-    "error_scale": Coefficient(1.0, 1e-6, 1e6, "δ of value_error=huber, β of smooth_l1"),
-    "policy_init_scale": Coefficient(
+    "entropy_coefficient": Number(1e-3, 0.0, 10.0, "factor on the mean entropy"),
+    "value_coefficient": Number(0.25, 0.0, 1e6, "factor on the mean value loss"),
+    "policy_init_scale": Number(
         1.0, 0.0, 1e3, "factor on the policy's last layer at the start; 0.01 with orthogonal"
     ),
 }
+
+# Of numbers that choices bring, and that trainers differ in.
+DEFAULTS = {"discount": 0.97, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 
 STRUCTURE = {
     "num_envs": Option(64, "environments stepped together", low=1),
@@ -85,14 +58,18 @@ STRUCTURE = {
     "num_minibatches": Option(4, "gradient steps per pass over a batch", low=1),
     "epochs": Option(4, "passes over a batch", low=1),
     "policy_layers": Option([64, 64], "hidden layers of the policy; the torso when it is shared"),
-    "value_layers": Option(
-        [64, 64], "hidden layers of the critic; unused when the torso is shared"
-    ),
+    "value_layers": Option([64, 64], "hidden layers of the critic where the torso is separate"),
     "torso": Option(
         "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
     ),
     "activation": Option("tanh", "between layers", ACTIVATIONS),
 }
+
+
+def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
+    """The axes, numbers and options that PPO reads: a shared torso has no layers of the critic."""
+    names = {*AXES, *NUMBERS, *STRUCTURE}
+    return names - {"value_layers"} if structure["torso"] == "shared" else names
 
 
 def compose(
@@ -138,7 +115,7 @@ def compose(
             observation_size=size,
             action_size=env.action_size,
             policy_layers=structure["policy_layers"],
-            value_layers=structure["value_layers"],
+            value_layers=structure.get("value_layers", ()),
             torso=structure["torso"],
             activation=structure["activation"],
         ),
@@ -169,7 +146,7 @@ def diagnosis(
     settings: Mapping[str, Any],
     structure: Mapping[str, Any],
     choices: Mapping[str, str],
-    coefficients: Mapping[str, float],
+    numbers: Mapping[str, float],
 ) -> Callable[[Any, Variant, Any], dict[str, Any]]:
     """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
     from ablations.trainers.control import diagnostics
@@ -181,7 +158,9 @@ def diagnosis(
             f"reward_scaling=constant"
         )
     ppo = compose(task=task, settings=settings, structure=structure, updates_per_chunk=1)
-    steps = diagnostics.horizon(coefficients["discount"], ppo.unroll_length)
+    # Every choice of `advantage` is measured, whatever the one that trains reads.
+    discount = numbers.get("discount", DEFAULTS["discount"])
+    steps = diagnostics.horizon(discount, ppo.unroll_length)
 
     def measure(state: Any, variant: Variant, key: Any) -> dict[str, Any]:
         return diagnostics.advantage_errors(
@@ -205,7 +184,7 @@ def check(
     *,
     structure: Mapping[str, Any],
     settings: Mapping[str, Any],
-    coefficients: Mapping[str, float] | None = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> list[str]:
     """What does not fit together, in words."""
     complaints = []
@@ -220,7 +199,7 @@ def check(
                 f"num_envs={num_envs} is not divisible by {name}={divisor}: "
                 f"use {_neighbours(num_envs, divisor)}"
             )
-    for name in ("policy_layers", "value_layers"):
+    for name in {"policy_layers", "value_layers"} & structure.keys():
         layers = structure[name]
         if not isinstance(layers, (list, tuple)) or not all(
             isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in layers
@@ -240,17 +219,18 @@ def _neighbours(number: int, divisor: int) -> str:
     return f"{below} or {below + divisor}" if below else str(divisor)
 
 
-PPO_DEFINITION = register(
-    Definition(
-        name="ppo",
-        summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
-        axes=AXES,
-        coefficients=COEFFICIENTS,
-        structure=STRUCTURE,
-        make=make,
-        iteration_steps=iteration_steps,
-        check=check,
-        diagnosis=diagnosis,
-        diagnosed="advantage",
-    )
+DEFINITION = Definition(
+    name="ppo",
+    summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
+    axes=AXES,
+    numbers=NUMBERS,
+    defaults=DEFAULTS,
+    structure=STRUCTURE,
+    uses=uses,
+    make=make,
+    iteration_steps=iteration_steps,
+    step_unit="environment step",
+    check=check,
+    diagnosis=diagnosis,
+    diagnosed="advantage",
 )

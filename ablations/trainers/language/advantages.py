@@ -33,7 +33,5 @@ def token_advantages(
         next_values=next_value.T,
         termination=jnp.maximum(final, 1.0 - mask).T,
         truncation=jnp.zeros_like(mask).T,
-        discount=variant.coefficients["discount"],
-        lambda_=variant.coefficients["lambda_"],
     )
     return advantage.T * mask, target.T * mask

@@ -59,7 +59,6 @@ def language_loss(
 
     Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
     """
-    coefficient = variant.coefficients
     length = batch.tokens.shape[-1]
     tokens, mask, old_log_prob, reference_log_prob, advantage = (
         leaf.reshape(-1, length)
@@ -81,23 +80,17 @@ def language_loss(
         variant,
         log_ratio=log_ratio,
         advantages=advantage,
-        clip_epsilon=coefficient["clip_epsilon"],
-        clip_epsilon_high=coefficient["clip_epsilon_high"],
-        dual_clip=coefficient["dual_clip"],
-        kl_coefficient=coefficient["penalty_coefficient"],
     )
 
     # Closeness to the reference
-    divergence = apply(
+    price = apply(
         "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
     ).loss
 
     loss = apply(
         "policy_loss_reduction",
         variant,
-        losses=policy_losses
-        + coefficient["kl_coefficient"] * divergence
-        - coefficient["entropy_coefficient"] * entropies,
+        losses=policy_losses + price - variant.numbers["entropy_coefficient"] * entropies,
         mask=mask,
         constant_length=float(length),
     )

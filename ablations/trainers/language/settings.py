@@ -1,12 +1,16 @@
-"""What one can set on the language trainer: its axes, coefficients and structure."""
+"""What one can set on the language trainer: its axes, numbers and structure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Coefficient, Definition, Option, Trainer, register
+from ablations.trainers.trainer import Definition, Option, Trainer
+from variants import Number
+
+if TYPE_CHECKING:
+    from ablations.trainers.language.trainer import Language
 
 AXES = {
     "prompt_advantage": "per_prompt",
@@ -21,35 +25,21 @@ AXES = {
     "value_clip": "none",
 }
 
-COEFFICIENTS = {
-    "learning_rate": Coefficient(3e-4, 0.0, 1.0, "step size of Adam"),
-    "desired_kl": Coefficient(
-        0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
-    ),
-    "adam_epsilon": Coefficient(1e-8, 0.0, 1.0, "added to Adam's denominator"),
-    "max_gradient_norm": Coefficient(
-        1.0, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
-    ),
-    "reward_clip": Coefficient(10.0, 1e-6, 1e6, "bound of reward_transform=clipped"),
-    "advantage_clip": Coefficient(
-        1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
-    ),
-    "clip_epsilon": Coefficient(0.2, 0.0, 10.0, "ε of the clipped policy ratio"),
-    "clip_epsilon_high": Coefficient(0.28, 0.0, 10.0, "its upper ε for the choices with two"),
-    "dual_clip": Coefficient(3.0, 1.0, 1e6, "c of policy_loss=dual_clip"),
-    "penalty_coefficient": Coefficient(
-        1.0, 0.0, 1e6, "β of policy_loss=kl_penalty, against the policy that sampled"
-    ),
-    "kl_coefficient": Coefficient(
-        0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"
-    ),
-    "entropy_coefficient": Coefficient(0.0, 0.0, 10.0, "factor on the mean entropy"),
-    "discount": Coefficient(1.0, 0.0, 1.0, "per token, with a critic"),
-    "lambda_": Coefficient(1.0, 0.0, 1.0, "of the advantage estimate, with a critic"),
-    "value_coefficient": Coefficient(0.5, 0.0, 1e6, "factor on the mean value loss"),
-    "value_clip_range": Coefficient(0.2, 0.0, 1e6, "ε of value_clip, in units of reward"),
-    "error_scale": Coefficient(1.0, 1e-6, 1e6, "δ of value_error=huber, β of smooth_l1"),
+NUMBERS = {
+    "learning_rate": Number(3e-4, 0.0, 1.0, "step size of Adam"),
+    "adam_epsilon": Number(1e-8, 0.0, 1.0, "added to Adam's denominator"),
+    "entropy_coefficient": Number(0.0, 0.0, 10.0, "factor on the mean entropy"),
+    "value_coefficient": Number(0.5, 0.0, 1e6, "factor on the mean value loss"),
 }
+
+# Of numbers that choices bring, and that trainers differ in. A step is a token.
+DEFAULTS = {"discount": 1.0, "gae_lambda": 1.0, "max_gradient_norm": 1.0}
+
+# What is read with a critic, and what without one.
+CRITICS = {"advantage", "value_error", "value_clip", "value_coefficient"}
+WITHOUT_CRITIC = {"prompt_advantage"}
+# What a model that is read from a folder brings itself.
+DECODER = {"layers", "width", "heads", "mlp_width", "warm_start_steps"}
 
 STRUCTURE = {
     "prompts": Option(16, "prompts of a batch", low=1),
@@ -62,7 +52,6 @@ STRUCTURE = {
         "advantage, over tokens, instead of prompt_advantage",
         ("none", "separate"),
     ),
-    # A model that is read from a folder brings its own numbers instead of these five.
     "layers": Option(2, "of the decoder", low=1),
     "width": Option(64, "of the decoder, a multiple of twice the heads", low=2),
     "heads": Option(4, "of attention", low=1),
@@ -71,32 +60,12 @@ STRUCTURE = {
 }
 
 
-def make(
-    *,
-    task: Task,
-    settings: Mapping[str, Any],
-    structure: Mapping[str, Any],
-    updates_per_chunk: int,
-    evaluation_envs: int = 256,
-    choices: Mapping[str, str] | None = None,
-) -> Trainer:
-    """The composed program in the form that the engine runs; see `Definition.make`."""
-    language = compose(
-        task=task,
-        settings=settings,
-        structure=structure,
-        updates_per_chunk=updates_per_chunk,
-        evaluation_envs=evaluation_envs,
-        choices=choices,
-    )
-    return Trainer(
-        init=language.init,
-        chunk=language.chunk,
-        evaluate=language.evaluate,
-        policy=language.policy,
-        steps_per_chunk=updates_per_chunk * iteration_steps(structure),
-        act=language.act,
-    )
+def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
+    """The axes, numbers and options that the trainer reads, with and without a critic, and with a
+    decoder of its own or a model from a folder."""
+    unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
+    names = {*AXES, *NUMBERS, *STRUCTURE} - unread
+    return names - DECODER if "model" in settings else names
 
 
 def compose(
@@ -107,7 +76,7 @@ def compose(
     updates_per_chunk: int,
     evaluation_envs: int = 256,
     choices: Mapping[str, str] | None = None,
-) -> Any:
+) -> Language:
     """The trainer of one task and one structure. Its warm start is made here, if it is not kept."""
     from ablations.trainers.language.decoder import make_decoder
     from ablations.trainers.language.trainer import Language
@@ -128,6 +97,19 @@ def compose(
         updates_per_chunk=updates_per_chunk,
         evaluation_prompts=evaluation_envs,
         fixed=dict(choices or {}),
+    )
+
+
+def make(**program: Any) -> Trainer:
+    """The composed program in the form that the engine runs."""
+    language = compose(**program)
+    return Trainer(
+        init=language.init,
+        chunk=language.chunk,
+        evaluate=language.evaluate,
+        policy=language.policy,
+        steps_per_chunk=language.updates_per_chunk * iteration_steps(program["structure"]),
+        act=language.act,
     )
 
 
@@ -178,14 +160,14 @@ def check(
     *,
     structure: Mapping[str, Any],
     settings: Mapping[str, Any],
-    coefficients: Mapping[str, float] | None = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> list[str]:
     """What does not fit together, in words."""
     complaints = []
     prompts, minibatches = structure["prompts"], structure["num_minibatches"]
     if prompts % minibatches:
         complaints.append(f"prompts={prompts} is not divisible by num_minibatches={minibatches}")
-    width, heads = structure["width"], structure["heads"]
+    width, heads = structure.get("width", 0), structure.get("heads", 1)
     if width % (2 * heads):
         complaints.append(
             f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head turns "
@@ -199,15 +181,17 @@ def check(
     return complaints
 
 
-LANGUAGE_DEFINITION = register(
-    Definition(
-        name="language",
-        summary="policy gradients on a decoder-only transformer, on tasks with checked answers",
-        axes=AXES,
-        coefficients=COEFFICIENTS,
-        structure=STRUCTURE,
-        make=make,
-        iteration_steps=iteration_steps,
-        check=check,
-    )
+DEFINITION = Definition(
+    name="language",
+    summary="policy gradients on a decoder-only transformer, on tasks with checked answers",
+    axes=AXES,
+    numbers=NUMBERS,
+    defaults=DEFAULTS,
+    structure=STRUCTURE,
+    uses=uses,
+    make=make,
+    iteration_steps=iteration_steps,
+    step_unit="completion",
+    check=check,
+    revision=2,
 )

@@ -199,7 +199,6 @@ class Language:
             rewards=reward,
             task=problems.kind,
             task_scales=1.0 / jnp.asarray(self.problems.scales),
-            reward_clip=variant.coefficients["reward_clip"],
         )
 
         old_value = target = jnp.zeros_like(mask)
@@ -210,8 +209,6 @@ class Language:
                 rewards=reward,
                 token_kl=token_kl.reshape(shape),
                 mask=mask.reshape(shape),
-                kl_coefficient=variant.coefficients["kl_coefficient"],
-                advantage_clip=variant.coefficients["advantage_clip"],
             ).reshape(mask.shape)
         else:
             old_value = values(
@@ -222,9 +219,8 @@ class Language:
                 tokens,
                 mask,
             )
-            price = variant.coefficients["kl_coefficient"] * token_kl
             advantage, target = token_advantages(
-                reward.reshape(-1), price, old_value, mask, variant
+                reward.reshape(-1), token_kl, old_value, mask, variant
             )
             advantage = standardised_tokens(advantage, mask)
 

@@ -151,10 +151,10 @@ def make(name: str, **sets):
 def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
     one, definition = task(name), trainer("language")
     sets = one.hyperparameters["language"]
-    assert sets.keys() <= definition.structure.keys() | definition.coefficients.keys()
+    assert sets.keys() <= definition.structure.keys() | definition.known_numbers().keys()
     structure = {n: sets.get(n, option.default) for n, option in definition.structure.items()}
     assert one.check(one.settings) == []
-    assert definition.check(structure=structure, coefficients={}, settings=one.settings) == []
+    assert definition.check(structure=structure, numbers={}, settings=one.settings) == []
 
 
 def test_kinds_of_a_mixture_are_equally_likely() -> None:

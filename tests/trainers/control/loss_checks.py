@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from composed import program, variant
 
+from ablations.trainers.control.advantages import Experience, estimate
 from ablations.trainers.control.networks import mean_and_std
-from ablations.trainers.control.ppo import PPO, Experience, Learner, estimate
+from ablations.trainers.control.ppo import PPO, Learner
 from ablations.trainers.trainer import Variant
 
 SETS = {
     "advantage": "brax",
     "advantage_timing": "minibatch",
     "discount": 0.95,
-    "lambda_": 0.9,
+    "gae_lambda": 0.9,
     "reward_scale": 3.0,
     "clip_epsilon": 0.1,
     "entropy_coefficient": 0.02,
@@ -101,7 +102,7 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
         entropy_cost=SETS["entropy_coefficient"],
         discounting=SETS["discount"],
         reward_scaling=SETS["reward_scale"],
-        gae_lambda=SETS["lambda_"],
+        gae_lambda=SETS["gae_lambda"],
         clipping_epsilon=SETS["clip_epsilon"],
         vf_coefficient=0.5,
         clipping_epsilon_value=clip_range,

@@ -82,13 +82,13 @@ def coin(last: int = 0) -> tuple[Any, State]:
 
 
 @cache
-def errors(lambda_: float, last: int = 0, clock: int = 0) -> dict[str, float]:
+def errors(gae_lambda: float, last: int = 0, clock: int = 0) -> dict[str, float]:
     """What is measured; clock: steps before a truncation."""
     measure, state = coin(last)
     if clock:
         elapsed = jnp.full(N, LENGTH - clock, jnp.int32)
         state = state._replace(episodes=state.episodes._replace(elapsed=elapsed))
-    one = variant(discount=GAMMA, lambda_=lambda_, reward_scale=1.0)
+    one = variant(discount=GAMMA, gae_lambda=gae_lambda, reward_scale=1.0)
     found = measure(state, one, jax.random.key(1))
     return {name: float(value) for name, value in found.items()}
 
@@ -103,15 +103,15 @@ def later(factor: float) -> float:
     return sum(factor**t for t in range(1, T))
 
 
-@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
-def test_bias_and_variance_are_those_of_the_closed_form(lambda_: float) -> None:
-    found = errors(lambda_)
-    bias = -(1 - GAMMA) * CRITIC * (1 + later(GAMMA * lambda_))
-    variance = variance_of_an_action() * later((GAMMA * lambda_) ** 2)
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.8, 1.0])
+def test_bias_and_variance_are_those_of_the_closed_form(gae_lambda: float) -> None:
+    found = errors(gae_lambda)
+    bias = -(1 - GAMMA) * CRITIC * (1 + later(GAMMA * gae_lambda))
+    variance = variance_of_an_action() * later((GAMMA * gae_lambda) ** 2)
     assert found["standard/bias"] == pytest.approx(bias, abs=0.08)
     assert found["standard/squared_bias"] == pytest.approx(bias**2, abs=0.12)
     assert found["standard/variance"] == pytest.approx(variance, rel=0.1, abs=1e-6)
-    one_more_hop = GAMMA * sum((GAMMA * lambda_) ** t for t in range(T - 1))
+    one_more_hop = GAMMA * sum((GAMMA * gae_lambda) ** t for t in range(T - 1))
     assert found["brax/bias"] == pytest.approx(-(1 - GAMMA) * CRITIC * (1 + one_more_hop), abs=0.08)
 
 

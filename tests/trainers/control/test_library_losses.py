@@ -21,7 +21,8 @@ import pytest
 from composed import variant
 
 import variants
-from ablations.trainers.control.loss import Minibatch, normalize_advantages, ppo_loss
+from ablations.trainers.control.advantages import standardised
+from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import MIN_STD, Networks
 
 T, M, A = 3, 4, 2
@@ -148,7 +149,7 @@ TORCH = {
     "entropy_coefficient": 0.01,
     "clip_epsilon": 0.2,
     "value_clip_range": 0.2,
-    "advantage_ddof": 1,
+    "ddof": 1,
 }
 COMPOSED = {
     cleanrl: {**TORCH, "value_clip": "pessimistic", "value_coefficient": 0.25},
@@ -214,7 +215,7 @@ def test_every_part_of_a_library_matters() -> None:
     losses = [library(outputs, batch) for library in COMPOSED]
     assert min(abs(a - b) for i, a in enumerate(losses) for b in losses[:i]) > 1e-3
     for name, other in (
-        ("advantage_ddof", 0),
+        ("ddof", 0),
         ("entropy_estimate", "one_sample"),
         ("value_clip", "replace"),
         ("advantage_scope", "batch"),
@@ -234,9 +235,9 @@ def test_every_part_of_a_library_matters() -> None:
 def test_batch_statistics_are_those_of_rsl_rl() -> None:
     """RolloutStorage.compute_returns: over all T·N samples, torch's std."""
     advantage = case(2)[1]["advantage"]
-    got = normalize_advantages(
-        jnp.asarray(advantage, jnp.float32), jnp.zeros((T, M), jnp.int32), 1, variant(**TORCH)
-    )
+    one = variant(**TORCH, advantage_scope="batch")
+    group = jnp.zeros((T, M), jnp.int32)
+    got = standardised("batch", jnp.asarray(advantage, jnp.float32), group, 1, one)
     expected = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
@@ -370,7 +371,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
         termination=done,
         truncation=jnp.zeros_like(done),
         discount=jnp.float32(0.9),
-        lambda_=jnp.float32(0.8),
+        gae_lambda=jnp.float32(0.8),
     )
     for mine, its in zip(ours, (advantages, targets), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)

@@ -9,7 +9,6 @@ import pytest
 import variants
 from ablations.trainers.control.settings import (
     AXES,
-    COEFFICIENTS,
     STRUCTURE,
     check,
     iteration_steps,
@@ -22,7 +21,6 @@ def complaints(settings: dict[str, Any] | None = None, **structure: Any) -> list
     defaults = {name: option.default for name, option in STRUCTURE.items()}
     return check(
         structure=defaults | structure,
-        coefficients={name: one.default for name, one in COEFFICIENTS.items()},
         settings=SETTINGS | (settings or {}),
     )
 

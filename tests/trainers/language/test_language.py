@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import same_bits
+from composed import same_bits, variant_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,10 +27,12 @@ from ablations.tasks import task
 from ablations.tasks.language.puzzles import END, PAD
 from ablations.trainers import Variant
 from ablations.trainers.language import warm_start
+from ablations.trainers.language.advantages import token_advantages
 from ablations.trainers.language.completions import masked_log_probs, read, write
 from ablations.trainers.language.loss import Batch, language_loss
-from ablations.trainers.language.settings import AXES, COEFFICIENTS, STRUCTURE, check, compose
-from ablations.trainers.language.trainer import Language, estimate, standardise
+from ablations.trainers.language.settings import AXES, DEFINITION, STRUCTURE, check, compose
+from ablations.trainers.language.trainer import Language
+from variants.prompt_advantage import standardised_tokens
 
 TINY = {
     "prompts": 4,
@@ -70,14 +72,8 @@ def compiled(**composition: Any) -> Any:
 
 
 def variant(**sets: Any) -> Variant:
-    """The defaults with some choices and coefficients set, as data."""
-    assert sets.keys() <= AXES.keys() | COEFFICIENTS.keys()
-    choices = {name: sets.get(name, default) for name, default in AXES.items()}
-    numbers = {name: sets.get(name, one.default) for name, one in COEFFICIENTS.items()}
-    return Variant(
-        {name: np.int32(variants.axis(name).index(choice)) for name, choice in choices.items()},
-        {name: np.float32(number) for name, number in numbers.items()},
-    )
+    """The defaults with some choices and numbers set, as data."""
+    return variant_of(DEFINITION, **sets)
 
 
 def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
@@ -237,10 +233,14 @@ def test_no_mask_gives_nan(lengths, reduction, placement, value_clip) -> None:
     mask = (np.arange(L) < np.array(lengths)[:, None]).reshape(P, K, L)
     parameters, batch = batch_of(mask)
     one = variant(policy_loss_reduction=reduction, kl_placement=placement, value_clip=value_clip)
-    found = loss()(with_critic(parameters), batch, one)
-    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(found))
+    (total, metrics), gradient = loss()(with_critic(parameters), batch, one)
+    silent = {"value/clip_fraction": value_clip == "none"}
+    silent["policy/effective_sample_size"] = not any(lengths)
+    for name, value in metrics.items():
+        assert bool(jnp.isfinite(value)) != silent.get(name, False), name
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((total, gradient)))
     if not any(lengths):
-        assert not any(leaf.any() for leaf in jax.tree.leaves(found[1]))
+        assert not any(leaf.any() for leaf in jax.tree.leaves(gradient))
 
 
 def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
@@ -249,7 +249,7 @@ def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
     rng = np.random.default_rng(0)
     reward, price, value = rng.normal(size=4), rng.normal(size=(4, L)), rng.normal(size=(4, L))
     for name in variants.axis("advantage"):  # nothing is truncated, so all of them agree
-        advantage, target = estimate(
+        advantage, target = token_advantages(
             *(jnp.asarray(x, jnp.float32) for x in (reward, price, value * mask, mask)),
             variant(advantage=name),
         )
@@ -260,20 +260,20 @@ def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
                 advantage[b, :length], togo - value[b, :length], rtol=1e-4, atol=1e-5
             )
             assert not np.asarray(advantage)[b, length:].any()
-    scaled = np.asarray(standardise(advantage, jnp.asarray(mask)))[mask > 0]
+    scaled = np.asarray(standardised_tokens(advantage, jnp.asarray(mask)))[mask > 0]
     assert scaled.mean() == pytest.approx(0, abs=1e-6)
     assert scaled.std() == pytest.approx(1, rel=1e-5)
-    assert not np.asarray(standardise(0 * advantage, jnp.asarray(0 * mask))).any()
+    assert not np.asarray(standardised_tokens(0 * advantage, jnp.asarray(0 * mask))).any()
 
 
 # The loop
 
 
 def test_prompts_without_a_difference_teach_nothing() -> None:
-    """A policy at random solves nothing: all groups are dead, and the parameters stay."""
+    """A policy at random solves nothing: no group has a variance, and the parameters stay."""
     state, metrics = train(variant(learning_rate=0.1))
     assert metrics["training/accuracy"] == 0
-    assert metrics["training/dead_groups"] == 1
+    assert metrics["training/zero_variance_groups"] == 1
     assert same_bits(state.parameters["policy"], state.reference)
     assert metrics["policy/kl_reference"] == pytest.approx(0, abs=1e-6)
     moved, _ = train(variant(learning_rate=0.1, prompt_advantage="none", entropy_coefficient=1.0))
@@ -353,7 +353,7 @@ def test_one_sample_per_prompt_has_no_group() -> None:
 def test_complaints() -> None:
     defaults = {name: option.default for name, option in STRUCTURE.items()}
     told = {**defaults, "prompts": 6, "num_minibatches": 4, "width": 20}
-    complaints = check(structure=told, settings={}, coefficients={})
+    complaints = check(structure=told, settings={}, numbers={})
     assert [one.partition(" ")[0] for one in complaints] == ["prompts=6", "width=20", "the"]
 
 
