@@ -34,7 +34,7 @@ def trajectory(
 
 
 def loop_advantage(
-    choice: str, steps: dict[str, Any], discount: float, lambda_: float
+    choice: str, steps: dict[str, Any], discount: float, gae_lambda: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The recursions, one environment and one step at a time."""
     r, v, v_next = (np.asarray(steps[n], np.float64) for n in ("rewards", "values", "next_values"))
@@ -51,7 +51,7 @@ def loop_advantage(
                 delta += discount * v[t, n]
             if truncated[t, n] and choice in ("brax", "masked_truncation"):
                 delta = 0.0
-            trace = delta if ended else delta + discount * lambda_ * trace
+            trace = delta if ended else delta + discount * gae_lambda * trace
             advantages[t, n], targets[t, n] = trace, v[t, n] + trace
         if choice == "brax":
             for t in range(T):
@@ -62,12 +62,17 @@ def loop_advantage(
 
 
 def advantage_equals_loop(module: ModuleType) -> None:
-    for seed, discount, lambda_ in ((0, 0.97, 0.9), (1, 0.99, 0.95), (2, 1.0, 0.5), (3, 0.9, 1.0)):
+    for seed, discount, gae_lambda in (
+        (0, 0.97, 0.9),
+        (1, 0.99, 0.95),
+        (2, 1.0, 0.5),
+        (3, 0.9, 1.0),
+    ):
         steps = trajectory(seed)
         for choice in CHOICES:
-            got = module.AXIS.apply(choice, **steps, discount=discount, lambda_=lambda_)
+            got = module.AXIS.apply(choice, **steps, discount=discount, gae_lambda=gae_lambda)
             for one, other in zip(
-                got, loop_advantage(choice, steps, discount, lambda_), strict=True
+                got, loop_advantage(choice, steps, discount, gae_lambda), strict=True
             ):
                 close(one, other)
 
@@ -75,7 +80,7 @@ def advantage_equals_loop(module: ModuleType) -> None:
 def brax_equals_compute_gae(module: ModuleType) -> None:
     from brax.training.agents.ppo.losses import compute_gae
 
-    for seed, discount, lambda_ in ((4, 0.97, 0.95), (5, 0.99, 0.6), (6, 0.95, 1.0)):
+    for seed, discount, gae_lambda in ((4, 0.97, 0.95), (5, 0.99, 0.6), (6, 0.95, 1.0)):
         steps = trajectory(seed)
         targets, advantages = compute_gae(
             truncation=steps["truncation"],
@@ -83,10 +88,10 @@ def brax_equals_compute_gae(module: ModuleType) -> None:
             rewards=steps["rewards"],
             values=steps["values"],
             bootstrap_value=steps["next_values"][-1],
-            lambda_=lambda_,
+            lambda_=gae_lambda,
             discount=discount,
         )
-        got = module.AXIS.apply("brax", **steps, discount=discount, lambda_=lambda_)
+        got = module.AXIS.apply("brax", **steps, discount=discount, gae_lambda=gae_lambda)
         close(got[0], advantages)
         close(got[1], targets)
 
@@ -103,7 +108,7 @@ def brax_equals_golden(module: ModuleType) -> None:
             **steps,
             next_values=jnp.concatenate([steps["values"][1:], bootstrap]),
             discount=case["discount"],
-            lambda_=case["lambda_"],
+            gae_lambda=case["lambda_"],
         )
         close(advantages, case["advantages"], atol=1e-6)
         close(targets, case["vs"], atol=1e-6)
@@ -113,7 +118,7 @@ def standard_and_done_cut_equal_rlax(module: ModuleType) -> None:
     """rlax knows one kind of end, a discount of 0: terminations, for done_cut truncations too."""
     import rlax
 
-    discount, lambda_ = 0.98, 0.9
+    discount, gae_lambda = 0.98, 0.9
     estimate = jax.vmap(
         rlax.truncated_generalized_advantage_estimation, in_axes=(1, 1, None, 1), out_axes=1
     )
@@ -122,15 +127,15 @@ def standard_and_done_cut_equal_rlax(module: ModuleType) -> None:
         ended = jnp.maximum(steps["termination"], steps["truncation"])
         # rlax multiplies the value past an end by 0, so any will do there.
         values = jnp.concatenate([steps["values"], steps["next_values"][-1:]])
-        expected = estimate(steps["rewards"], discount * (1 - ended), lambda_, values)
-        got, targets = module.AXIS.apply(choice, **steps, discount=discount, lambda_=lambda_)
+        expected = estimate(steps["rewards"], discount * (1 - ended), gae_lambda, values)
+        got, targets = module.AXIS.apply(choice, **steps, discount=discount, gae_lambda=gae_lambda)
         close(got, expected)
         close(targets, expected + steps["values"])
 
 
 def lambda_zero_is_temporal_difference(module: ModuleType) -> None:
     steps = trajectory(8)
-    advantages, targets = module.AXIS.apply("standard", **steps, discount=0.9, lambda_=0.0)
+    advantages, targets = module.AXIS.apply("standard", **steps, discount=0.9, gae_lambda=0.0)
     target = steps["rewards"] + 0.9 * (1 - steps["termination"]) * steps["next_values"]
     close(targets, target)
     close(advantages, target - steps["values"])
@@ -139,7 +144,7 @@ def lambda_zero_is_temporal_difference(module: ModuleType) -> None:
 def lambda_one_is_monte_carlo(module: ModuleType) -> None:
     """The target is the discounted sum of rewards, plus the value where they are cut off."""
     steps = trajectory(9)
-    _, targets = module.AXIS.apply("standard", **steps, discount=0.9, lambda_=1.0)
+    _, targets = module.AXIS.apply("standard", **steps, discount=0.9, gae_lambda=1.0)
     r, v_next, d, z = (
         np.asarray(steps[n], np.float64)
         for n in ("rewards", "next_values", "termination", "truncation")
@@ -160,9 +165,9 @@ def brax_drops_lambda_on_the_first_hop_only(module: ModuleType) -> None:
     """A_brax[t] = δ[t](1-z) + γ(1-d)(1-z)·A_masked[t+1]; so λ = 1 makes both the same."""
     steps = trajectory(10)
     masked, masked_targets = module.AXIS.apply(
-        "masked_truncation", **steps, discount=0.95, lambda_=0.8
+        "masked_truncation", **steps, discount=0.95, gae_lambda=0.8
     )
-    brax, targets = module.AXIS.apply("brax", **steps, discount=0.95, lambda_=0.8)
+    brax, targets = module.AXIS.apply("brax", **steps, discount=0.95, gae_lambda=0.8)
     r, v, v_next, d, z = (
         np.asarray(steps[n], np.float64)
         for n in ("rewards", "values", "next_values", "termination", "truncation")
@@ -174,8 +179,8 @@ def brax_drops_lambda_on_the_first_hop_only(module: ModuleType) -> None:
     assert np.max(np.abs(np.asarray(brax - masked))) > 0.1
 
     for one, other in zip(
-        module.AXIS.apply("brax", **steps, discount=0.95, lambda_=1.0),
-        module.AXIS.apply("masked_truncation", **steps, discount=0.95, lambda_=1.0),
+        module.AXIS.apply("brax", **steps, discount=0.95, gae_lambda=1.0),
+        module.AXIS.apply("masked_truncation", **steps, discount=0.95, gae_lambda=1.0),
         strict=True,
     ):
         close(one, other)
@@ -186,8 +191,10 @@ def bonus_on_truncation_makes_done_cut_standard(module: ModuleType) -> None:
     steps = trajectory(11)
     truncated = steps["truncation"] * (1 - steps["termination"])
     bonus = steps["rewards"] + 0.97 * truncated * steps["next_values"]
-    got = module.AXIS.apply("done_cut", **(steps | {"rewards": bonus}), discount=0.97, lambda_=0.9)
-    expected = module.AXIS.apply("standard", **steps, discount=0.97, lambda_=0.9)
+    got = module.AXIS.apply(
+        "done_cut", **(steps | {"rewards": bonus}), discount=0.97, gae_lambda=0.9
+    )
+    expected = module.AXIS.apply("standard", **steps, discount=0.97, gae_lambda=0.9)
     for one, other in zip(got, expected, strict=True):
         close(one, other)
 
@@ -198,8 +205,8 @@ def bonus_is_standard_where_nothing_moves(module: ModuleType) -> None:
     still = jnp.where(steps["truncation"] > 0, steps["values"], steps["next_values"])
     # A step that is both is a termination: no bonus to pay.
     steps |= {"truncation": steps["truncation"] * (1 - steps["termination"]), "next_values": still}
-    got = module.AXIS.apply("timeout_bonus", **steps, discount=0.97, lambda_=0.9)
-    expected = module.AXIS.apply("standard", **steps, discount=0.97, lambda_=0.9)
+    got = module.AXIS.apply("timeout_bonus", **steps, discount=0.97, gae_lambda=0.9)
+    expected = module.AXIS.apply("standard", **steps, discount=0.97, gae_lambda=0.9)
     for one, other in zip(got, expected, strict=True):
         close(one, other)
 
@@ -207,7 +214,8 @@ def bonus_is_standard_where_nothing_moves(module: ModuleType) -> None:
 def choices_agree_without_truncation(module: ModuleType) -> None:
     steps = trajectory(12, truncations=False)
     results = {
-        choice: module.AXIS.apply(choice, **steps, discount=0.97, lambda_=0.9) for choice in CHOICES
+        choice: module.AXIS.apply(choice, **steps, discount=0.97, gae_lambda=0.9)
+        for choice in CHOICES
     }
     for choice in ("done_cut", "masked_truncation", "timeout_bonus"):
         close(results[choice][0], results["standard"][0])
@@ -221,7 +229,7 @@ def masked_steps_teach_nothing(module: ModuleType) -> None:
     truncated = np.asarray(steps["truncation"]) > 0
     assert truncated.any()
     for choice in ("masked_truncation", "brax"):
-        advantages, targets = module.AXIS.apply(choice, **steps, discount=0.97, lambda_=0.9)
+        advantages, targets = module.AXIS.apply(choice, **steps, discount=0.97, gae_lambda=0.9)
         assert np.all(np.asarray(advantages)[truncated] == 0)
         np.testing.assert_array_equal(
             np.asarray(targets)[truncated], np.asarray(steps["values"])[truncated]

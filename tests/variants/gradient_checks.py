@@ -26,7 +26,7 @@ def global_norm_equals_optax(module: ModuleType) -> None:
     for max_norm in (0.1, 0.5, 3.0, 100.0):
         clip = optax.clip_by_global_norm(max_norm)
         expected, _ = clip.update(gradients, clip.init(gradients))
-        got = module.AXIS.apply("global_norm", gradients=gradients, max_norm=max_norm)
+        got = module.AXIS.apply("global_norm", gradients=gradients, max_gradient_norm=max_norm)
         jax.tree.map(close, got, expected)
         norm = np.sqrt(sum(np.sum(np.square(x, dtype=np.float64)) for x in jax.tree.leaves(got)))
         assert norm <= max_norm * (1 + 1e-6)
@@ -39,7 +39,7 @@ def element_wise_equals_optax(module: ModuleType) -> None:
     for limit in (0.1, 0.5, 100.0):
         clip = optax.clip(limit)
         expected, _ = clip.update(gradients, clip.init(gradients))
-        got = module.AXIS.apply("element_wise", gradients=gradients, max_norm=limit)
+        got = module.AXIS.apply("element_wise", gradients=gradients, max_gradient_norm=limit)
         jax.tree.map(np.testing.assert_array_equal, got, expected)
 
 
@@ -52,11 +52,11 @@ def small_gradients_keep_their_bits(module: ModuleType) -> None:
         ("element_wise", 100.0),
         ("element_wise", np.inf),
     ):
-        got = module.AXIS.apply(choice, gradients=gradients, max_norm=max_norm)
+        got = module.AXIS.apply(choice, gradients=gradients, max_gradient_norm=max_norm)
         jax.tree.map(np.testing.assert_array_equal, got, gradients)
     zero = jax.tree.map(jnp.zeros_like, gradients)
     for max_norm in (0.0, 0.5):
-        got = module.AXIS.apply("global_norm", gradients=zero, max_norm=max_norm)
+        got = module.AXIS.apply("global_norm", gradients=zero, max_gradient_norm=max_norm)
         jax.tree.map(np.testing.assert_array_equal, got, zero)
 
 

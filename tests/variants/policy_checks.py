@@ -27,7 +27,7 @@ def policy_loss(module: ModuleType, choice: str, **inputs: Any) -> tuple[Any, An
         "clip_epsilon": EPSILON,
         "clip_epsilon_high": HIGHER,
         "dual_clip": DUAL,
-        "kl_coefficient": PENALTY,
+        "penalty_coefficient": PENALTY,
     }
     return module.AXIS.apply(choice, **(coefficients | inputs))
 
@@ -62,7 +62,7 @@ def policy_loss_equals_loop(module: ModuleType) -> None:
         assert 10 < sum(outside) < 35
         loss, fraction = policy_loss(module, choice, **case)
         close(loss, losses)
-        close(fraction, sum(outside) / 40)
+        close(fraction, sum(outside) / 40 if "clip" in choice else np.nan)
         if choice == "clip":
             plain = losses
         if choice == "dual_clip":
@@ -99,7 +99,7 @@ def endless_clip_is_none(module: ModuleType) -> None:
         assert float(fraction) == 0
     loss, _ = policy_loss(module, "dual_clip", **case, clip_epsilon=jnp.inf, dual_clip=jnp.inf)
     np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
-    loss, _ = policy_loss(module, "kl_penalty", **case, kl_coefficient=0.0)
+    loss, _ = policy_loss(module, "kl_penalty", **case, penalty_coefficient=0.0)
     np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
 
 

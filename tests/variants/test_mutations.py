@@ -79,80 +79,80 @@ MUTATIONS = (
     Mutation(
         "brax without the truncation mask",
         _advantage.brax,
-        "advantages * (1 - truncation), targets",
-        "advantages, targets",
+        "next_targets) * (1 - steps.truncation), targets",
+        "next_targets), targets",
     ),
     Mutation(
         "brax with lambda on the first hop",
         _advantage.brax,
-        "return advantages * (1 - truncation), targets",
-        "return targets - values, targets",
+        "return _temporal_difference(steps, next_targets) * (1 - steps.truncation), targets",
+        "return targets - steps.values, targets",
     ),
     Mutation(
         "brax without a bootstrap at the last step",
         _advantage.brax,
-        "next_values[-1:]",
+        "steps.next_values[-1:]",
         "targets[-1:]",
     ),
     Mutation(
         "masked_truncation without the mask",
         _advantage.masked_truncation,
-        "_sum_backwards(delta * (1 - truncation), decay)",
+        "_sum_backwards(delta * (1 - steps.truncation), decay)",
         "_sum_backwards(delta, decay)",
     ),
     Mutation(
         "masked_truncation carried over a truncation",
         _advantage.masked_truncation,
-        "discount * (1 - termination) * (1 - truncation) * lambda_",
-        "discount * (1 - termination) * lambda_",
+        "(1 - steps.termination) * (1 - steps.truncation) * steps.gae_lambda",
+        "(1 - steps.termination) * steps.gae_lambda",
     ),
     Mutation(
         "standard bootstraps from beyond a termination",
-        _advantage.standard,
-        "discount * (1 - termination) * next_values",
-        "discount * next_values",
+        _advantage._temporal_difference,
+        "steps.discount * (1 - steps.termination) * ahead",
+        "steps.discount * ahead",
     ),
     Mutation(
         "standard cut at terminations only",
         _advantage.standard,
-        "lambda_ * (1 - termination) * (1 - truncation)",
-        "lambda_ * (1 - termination)",
+        "gae_lambda * (1 - steps.termination) * (1 - steps.truncation)",
+        "gae_lambda * (1 - steps.termination)",
     ),
     Mutation(
         "standard without lambda",
         _advantage.standard,
-        "discount * lambda_ * (1",
-        "discount * (1",
+        "steps.discount * steps.gae_lambda * (1",
+        "steps.discount * (1",
     ),
     Mutation(
         "standard's target without the value",
         _advantage.standard,
-        "return advantages, advantages + values",
-        "return advantages, advantages + next_values",
+        "return advantages, advantages + steps.values",
+        "return advantages, advantages + steps.next_values",
     ),
     Mutation(
         "done_cut bootstraps where truncated",
         _advantage.done_cut,
-        "termination=1 - (1 - termination) * (1 - truncation)",
-        "termination=termination",
+        "done = 1 - (1 - steps.termination) * (1 - steps.truncation)",
+        "done = steps.termination",
     ),
     Mutation(
         "a bonus at every end",
         _advantage.timeout_bonus,
-        "values * truncation",
-        "values * jnp.maximum(truncation, termination)",
+        "steps.values * steps.truncation",
+        "steps.values * jnp.maximum(steps.truncation, steps.termination)",
     ),
     Mutation(
         "a bonus that is not discounted",
         _advantage.timeout_bonus,
-        "discount * values * truncation",
-        "values * truncation",
+        "steps.discount * steps.values",
+        "steps.values",
     ),
     Mutation(
         "a bonus of the next value",
         _advantage.timeout_bonus,
-        "discount * values *",
-        "discount * next_values *",
+        "steps.discount * steps.values *",
+        "steps.discount * steps.next_values *",
     ),
     Mutation(
         "the sum runs forwards",
@@ -175,19 +175,17 @@ MUTATIONS = (
         "the fraction that stayed inside", _clip._clip_fraction, "> clip_range", "<= clip_range"
     ),
     Mutation("none that clips", _clip.none, "error(values=values", "error(values=old_values"),
-    Mutation(
-        "ddof ignored", _statistics._standardised, "degrees = count - ddof", "degrees = count"
-    ),
+    Mutation("ddof ignored", _statistics.standardised, "degrees = count - ddof", "degrees = count"),
     Mutation(
         "constant sets judged by their std",
-        _statistics._standardised,
-        "(degrees > 0) & ~constant",
-        "(degrees > 0) & (squares > 0)",
+        _statistics.standardised,
+        "~constant & (degrees > 0)",
+        "(squares > 0) & (degrees > 0)",
     ),
-    Mutation("epsilon ignored", _statistics._standardised, "(std + epsilon)", "std"),
+    Mutation("epsilon ignored", _statistics.standardised, "(std + epsilon)", "std"),
     Mutation(
         "a variance for a std",
-        _statistics._standardised,
+        _statistics.standardised,
         "std = jnp.sqrt(",
         "std = (",
     ),
@@ -208,8 +206,8 @@ MUTATIONS = (
     Mutation(
         "gradients stretched to the limit",
         variants.gradient_clip.global_norm,
-        "jnp.where(inside, 1, max_norm / jnp.sqrt(jnp.where(inside, 1, squares)))",
-        "max_norm / jnp.sqrt(squares)",
+        "jnp.where(inside, 1, max_gradient_norm / jnp.sqrt(jnp.where(inside, 1, squares)))",
+        "max_gradient_norm / jnp.sqrt(squares)",
     ),
     Mutation(
         "clipped from above alone",
@@ -231,13 +229,11 @@ MUTATIONS = (
     ),
     Mutation(
         "bounded where A > 0 as well",
-        _policy.dual_clip,
+        _policy._bounded,
         "jnp.where(advantages < 0, bounded, surrogate)",
         "jnp.minimum(bounded, surrogate)",
     ),
-    Mutation(
-        "a dual clip of the ratio", _policy.dual_clip, "dual_clip * advantages)", "dual_clip)"
-    ),
+    Mutation("a dual clip of the ratio", _policy._bounded, "dual_clip * advantages)", "dual_clip)"),
     Mutation(
         "the divergence of the other way",
         _policy.kl_penalty,
@@ -247,8 +243,8 @@ MUTATIONS = (
     Mutation(
         "a penalty that is paid out",
         _policy.kl_penalty,
-        "surrogate + kl_coefficient",
-        "surrogate - kl_coefficient",
+        "surrogate + penalty_coefficient",
+        "surrogate - penalty_coefficient",
     ),
     Mutation(
         "a penalty that cancels",
@@ -317,19 +313,22 @@ MUTATIONS = (
     Mutation("faster when too far", _rates.adaptive_kl, "> 2 * desired_kl", "< 2 * desired_kl"),
     Mutation("a narrower band", _rates.adaptive_kl, "< desired_kl / 2", "< desired_kl"),
     Mutation(
-        "no lowest rate", _rates.adaptive_kl, "jnp.maximum(rate / FACTOR, LOWEST)", "rate / FACTOR"
+        "no lowest rate",
+        _rates.adaptive_kl,
+        "jnp.maximum(rate / learning_rate_factor, learning_rate_low)",
+        "rate / learning_rate_factor",
     ),
     Mutation(
         "no highest rate",
         _rates.adaptive_kl,
-        "jnp.minimum(rate * FACTOR, HIGHEST)",
-        "rate * FACTOR",
+        "jnp.minimum(rate * learning_rate_factor, learning_rate_high)",
+        "rate * learning_rate_factor",
     ),
     Mutation(
         "a rate that is forgotten",
         _rates.adaptive_kl,
         "rate = state.current",
-        "rate = learning_rate",
+        "rate = jnp.full_like(state.current, 1e-3)",
     ),
     Mutation(
         "a rate that rises",
@@ -365,21 +364,30 @@ MUTATIONS = (
         "1 + clip_epsilon",
     ),
     Mutation(
-        "bounded where A > 0, higher",
+        "a dual clip that bounds nothing, higher",
         _policy.dual_clip_higher,
-        "jnp.where(advantages < 0, bounded, surrogate)",
-        "jnp.minimum(bounded, surrogate)",
+        "-_bounded(surrogate, advantages, dual_clip)",
+        "-surrogate",
+    ),
+    Mutation("KL that is paid out", _prompt.Completions.returns_to_go, " - price", " + price"),
+    Mutation("KL of the past", _prompt.Completions.returns_to_go, "reverse=True", "reverse=False"),
+    Mutation(
+        "KL of padding",
+        _prompt.Completions.returns_to_go,
+        "jnp.where(valid, self.token_kl, 0)",
+        "self.token_kl",
     ),
     Mutation(
-        "KL that is paid out", _prompt._returns_to_go, " - kl_coefficient", " + kl_coefficient"
+        "KL that costs nothing",
+        _prompt.Completions.returns_to_go,
+        "self.kl_coefficient * ",
+        "",
     ),
-    Mutation("KL of the past", _prompt._returns_to_go, "reverse=True", "reverse=False"),
-    Mutation("KL of padding", _prompt._returns_to_go, "jnp.where(valid, token_kl, 0)", "token_kl"),
     Mutation(
         "advantages at padding",
-        _prompt._returns_to_go,
-        "jnp.where(valid, to_go, 0)",
-        "to_go",
+        _prompt.Completions.returns_to_go,
+        "jnp.where(valid, jax.lax.cumsum(paid, axis=2, reverse=True), 0)",
+        "jax.lax.cumsum(paid, axis=2, reverse=True)",
     ),
     Mutation(
         "constant prompts judged by their mean",
@@ -387,15 +395,23 @@ MUTATIONS = (
         "jnp.where(_constant_prompts(rewards), 0, centred)",
         "centred",
     ),
-    Mutation("no scale of a prompt", _prompt._divided, "centred / scale", "centred"),
-    Mutation("no epsilon of samples", _prompt._divided, " + epsilon", ""),
-    Mutation("one ddof for all", _prompt.per_prompt, "_or(ddof, 1)", "_or(ddof, 0)"),
-    Mutation("not clipped", _prompt.per_prompt, "_clipped(values, advantage_clip)", "values"),
+    Mutation(
+        "no scale of a prompt",
+        _prompt.per_prompt,
+        "jnp.sum(jnp.square(centred), axis=-1, keepdims=True)",
+        "centred.shape[-1] - 1.0",
+    ),
+    Mutation("one ddof for all", _prompt.per_prompt, "ddof: Scalar = 1", "ddof: Scalar = 0"),
+    Mutation(
+        "one epsilon for all", _prompt.per_prompt, "epsilon: Scalar = 1e-9", "epsilon: Scalar = 1"
+    ),
+    Mutation("a std of other samples", _prompt._divided_by_std, "samples - jnp", "centred - jnp"),
+    Mutation("not clipped", _prompt.per_prompt, "completions.clipped(values)", "values"),
     Mutation(
         "clipped before the baseline",
         _prompt.per_prompt_mean,
-        "_clipped(_less_prompt_mean(rewards), advantage_clip)",
-        "_less_prompt_mean(_clipped(rewards, advantage_clip))",
+        "completions.clipped(_less_prompt_mean(completions.rewards))",
+        "_less_prompt_mean(completions.clipped(completions.rewards))",
     ),
     Mutation("a mean of all slots", _prompt._centred_tokens, "jnp.maximum(count, 1)", "mask.size"),
     Mutation(
@@ -403,21 +419,22 @@ MUTATIONS = (
     ),
     Mutation(
         "no floor of the variance",
-        _prompt._standardised_tokens,
-        "jnp.maximum(jnp.where(defined, variance, 1), _or(epsilon, 1e-8))",
+        _prompt.standardised_tokens,
+        "jnp.maximum(jnp.where(defined, variance, 1), epsilon)",
         "jnp.where(defined, variance, 1)",
     ),
     Mutation(
         "an advantage of samples for tokens",
         _prompt.batch,
-        "_standardised_tokens(returns, mask, ddof, epsilon)",
-        "_standardised_samples(values, ddof, epsilon)[..., None] * mask",
+        "standardised_tokens(returns, completions.mask, ddof=ddof, epsilon=epsilon)",
+        "completions.mask * _divided_by_std(completions.rewards, completions.rewards, ddof, "
+        "epsilon)[..., None]",
     ),
     Mutation(
         "the std of what is left",
         _prompt.per_prompt_mean_batch_std,
-        "_variance_of_samples(rewards",
-        "_variance_of_samples(_less_prompt_mean(rewards)",
+        "_less_prompt_mean(rewards), rewards, ddof",
+        "_less_prompt_mean(rewards), _less_prompt_mean(rewards), ddof",
     ),
     Mutation(
         "a baseline with the sample in it",
@@ -433,6 +450,9 @@ MUTATIONS = (
     ),
     Mutation("a token mean of slots", _reduction.token_mean, "jnp.sum(lengths)", "losses.size"),
     Mutation("a price with a gradient", _kl.reward_k1, "jax.lax.stop_gradient(", "(lambda x: x)("),
+    Mutation("a free reward", _kl.reward_k1, "kl_coefficient * price", "price"),
+    Mutation("a free k2", _kl.loss_k2, "kl_coefficient * loss", "loss"),
+    Mutation("a free k3", _kl.loss_k3, "kl_coefficient * loss", "loss"),
     Mutation("k2 without its half", _kl.loss_k2, "0.5 * ", ""),
     Mutation(
         "k3 of the other ratio",
@@ -459,7 +479,8 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         source = source.replace(function, function.replace(mutation.old, mutation.new))
     assert source.count("AXIS = register(") == 1
     module = ModuleType(original.__name__)
-    source = source.replace("AXIS = register(", "AXIS = (").replace("@conflict\n", "")
+    source = source.replace("AXIS = register(", "AXIS = (")
+    source = source.replace("@conflict\n", "").replace("@inert\n", "")
     exec(source, module.__dict__)
     return module
 

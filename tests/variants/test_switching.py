@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import variants
-from variants import Axis
+from variants import Axis, Choice, Number
 
 WITH_FUNCTIONS = [a for a in variants.axes().values() if not a.loop]
 TEXTS = {"formula": "y = x", "source": "here", "summary": "for the test"}
@@ -23,6 +23,8 @@ def copy_of(axis: Axis) -> Axis:
         axis.name,
         summary=axis.summary,
         inputs=axis.inputs,
+        numbers=axis.numbers,
+        defaults=axis.defaults,
         init=axis.init,
         init_inputs=axis.init_inputs,
     )
@@ -33,6 +35,7 @@ def copy_of(axis: Axis) -> Axis:
             source=choice.source,
             summary=choice.summary,
             revision=choice.revision,
+            numbers={n: x for n, x in choice.numbers.items() if n not in axis.numbers},
         )(choice.fn)
     return copy
 
@@ -53,11 +56,12 @@ def inputs_of(
         shape = tuple(batch * size for size in stand_in.shape)
         if jnp.issubdtype(stand_in.dtype, jnp.integer):
             return jnp.asarray(rng.integers(0, 4, shape), stand_in.dtype)
-        # Between 0 and 1 anything is a sensible coefficient, flag, reward or value.
+        # Between 0 and 1 anything is a sensible number, flag, reward or value.
         return jnp.asarray(rng.uniform(0.1, 0.9, shape), stand_in.dtype)
 
     assert axis.inputs is not None
-    data = {n: jax.tree.map(numbers, x) for n, x in axis.inputs.items()}
+    stand_ins = {**axis.inputs, **dict.fromkeys(axis.known_numbers, SCALAR)}
+    data = {n: jax.tree.map(numbers, x) for n, x in stand_ins.items()}
     data = {n: x for n, x in data.items() if jax.tree.leaves(x)}
     static = {n: x for n, x in axis.inputs.items() if n not in data}
     state = ()
@@ -66,7 +70,13 @@ def inputs_of(
     return (state, data), static
 
 
+SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 START = {"reward_scaling": {"num_envs": 3}, "learning_rate_schedule": {"learning_rate": 1e-3}}
+
+
+def read_by(choice: Choice, given: dict[str, Any]) -> dict[str, Any]:
+    """Of all that the axis is given, what the choice takes."""
+    return {n: x for n, x in given.items() if n in choice.inputs or n in choice.numbers}
 
 
 def assert_same_bits(one: Any, other: Any) -> None:
@@ -81,14 +91,14 @@ def test_index_out_of_range_is_refused(choice):
     """lax.switch would clamp it and train something else."""
     axis = variants.axis("gradient_clip")
     with pytest.raises(IndexError, match="0 to 2 are none, global_norm, element_wise"):
-        axis.apply(choice, gradients={"a": jnp.ones(2)}, max_norm=1.0)
+        axis.apply(choice, gradients={"a": jnp.ones(2)}, max_gradient_norm=1.0)
 
 
 @pytest.mark.parametrize("choice", [0.0, None, True, jnp.float32(0), jnp.asarray([0, 1]), b"none"])
 def test_what_is_no_choice_is_refused(choice):
     axis = variants.axis("gradient_clip")
     with pytest.raises(TypeError, match="a choice of axis 'gradient_clip' is"):
-        axis.apply(choice, gradients={"a": jnp.ones(2)}, max_norm=1.0)
+        axis.apply(choice, gradients={"a": jnp.ones(2)}, max_gradient_norm=1.0)
 
 
 def test_wrong_inputs_are_named():
@@ -109,9 +119,9 @@ def test_switch_is_the_same_as_calling(axis):
     lanes = jax.jit(jax.vmap(call, in_axes=(0, None, None)))(jnp.arange(len(axis)), state, data)
     for index, choice in enumerate(axis.values()):
         assert choice.fn is not None
-        direct = jax.jit(lambda state, data, fn=choice.fn: fn(*state, **data, **static))(
-            state, data
-        )
+        direct = jax.jit(
+            lambda state, data, one=choice: one.fn(*state, **read_by(one, data | static))
+        )(state, data)
         assert_same_bits(named(choice.name, state, data), direct)
         assert_same_bits(switched(jnp.int32(index), state, data), direct)
         lane = jax.tree.map(lambda x, index=index: x[index], lanes)
@@ -132,7 +142,7 @@ def test_one_more_choice_leaves_the_others_alone(axis):
         return jax.tree.map(lambda x: x * 3 + 1, first.fn(*state, **inputs))
 
     mine.__signature__ = inspect.signature(first.fn)
-    more.choice("mine", **TEXTS)(mine)
+    more.choice("mine", **TEXTS, numbers=first.numbers)(mine)
     assert len(more) == len(few) + 1
     run_few, run_more = (
         jax.jit(lambda index, state, data, axis=axis: axis.apply(index, *state, **data, **static))
@@ -141,13 +151,103 @@ def test_one_more_choice_leaves_the_others_alone(axis):
     for index in range(len(few)):
         index = jnp.int32(index)
         assert_same_bits(run_few(index, state, data), run_more(index, state, data))
-    expected = jax.jit(lambda state, data: mine(*state, **data, **static))(state, data)
+    expected = jax.jit(lambda state, data: mine(*state, **read_by(first, data | static)))(
+        state, data
+    )
     for one, other in zip(
         jax.tree.leaves(run_more(jnp.int32(len(few)), state, data)),
         jax.tree.leaves(expected),
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", WITH_FUNCTIONS, ids=lambda axis: axis.name)
+def test_numbers_that_a_choice_does_not_read_change_no_bit(axis):
+    """By name and by index: what other choices read is of no account."""
+    (state, data), static = inputs_of(axis, batch=8)
+    static |= {n: 64 for n in static if n == "num_groups"}
+    inputs = {n: x for n, x in data.items() if n in axis.inputs}
+    numbers = {n: jnp.float32(0.3) for n in axis.known_numbers}
+    run = jax.jit(
+        lambda choice, state, numbers: axis.apply(
+            choice, *state, numbers=numbers, **inputs, **static
+        ),
+        static_argnums=(),
+    )
+    named = jax.jit(
+        lambda state, numbers, choice: axis.apply(
+            choice, *state, numbers=numbers, **inputs, **static
+        ),
+        static_argnums=2,
+    )
+    for index, choice in enumerate(axis.values()):
+        others = {n: x if n in choice.numbers else 7 * x + 1 for n, x in numbers.items()}
+        index = jnp.int32(index)
+        assert_same_bits(run(index, state, numbers), run(index, state, others))
+        assert_same_bits(named(state, numbers, choice.name), named(state, others, choice.name))
+
+
+@pytest.mark.parametrize("axis", WITH_FUNCTIONS, ids=lambda axis: axis.name)
+def test_numbers_that_a_choice_reads_decide(axis):
+    """Each of them changes what comes out, or it should not be named."""
+    (state, data), static = inputs_of(axis, batch=8)
+    # Far from any default and bound: values from -20 to 20, groups of several, a poor policy.
+    wide = {
+        n: jax.tree.map(lambda x: 40 * x - 20 if x.ndim and x.dtype == jnp.float32 else x, x)
+        for n, x in data.items()
+        if n in axis.inputs and n not in ("mask", "termination", "truncation", "log_ratio")
+    }
+    inputs = {n: x for n, x in data.items() if n in axis.inputs} | wide
+    static |= {n: 64 for n in static if n == "num_groups"}
+    for choice in axis.values():
+        for number in choice.numbers:
+            low, high = (
+                [
+                    axis.apply(
+                        choice.name, *state, numbers={number: value}, **(inputs | more), **static
+                    )
+                    for more in SITUATIONS.get(axis.name, ({},))
+                ]
+                for value in FAR_APART.get(number, (0.1, 0.7))
+            )
+            pairs = zip(jax.tree.leaves(low), jax.tree.leaves(high), strict=True)
+            assert any(np.any(one != other) for one, other in pairs), (choice.name, number)
+
+
+FAR_APART = {"dual_clip": (1.001, 5.0), "learning_rate_low": (0.01, 0.9)}
+# Where the divergence is far below the desired one, near it, and far above.
+SITUATIONS = {
+    "learning_rate_schedule": tuple({"approximate_kl": jnp.float32(kl)} for kl in (0.0, 0.1, 9.0))
+}
+
+
+def test_branches_of_one_switch_read_different_things():
+    """From one function: a number of its own, its default where it is not set, its value where it
+    is, and nothing of it for the neighbours.
+    """
+    copy = copy_of(variants.axis("value_error"))
+
+    @copy.choice("tilted", **TEXTS, numbers={"tilt": Number(0.25, 0.0, 1.0, "share of the target")})
+    def tilted(*, values, targets, tilt):
+        return values - tilt * targets
+
+    assert dict(copy["tilted"].numbers) == {"tilt": Number(0.25, 0.0, 1.0, "share of the target")}
+    assert copy["tilted"].inputs == ("values", "targets")
+    assert set(copy.known_numbers) == {"error_scale", "tilt"}
+    assert set(copy.numbers) == {"error_scale"}
+    values, targets = jnp.asarray([1.0, 2.0]), jnp.asarray([4.0, 8.0])
+    run = jax.jit(
+        lambda index, numbers: copy.apply(index, numbers=numbers, values=values, targets=targets)
+    )
+    index = jnp.int32(copy.index("tilted"))
+    for choice in ("tilted", index):
+        default = copy.apply(choice, values=values, targets=targets)
+        np.testing.assert_array_equal(default, [0.0, 0.0])
+        given = copy.apply(choice, values=values, targets=targets, tilt=0.5)
+        np.testing.assert_array_equal(given, [-1.0, -2.0])
+    np.testing.assert_array_equal(run(index, {"tilt": 0.5}), [-1.0, -2.0])
+    np.testing.assert_array_equal(run(jnp.int32(0), {"tilt": 0.5}), jnp.square(values - targets))
 
 
 def test_gradients_pass_through_a_switch():

@@ -1,0 +1,153 @@
+"""Rules: what makes no sense together, and what is read but cannot act."""
+
+from __future__ import annotations
+
+import pytest
+
+import variants
+from variants import RegistrationError, UnknownName
+
+# Conflicts
+
+
+def test_conflicts_are_said_in_words():
+    assert variants.conflicts({}) == []
+    assert variants.conflicts({"advantage_timing": "minibatch"}) == []
+    sensible = {"advantage_timing": "minibatch", "advantage_scope": "minibatch", "discount": 0.99}
+    assert variants.conflicts(sensible) == []
+    (complaint,) = variants.conflicts(sensible | {"advantage_scope": "batch"})
+    assert "advantage_scope=batch cannot be had with advantage_timing=minibatch" in complaint
+    for timing in ("iteration", "epoch"):
+        assert not variants.conflicts({"advantage_scope": "batch", "advantage_timing": timing})
+
+
+def test_transitions_have_no_advantages_of_their_own():
+    transitions = {"minibatch_unit": "transitions"}
+    (complaint,) = variants.conflicts(transitions | {"advantage_timing": "minibatch"})
+    assert "minibatch_unit=transitions cannot be had with advantage_timing=minibatch" in complaint
+    for timing in ("iteration", "epoch"):
+        assert not variants.conflicts(transitions | {"advantage_timing": timing})
+
+
+def test_group_statistics_need_a_group():
+    from variants.prompt_advantage import GROUP_STATISTICS
+
+    for choice in variants.axis("prompt_advantage"):
+        variant = {"prompt_advantage": choice, "samples_per_prompt": 1, "learning_rate": 1e-3}
+        if choice in GROUP_STATISTICS:
+            (complaint,) = variants.conflicts(variant)
+            assert "samples_per_prompt=1 leaves nothing to compare" in complaint
+        else:
+            assert variants.conflicts(variant) == []
+        assert variants.conflicts(variant | {"samples_per_prompt": 2}) == []
+
+
+def test_conflicts_know_every_name():
+    with pytest.raises(UnknownName, match=r"did you mean 'minibatch'\?"):
+        variants.conflicts({"advantage_timing": "minibach"})
+    with pytest.raises(UnknownName, match=r"unknown axis 'advantage_time': did you mean"):
+        variants.conflicts({"advantage_time": "minibatch"})
+    with pytest.raises(UnknownName, match="unknown choice '1' of axis 'advantage_timing'"):
+        variants.conflicts({"advantage_timing": 1})
+
+
+def test_rules_name_what_they_look_at(monkeypatch):
+    monkeypatch.setattr(variants.rules, "_CONFLICTS", [])
+    asked = []
+
+    @variants.conflict
+    def one_sample_has_no_group(*, advantage_statistics, samples, strict=True):
+        asked.append((advantage_statistics, samples, strict))
+        return "one sample" if samples == 1 and strict else None
+
+    assert variants.conflicts({"samples": 1}) == []
+    assert variants.conflicts({"advantage_statistics": "per_group"}) == []
+    assert asked == []
+    variant = {"advantage_statistics": "per_group", "samples": 1}
+    assert variants.conflicts(variant) == ["one sample"]
+    assert variants.conflicts(variant | {"strict": False}) == []
+    assert asked == [("per_group", 1, True), ("per_group", 1, False)]
+    with pytest.raises(RegistrationError, match="must name what it looks at"):
+        variants.conflict(lambda **variant: None)
+
+
+# What cannot act
+
+ONE_STEP = {"epochs": 1, "num_minibatches": 1}
+
+
+@pytest.mark.parametrize(
+    ("choices", "names"),
+    [
+        (
+            {"policy_loss": "clip"},
+            {
+                "policy_loss",
+                "clip_epsilon",
+                "clip_epsilon_high",
+                "dual_clip",
+                "penalty_coefficient",
+            },
+        ),
+        ({"value_clip": "replace"}, {"value_clip", "value_clip_range"}),
+        (
+            {"learning_rate_schedule": "adaptive_kl"},
+            {"learning_rate_schedule", "desired_kl", "learning_rate_low"},
+        ),
+    ],
+)
+def test_nothing_moves_within_one_step_per_batch(choices, names):
+    for normalization in ({}, {"observation_normalization": "after"}):
+        found = variants.inert_settings(choices | ONE_STEP | normalization)
+        assert set(found) == names
+        assert all("with one epoch of one minibatch" in reason for reason in found.values())
+    for more in (
+        {"epochs": 2},
+        {"num_minibatches": 2},
+        # The policy is scored on other inputs than it acted on: the first ratio is not 1.
+        {"observation_normalization": "before"},
+    ):
+        assert variants.inert_settings(choices | ONE_STEP | more) == {}
+    assert variants.inert_settings(choices) == {}
+
+
+def test_other_schedules_do_not_ask_for_the_divergence():
+    for choice in ("constant", "linear"):
+        assert variants.inert_settings({"learning_rate_schedule": choice} | ONE_STEP) == {}
+
+
+def test_groups_of_one_environment_compare_nothing():
+    variant = {"advantage_statistics": "per_group", "reset_group_size": 1}
+    (reason,) = variants.inert_settings(variant).values()
+    assert "reset_group_size=1 makes each environment a group of its own" in reason
+    assert variants.inert_settings(variant | {"reset_group_size": 2}) == {}
+    assert variants.inert_settings(variant | {"advantage_statistics": "all"}) == {}
+
+
+def test_inert_rules_are_merged(monkeypatch):
+    monkeypatch.setattr(variants.rules, "_INERT", [])
+
+    @variants.inert
+    def clips_touch_nothing(*, policy_loss, torso="separate"):
+        return {"clip_epsilon": f"{policy_loss} with {torso}"}
+
+    @variants.inert
+    def nothing_to_anneal(*, iterations):
+        return (
+            {"clip_epsilon": "second", "learning_rate": "one iteration"} if iterations == 1 else {}
+        )
+
+    assert variants.inert_settings({"iterations": 1}) == {
+        "clip_epsilon": "second",
+        "learning_rate": "one iteration",
+    }
+    both = {"policy_loss": "clip", "torso": "shared", "iterations": 1}
+    assert variants.inert_settings(both) == {
+        "clip_epsilon": "clip with shared",
+        "learning_rate": "one iteration",
+    }
+    assert variants.inert_settings(both | {"iterations": 2}) == {"clip_epsilon": "clip with shared"}
+    with pytest.raises(UnknownName, match=r"did you mean 'clip'\?"):
+        variants.inert_settings({"policy_loss": "clp"})
+    with pytest.raises(RegistrationError, match="must name what it looks at"):
+        variants.inert(lambda **variant: {})
