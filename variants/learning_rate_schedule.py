@@ -5,12 +5,11 @@ All inputs and the rate are scalars: learning_rate α, the rate to start from; p
 of the training that is behind, 0 at the first iteration; step_progress the same, counted in
 gradient steps, so that it also grows within an iteration; approximate_kl, the divergence
 KL(π_old, π) on the minibatch that the step is about to be taken on, estimated from its actions;
-exact_kl, a function without arguments that returns it in closed form.
+exact_kl the same in closed form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -59,10 +58,10 @@ AXIS = register(
             "progress": _SCALAR,
             "approximate_kl": _SCALAR,
             "step_progress": _SCALAR,
-            "exact_kl": lambda: jnp.zeros(()),
+            "exact_kl": _SCALAR,
         },
         # Of a trainer that keeps no old distributions; the rule below refuses what reads it there.
-        defaults={"exact_kl": lambda: jnp.nan},
+        defaults={"exact_kl": jnp.nan},
     )
 )
 
@@ -148,23 +147,22 @@ def adaptive_kl(
 def adaptive_exact_kl(
     state: Rate,
     *,
-    exact_kl: Callable[[], Array],
+    exact_kl: Array,
     desired_kl: Array | float,
     learning_rate_low: Array | float,
     learning_rate_high: Array | float,
     learning_rate_factor: Array | float,
 ) -> tuple[Rate, Array]:
     """adaptive_kl of another divergence, and none of its steps up where that is not above 0."""
-    divergence = exact_kl()
     changed, _ = adaptive_kl(
         state,
-        approximate_kl=divergence,
+        approximate_kl=exact_kl,
         desired_kl=desired_kl,
         learning_rate_low=learning_rate_low,
         learning_rate_high=learning_rate_high,
         learning_rate_factor=learning_rate_factor,
     )
-    rate = jnp.where(divergence > 0, changed.current, state.current)
+    rate = jnp.where(exact_kl > 0, changed.current, state.current)
     return Rate(rate), rate
 
 

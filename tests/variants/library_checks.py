@@ -281,17 +281,17 @@ def rates_as_the_libraries_set_them(module: ModuleType) -> None:
     def rate(choice: str, start: float, **inputs: object) -> float:
         state = module.init(learning_rate=start)
         given = {"learning_rate": start, "progress": 0.25, "approximate_kl": 9.0}
-        given |= {"step_progress": 0.3, "exact_kl": lambda: jnp.float32(9.0)} | inputs
+        given |= {"step_progress": 0.3, "exact_kl": jnp.float32(9.0)} | inputs
         return float(module.AXIS.apply(choice, state, **given)[1])
 
     close(rate("linear_per_step", 0.1), 0.07)
     close(rate("linear_per_step", 0.1, step_progress=1.5), 0.0)
     for kl, expected in ((0.0, 1e-3), (0.021, 1e-3 / 1.5), (0.019, 1e-3), (0.004, 1.5e-3)):
-        exact = rate("adaptive_exact_kl", 1e-3, exact_kl=lambda kl=kl: jnp.float32(kl))
+        exact = rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(kl))
         close(exact, expected, atol=1e-9)
     close(rate("adaptive_exact_kl", 1.2e-5), 1e-5, atol=1e-10)
-    close(rate("adaptive_exact_kl", 9e-3, exact_kl=lambda: jnp.float32(1e-5)), 1e-2)
-    assert np.isfinite(rate("adaptive_exact_kl", 1e-3, exact_kl=lambda: jnp.float32(np.nan)))
+    close(rate("adaptive_exact_kl", 9e-3, exact_kl=jnp.float32(1e-5)), 1e-2)
+    assert np.isfinite(rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(np.nan)))
 
 
 LEARNING_RATE_SCHEDULE = (rates_as_the_libraries_set_them,)
