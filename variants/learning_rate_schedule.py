@@ -36,6 +36,9 @@ def init(*, learning_rate: Array | float) -> Rate:
 
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
+# The same policy, computed twice in sums of another order, is as far from itself.
+ROUNDING = 1e-6
+
 ADAPTIVE = {
     "desired_kl": Number(
         0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
@@ -153,7 +156,7 @@ def adaptive_exact_kl(
     learning_rate_high: Array | float,
     learning_rate_factor: Array | float,
 ) -> tuple[Rate, Array]:
-    """adaptive_kl of another divergence, and none of its steps up where that is not above 0."""
+    """adaptive_kl of another divergence, and no step where that is 0, but for rounding."""
     changed, _ = adaptive_kl(
         state,
         approximate_kl=exact_kl,
@@ -162,7 +165,7 @@ def adaptive_exact_kl(
         learning_rate_high=learning_rate_high,
         learning_rate_factor=learning_rate_factor,
     )
-    rate = jnp.where(exact_kl > 0, changed.current, state.current)
+    rate = jnp.where(exact_kl > ROUNDING, changed.current, state.current)
     return Rate(rate), rate
 
 

@@ -123,7 +123,7 @@ MUTATIONS = (
     Mutation(
         "the slope forgotten", _entropy.negative_log_density, "surprise + log_slope(x)", "surprise"
     ),
-    Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > 0", "exact_kl >= 0"),
+    Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
     Mutation(
         "anneals beyond the end",
         _rates.linear_per_step,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
 from ablations.trainers.control.advantages import standardised
-from ablations.trainers.control.distribution import drawn, exact_kl, mean_and_std
+from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
 from ablations.trainers.control.networks import Networks
 from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
 from ablations.trainers.trainer import Variant
@@ -55,8 +55,7 @@ def ppo_loss(
     raw, value = networks.both(parameters, batch.observation)
 
     # Policy
-    mean, std = mean_and_std(raw, variant)
-    log_ratio = drawn(mean, std, batch.x, variant).log_prob - batch.log_prob
+    log_ratio = log_prob(raw, batch.x, variant) - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
         variant,
@@ -71,7 +70,7 @@ def ppo_loss(
     )
 
     # Entropy
-    mean, std = (x.reshape(-1, x.shape[-1]) for x in (mean, std))
+    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
     entropy = jnp.mean(
         apply(
             "entropy_estimate",
