@@ -88,6 +88,29 @@ def all_samples(*, advantages: Array, ddof: Array | float, epsilon: Array | floa
 
 
 @AXIS.choice(
+    "all_floored",
+    formula="(A - mean A) / max(std A, ε),  ε = advantage_std_low",
+    source="TorchRL (torchrl/objectives/ppo.py, normalize_advantage), ε = 10⁻⁶",
+    summary="as all, with a lowest standard deviation in place of an added one",
+    numbers={
+        "advantage_std_low": Number(
+            1e-6, 1e-30, 1.0, "lowest std of advantages of advantage_statistics=all_floored"
+        ),
+    },
+)
+def all_floored(
+    *, advantages: Array, ddof: Array | float, advantage_std_low: Array | float
+) -> Array:
+    """(A - mean A) / max(std A, ε); 0 where all are equal."""
+    centred = advantages - jnp.mean(advantages)
+    degrees = advantages.size - ddof
+    variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
+    defined = (jnp.max(advantages) > jnp.min(advantages)) & (degrees > 0)
+    std = jnp.sqrt(jnp.where(defined, variance, 1))
+    return jnp.where(defined, centred / jnp.maximum(std, advantage_std_low), 0)
+
+
+@AXIS.choice(
     "per_group",
     formula="(A - mean_g A) / (std_g A + ε),  g: the sample's group",
     source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300), carried over to control",

@@ -1,19 +1,21 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Entropy of a tanh-normal policy, which has no closed form: what stands in for it.
+"""Entropy of the policy, of which a tanh-normal one has no closed form: what stands in for it.
 
 Shapes: mean, std and noise are [B, A] (samples, action dimensions); the output is [B], summed over
-the dimensions. The action is tanh(x) with x = mean + std·noise, noise standard normal and drawn
-anew for each estimate. The slope of tanh makes the entropy of the action that of x plus
-E[log(1 - tanh²x)].
+the dimensions. x = mean + std·noise, noise standard normal and drawn anew for each estimate.
+log_slope is a function of x, log|da/dx| [B, A] of the action a that becomes of it: the entropy of
+the action is that of x plus E[log_slope(x)]. It is log(1 - tanh²x) for tanh, 0 for a = x.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
+from variants.action_distribution import log_tanh_slope
 from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
@@ -25,14 +27,15 @@ AXIS = register(
     Axis(
         "entropy_estimate",
         summary="the entropy that the policy is rewarded for",
-        inputs={"mean": _ACTIONS, "std": _ACTIONS, "noise": _ACTIONS},
+        inputs={
+            "mean": _ACTIONS,
+            "std": _ACTIONS,
+            "noise": _ACTIONS,
+            "log_slope": log_tanh_slope,
+        },
+        defaults={"log_slope": log_tanh_slope},
     )
 )
-
-
-def log_tanh_slope(x: Array) -> Array:
-    """log(1 - tanh²x) = 2(log 2 - x - log(1 + exp(-2x))), without cancellation; any shape."""
-    return 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))
 
 
 def _normal_entropy(std: Array) -> Array:
@@ -41,15 +44,33 @@ def _normal_entropy(std: Array) -> Array:
 
 @AXIS.choice(
     "one_sample",
-    formula="Σ_a ½ + ½log 2π + log σ + log(1 - tanh²x),  x = μ + σ·noise",
+    formula="Σ_a ½ + ½log 2π + log σ + log|da/dx|,  x = μ + σ·noise;  da/dx = 1 - tanh²x for tanh",
     source="Brax (brax/training/distribution.py)",
     summary="exact for x, one fresh sample for the tanh: actions pushed into saturation cost",
 )
-def one_sample(*, mean: Array, std: Array, noise: Array) -> Array:
-    """Unbiased. -log π(a) of the sample, as TorchRL takes it, has the same gradient."""
+def one_sample(
+    *, mean: Array, std: Array, noise: Array, log_slope: Callable[[Array], Array]
+) -> Array:
+    """Unbiased; exact where the action is x."""
     require_equal_shapes(mean=mean, std=std, noise=noise)
     x = mean + std * noise
-    return jnp.sum(_normal_entropy(std) + log_tanh_slope(x), axis=-1)
+    return jnp.sum(_normal_entropy(std) + log_slope(x), axis=-1)
+
+
+@AXIS.choice(
+    "negative_log_density",
+    formula="-log π(a) = Σ_a ½noise² + ½log 2π + log σ + log|da/dx|,  x = μ + σ·noise",
+    source="TorchRL (torchrl/objectives/ppo.py, where the entropy has no closed form)",
+    summary="the log density of one fresh sample: one_sample's gradient, a noisier value",
+)
+def negative_log_density(
+    *, mean: Array, std: Array, noise: Array, log_slope: Callable[[Array], Array]
+) -> Array:
+    """-log π of one reparametrised sample, whose noise does not depend on the policy."""
+    require_equal_shapes(mean=mean, std=std, noise=noise)
+    x = mean + std * noise
+    surprise = 0.5 * jnp.square(noise) + 0.5 * math.log(2.0 * math.pi) + jnp.log(std)
+    return jnp.sum(surprise + log_slope(x), axis=-1)
 
 
 @AXIS.choice(

@@ -1,7 +1,8 @@
 """Limiting a gradient before the optimiser sees it.
 
-Shapes: gradients is any pytree of arrays, returned with the same structure, shapes and dtypes.
-max_gradient_norm is the limit of whichever norm: of the whole gradient, or of each single entry.
+Shapes: gradients is any pytree of arrays, returned with the same structure, shapes and dtypes;
+per_network takes its outermost entries for the networks. max_gradient_norm is the limit of
+whichever norm: of the whole gradient, of each network's, or of each single entry.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ AXIS = register(
             "max_gradient_norm": Number(
                 0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
             ),
+            "gradient_norm_epsilon": Number(
+                0.0, 0.0, 1.0, "added to the norm that gradient_clip divides by; 1e-6 in PyTorch"
+            ),
         },
     )
 )
@@ -43,17 +47,44 @@ def none(*, gradients: Any) -> Any:
 
 @AXIS.choice(
     "global_norm",
-    formula="g·min(1, c/‖g‖₂),  c = max_gradient_norm,  ‖·‖₂ over all parameters at once",
-    source="CleanRL, Stable-Baselines3, OpenAI Baselines (c = 0.5), RSL-RL (c = 1)",
+    formula=(
+        "g·min(1, c/(‖g‖₂ + ε)),  ‖·‖₂ over all parameters at once,\n"
+        "c = max_gradient_norm,  ε = gradient_norm_epsilon"
+    ),
+    source="PureJaxRL, OpenAI Baselines (c = 0.5); CleanRL, Stable-Baselines3 (and ε = 10⁻⁶)",
     summary="the whole gradient is shortened to a maximal length, its direction kept",
 )
-def global_norm(*, gradients: Any, max_gradient_norm: Array | float) -> Any:
-    """g·min(1, c/‖g‖₂); a zero gradient stays zero."""
+def global_norm(
+    *, gradients: Any, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
+) -> Any:
+    """g·min(1, c/(‖g‖₂ + ε)); a zero gradient stays zero."""
     squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
     # A gradient within the limit is returned bit by bit: its factor is exactly 1.
-    inside = squares <= jnp.square(max_gradient_norm)
-    factor = jnp.where(inside, 1, max_gradient_norm / jnp.sqrt(jnp.where(inside, 1, squares)))
+    room = jnp.maximum(max_gradient_norm - gradient_norm_epsilon, 0)
+    inside = squares <= jnp.square(room)
+    norm = jnp.sqrt(jnp.where(inside, 1, squares)) + gradient_norm_epsilon
+    factor = jnp.where(inside, 1, max_gradient_norm / norm)
     return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), gradients)
+
+
+@AXIS.choice(
+    "per_network",
+    formula="global_norm of each network by itself; the policy's std parameter belongs to it",
+    source="RSL-RL since 4.0.0 (rsl_rl/algorithms/ppo.py), c = 1, ε = 10⁻⁶",
+    summary="a large gradient of the critic does not shorten the policy's step",
+)
+def per_network(
+    *, gradients: Any, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
+) -> Any:
+    """g·min(1, c/(‖g‖₂ + ε)) for each outermost entry."""
+    return {
+        name: global_norm(
+            gradients=part,
+            max_gradient_norm=max_gradient_norm,
+            gradient_norm_epsilon=gradient_norm_epsilon,
+        )
+        for name, part in gradients.items()
+    }
 
 
 @AXIS.choice(

@@ -2,8 +2,10 @@
 """The step size over training. A stateful axis, asked before every gradient step.
 
 All inputs and the rate are scalars: learning_rate α, the rate to start from; progress p, the share
-of the training that is behind, 0 at the first iteration; approximate_kl, the divergence
-KL(π_old, π) on the minibatch that the step is about to be taken on.
+of the training that is behind, 0 at the first iteration; step_progress the same, counted in
+gradient steps, so that it also grows within an iteration; approximate_kl, the divergence
+KL(π_old, π) on the minibatch that the step is about to be taken on, estimated from its actions;
+exact_kl the same in closed form.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import conflict, inert
 
 Array = jax.Array
 
@@ -34,6 +36,20 @@ def init(*, learning_rate: Array | float) -> Rate:
 
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
+# The same policy, computed twice in sums of another order, is as far from itself.
+ROUNDING = 1e-6
+
+ADAPTIVE = {
+    "desired_kl": Number(
+        0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
+    ),
+    "learning_rate_low": Number(1e-5, 0.0, 1.0, "lowest rate of adaptive_kl"),
+    "learning_rate_high": Number(1e-2, 0.0, 1.0, "highest rate of adaptive_kl"),
+    "learning_rate_factor": Number(
+        1.5, 1.0, 1e3, "f of adaptive_kl: by what the rate rises or falls in one step"
+    ),
+}
+
 AXIS = register(
     Axis(
         "learning_rate_schedule",
@@ -44,7 +60,11 @@ AXIS = register(
             "learning_rate": _SCALAR,
             "progress": _SCALAR,
             "approximate_kl": _SCALAR,
+            "step_progress": _SCALAR,
+            "exact_kl": _SCALAR,
         },
+        # Of a trainer that keeps no old distributions; the rule below refuses what reads it there.
+        defaults={"exact_kl": jnp.nan},
     )
 )
 
@@ -72,24 +92,28 @@ def linear(state: Rate, *, learning_rate: Array, progress: Array) -> tuple[Rate,
 
 
 @AXIS.choice(
+    "linear_per_step",
+    formula="α(1 - k/K),  k gradient steps done of K in all",
+    source="TorchRL's MuJoCo recipe (sota-implementations/ppo/ppo_mujoco.py)",
+    summary="linear, falling at every gradient step instead of once per batch",
+)
+def linear_per_step(
+    state: Rate, *, learning_rate: Array, step_progress: Array
+) -> tuple[Rate, Array]:
+    """α(1 - k/K), never negative."""
+    return state, learning_rate * (1 - jnp.clip(step_progress, 0, 1))
+
+
+@AXIS.choice(
     "adaptive_kl",
     formula=(
         "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"
         "min(f·rate, high)  where KL < ½·desired_kl,  rate elsewhere"
     ),
-    source="RSL-RL (schedule='adaptive'); Brax when set (ADAPTIVE_KL); both with these defaults",
+    source="RSL-RL before 5.0.0; Brax when set (ADAPTIVE_KL); both with these defaults",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
     revision=2,
-    numbers={
-        "desired_kl": Number(
-            0.01, 1e-8, 1e3, "divergence per batch that learning_rate_schedule=adaptive_kl aims at"
-        ),
-        "learning_rate_low": Number(1e-5, 0.0, 1.0, "lowest rate of adaptive_kl"),
-        "learning_rate_high": Number(1e-2, 0.0, 1.0, "highest rate of adaptive_kl"),
-        "learning_rate_factor": Number(
-            1.5, 1.0, 1e3, "f of adaptive_kl: by what the rate rises or falls in one step"
-        ),
-    },
+    numbers=ADAPTIVE,
 )
 def adaptive_kl(
     state: Rate,
@@ -102,9 +126,9 @@ def adaptive_kl(
 ) -> tuple[Rate, Array]:
     """Changes the rate of the step before; α counts at the first step alone.
 
-    On the first minibatch of a batch the divergence is 0 and the rate grows. So it does in RSL-RL,
-    whose closed form has a small constant in it that keeps it above 0; Brax makes an exception of
-    exactly 0, which here would let rounding decide. NaN leaves the rate alone.
+    On the first minibatch of a batch the divergence is 0 and the rate grows. So it does in Brax,
+    whose closed form has a small constant in it that keeps it above 0; an exception of exactly 0
+    would let rounding decide. NaN leaves the rate alone.
     """
     rate = state.current
     slower = jnp.maximum(rate / learning_rate_factor, learning_rate_low)
@@ -117,6 +141,48 @@ def adaptive_kl(
     return Rate(rate), rate
 
 
+@AXIS.choice(
+    "adaptive_exact_kl",
+    formula="adaptive_kl of KL(π_old, π) in closed form; a divergence of 0 changes nothing",
+    source="RSL-RL since 5.0.0 (rsl_rl/algorithms/ppo.py, schedule='adaptive')",
+    summary="adaptive_kl without noise; a batch's first step, where KL = 0, keeps the rate",
+    numbers=ADAPTIVE,
+)
+def adaptive_exact_kl(
+    state: Rate,
+    *,
+    exact_kl: Array,
+    desired_kl: Array | float,
+    learning_rate_low: Array | float,
+    learning_rate_high: Array | float,
+    learning_rate_factor: Array | float,
+) -> tuple[Rate, Array]:
+    """adaptive_kl of another divergence, and no step where that is 0, but for rounding."""
+    changed, _ = adaptive_kl(
+        state,
+        approximate_kl=exact_kl,
+        desired_kl=desired_kl,
+        learning_rate_low=learning_rate_low,
+        learning_rate_high=learning_rate_high,
+        learning_rate_factor=learning_rate_factor,
+    )
+    rate = jnp.where(exact_kl > ROUNDING, changed.current, state.current)
+    return Rate(rate), rate
+
+
+@conflict
+def tokens_keep_no_distribution(
+    *, learning_rate_schedule: str, policy_loss_reduction: str
+) -> str | None:
+    if learning_rate_schedule != "adaptive_exact_kl":
+        return None
+    return (
+        "learning_rate_schedule=adaptive_exact_kl needs the distributions of the policy that "
+        "acted, of which the language trainer keeps the log densities of tokens alone: set "
+        "learning_rate_schedule=adaptive_kl"
+    )
+
+
 @inert
 def the_divergence_is_zero(
     *,
@@ -125,11 +191,15 @@ def the_divergence_is_zero(
     num_minibatches: int,
     observation_normalization: str = "none",
 ) -> dict[str, str]:
-    if learning_rate_schedule != "adaptive_kl" or not on_policy(
+    adaptive = learning_rate_schedule in ("adaptive_kl", "adaptive_exact_kl")
+    if not adaptive or not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,
         observation_normalization=observation_normalization,
     ):
         return {}
-    reason = f"the divergence is always 0 {WHERE}, so adaptive_kl adapts to nothing: it only rises"
+    always = f"the divergence is always 0 {WHERE}, so {learning_rate_schedule} adapts to nothing"
+    if learning_rate_schedule == "adaptive_exact_kl":
+        return dict.fromkeys(["learning_rate_schedule", *ADAPTIVE], f"{always}: it stays")
+    reason = f"{always}: it only rises"
     return dict.fromkeys(["learning_rate_schedule", "desired_kl", "learning_rate_low"], reason)

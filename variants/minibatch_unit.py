@@ -36,3 +36,32 @@ def advantages_need_segments(*, minibatch_unit: str, advantage_timing: str) -> s
             "advantage_timing=iteration or epoch"
         )
     return None
+
+
+@conflict
+def segments_are_cut_into_equal_parts(
+    *, minibatch_unit: str, num_envs: int, num_minibatches: int
+) -> str | None:
+    if minibatch_unit == "segments" and num_envs % num_minibatches:
+        return (
+            f"num_envs={num_envs} is not divisible by num_minibatches={num_minibatches}: use "
+            f"{_neighbours(num_envs, num_minibatches)}, or minibatch_unit=transitions"
+        )
+    return None
+
+
+@conflict
+def transitions_are_cut_into_equal_parts(
+    *, minibatch_unit: str, num_envs: int, unroll_length: int, num_minibatches: int
+) -> str | None:
+    if minibatch_unit == "transitions" and num_envs * unroll_length % num_minibatches:
+        return (
+            f"num_envs={num_envs} times unroll_length={unroll_length} is not divisible by "
+            f"num_minibatches={num_minibatches}: change one of them"
+        )
+    return None
+
+
+def _neighbours(number: int, divisor: int) -> str:
+    below = number // divisor * divisor
+    return f"{below} or {below + divisor}" if below else str(divisor)

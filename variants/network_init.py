@@ -1,4 +1,4 @@
-"""The weights that learning starts from, one layer at a time; biases start at 0.
+"""The weights that learning starts from, one layer at a time; bias_init has the biases.
 
 Shapes: the kernel is [I, O] (inputs, outputs), `shape` says so statically; key is a PRNG key. gain
 is what the layer's activation asks for (√2 in hidden layers, 1 in the last ones): only orthogonal
@@ -44,6 +44,17 @@ def lecun_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
 
 
 @AXIS.choice(
+    "lecun_normal",
+    formula="W ~ N(0, 1/I), cut at two standard deviations and widened to variance 1/I",
+    source="Flax's default for linear layers, so Rejax",
+    summary="lecun_uniform with a bell's shape",
+)
+def lecun_normal(*, key: Array, shape: tuple[int, int]) -> Array:
+    """N(0, 1/I), truncated."""
+    return initializers.lecun_normal()(key, shape)
+
+
+@AXIS.choice(
     "orthogonal",
     formula="W = gain·Q,  QᵀQ = 1 (QQᵀ = 1 where I < O),  Q uniform among those",
     source="OpenAI Baselines, CleanRL, Stable-Baselines3; Saxe et al. 2014",
@@ -68,7 +79,7 @@ def xavier_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
 @AXIS.choice(
     "torch_uniform",
     formula="W ~ U(-1/√I, 1/√I):  variance 1/(3I)",
-    source="PyTorch's default for linear layers, so RSL-RL (its biases alike; here 0)",
+    source="PyTorch's default for linear layers, so RSL-RL (its biases alike: bias_init)",
     summary="a third of lecun_uniform's variance: signals shrink from layer to layer",
 )
 def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:

@@ -3,12 +3,14 @@
 
 Shapes: rewards, termination, truncation and the scaled rewards are [T, N] (time, parallel
 environments), in the order in which they were collected; one call per batch. reward_scale c is a
-factor on whatever comes out, reward_clip the bound of |r/σ| before it. The state is of one
-structure for all choices.
+factor on whatever comes out, reward_clip the bound of |r/σ| before it. d and z are 1 where this
+very step terminated or truncated the episode, else 0. The state is of one structure for all
+choices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -30,8 +32,9 @@ PRIOR_COUNT = 1e-4
 class Returns(NamedTuple):
     """Statistics of the discounted returns so far.
 
-    running: float32 [N], the discounted sum of each environment's rewards in its episode up to now.
-    mean, variance: float32 scalars over all running returns so far, the prior included.
+    running: float32 [N], the discounted sum of each environment's rewards up to now.
+    mean, variance: float32 [N], over the running returns so far, the prior included; all N are the
+        same where all environments share them.
     steps: uint32 scalar, how often N of them went in; does not overflow before 2**32 steps.
     """
 
@@ -43,10 +46,13 @@ class Returns(NamedTuple):
 
 def init(*, num_envs: int) -> Returns:
     """Nothing seen yet, of so many environments."""
-    return Returns(jnp.zeros(num_envs), jnp.zeros(()), jnp.ones(()), jnp.uint32(0))
+    zeros = jnp.zeros(num_envs)
+    return Returns(zeros, zeros, jnp.ones(num_envs), jnp.uint32(0))
 
 
 _STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
+
+REWARD_CLIP = Number(10.0, 1e-6, 1e6, "bound of a reward that was divided by a running std")
 
 AXIS = register(
     Axis(
@@ -84,8 +90,35 @@ def constant(
 def _absorb(state: Returns, running: Array) -> Returns:
     """The statistics with N more returns, the prior counted as samples too."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT / running.size)
-    mean, variance = merged(state.mean, state.variance, jnp.mean(running), jnp.var(running), weight)
+    mean, variance = merged(
+        state.mean[0], state.variance[0], jnp.mean(running), jnp.var(running), weight
+    )
+    N = running.size
+    return Returns(running, jnp.full(N, mean), jnp.full(N, variance), state.steps + 1)
+
+
+def _absorb_apart(state: Returns, running: Array) -> Returns:
+    """The statistics of each environment with one more return of its own, the prior counted too."""
+    weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT)
+    mean, variance = merged(state.mean, state.variance, running, jnp.zeros_like(running), weight)
     return Returns(running, mean, variance, state.steps + 1)
+
+
+def _leaking(
+    state: Returns,
+    absorb: Callable[[Returns, Array], Returns],
+    rewards: Array,
+    kept: Array,
+    discount: Array | float,
+) -> tuple[Returns, Array]:
+    """r/σ step by step, R = γR⁻·kept + r, with the statistics that `absorb` makes of R."""
+
+    def step(state: Returns, now: tuple[Array, Array]) -> tuple[Returns, Array]:
+        reward, keeps = now
+        state = absorb(state, discount * state.running * keeps + reward)
+        return state, reward / jnp.sqrt(state.variance + EPSILON)
+
+    return jax.lax.scan(step, state, (rewards, kept))
 
 
 @AXIS.choice(
@@ -94,14 +127,9 @@ def _absorb(state: Returns, running: Array) -> Returns:
         "R = γR⁻ + r, from 0 at each start of an episode;  σ² = var of all R so far + 10⁻⁸\n"
         "c·clip(r/σ, -b, b),  c = reward_scale,  b = reward_clip"
     ),
-    source="OpenAI Baselines and Stable-Baselines3 (VecNormalize), CleanRL through Gymnasium",
+    source="OpenAI Baselines and Stable-Baselines3 (common/vec_env/vec_normalize.py)",
     summary="divided by the running std of the discounted return, not centred: signs stay",
-    numbers={
-        "discount": DISCOUNT,
-        "reward_clip": Number(
-            10.0, 1e-6, 1e6, "bound of a reward that reward_scaling=running_return_std has divided"
-        ),
-    },
+    numbers={"discount": DISCOUNT, "reward_clip": REWARD_CLIP},
 )
 def running_return_std(
     state: Returns,
@@ -124,4 +152,52 @@ def running_return_std(
 
     ended = (termination > 0) | (truncation > 0)
     state, scaled = jax.lax.scan(step, state, (rewards, ended))
+    return state, reward_scale * jnp.clip(scaled, -reward_clip, reward_clip)
+
+
+@AXIS.choice(
+    "leaking_return_std",
+    formula=("R = γR⁻(1-d)(1-z) + r,  σ² = var of all R so far + 10⁻⁸\nc·r/σ,  c = reward_scale"),
+    source="PureJaxRL (purejaxrl/wrappers.py), Rejax (rejax/algos/mixins.py)",
+    summary="an episode's last reward leaks into the return of the next; no clip",
+    numbers={"discount": DISCOUNT},
+)
+def leaking_return_std(
+    state: Returns,
+    *,
+    rewards: Array,
+    termination: Array,
+    truncation: Array,
+    discount: Array | float,
+    reward_scale: Array | float,
+) -> tuple[Returns, Array]:
+    """c·r/σ; an episode's last reward is in the next one's R."""
+    require_equal_shapes(rewards=rewards, termination=termination, truncation=truncation)
+    kept = (1 - termination) * (1 - truncation)
+    state, scaled = _leaking(state, _absorb, rewards, kept, discount)
+    return state, reward_scale * scaled
+
+
+@AXIS.choice(
+    "leaking_return_std_per_environment",
+    formula=(
+        "R = γR⁻(1-d) + r,  σ² = var of all R of this environment so far + 10⁻⁸\n"
+        "c·clip(r/σ, -b, b),  c = reward_scale,  b = reward_clip"
+    ),
+    source="CleanRL through Gymnasium (gymnasium/wrappers/normalize.py), one wrapper for each",
+    summary="each environment in a unit of its own; truncation resets nothing",
+    numbers={"discount": DISCOUNT, "reward_clip": REWARD_CLIP},
+)
+def leaking_return_std_per_environment(
+    state: Returns,
+    *,
+    rewards: Array,
+    termination: Array,
+    discount: Array | float,
+    reward_scale: Array | float,
+    reward_clip: Array | float,
+) -> tuple[Returns, Array]:
+    """c·clip(r/σ[n], ±b); after a termination its last reward leaks on, after a truncation all."""
+    require_equal_shapes(rewards=rewards, termination=termination)
+    state, scaled = _leaking(state, _absorb_apart, rewards, 1 - termination, discount)
     return state, reward_scale * jnp.clip(scaled, -reward_clip, reward_clip)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 
 import variants
@@ -34,15 +35,20 @@ def start(parameters: Any, variant: Variant) -> Learner:
 def descend(
     learner: Learner,
     gradient: Any,
+    *,
     approximate_kl: jax.Array,
+    exact_kl: jax.Array | float = jnp.nan,
     progress: jax.Array,
+    steps: int,
     variant: Variant,
 ) -> tuple[Learner, jax.Array]:
     """The learner after one step, and the learning rate of that step.
 
-    approximate_kl: how far the policy is from the one that acted, for the schedule. progress: share
-    of the run that is done.
+    approximate_kl, exact_kl: how far the policy is from the one that acted, for the schedule; not
+        every trainer knows the second. progress: share of the run that is done. steps: of an
+        iteration.
     """
+    taken = learner.optimizer.count.astype(jnp.float32)
     gradient = apply("gradient_clip", variant, gradients=gradient)
     adam = optax.scale_by_adam(eps=variant.numbers["adam_epsilon"])
     direction, optimizer = adam.update(gradient, learner.optimizer)
@@ -52,7 +58,9 @@ def descend(
         learner.schedule,
         learning_rate=variant.numbers["learning_rate"],
         progress=progress,
+        step_progress=taken / (variant.iterations * steps),
         approximate_kl=approximate_kl,
+        exact_kl=exact_kl,
     )
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
     return Learner(parameters, optimizer, schedule), rate

@@ -77,6 +77,8 @@ class Definition:
     structure: name -> Option.
     uses(structure, settings) -> the axes, numbers and options of the tables above that are read
         with this structure and these settings of the task; None: all of them, always.
+    compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
+        are structural; None: no other.
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
         is an `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those
         of the axes that this program fixes (usually none).
@@ -99,6 +101,7 @@ class Definition:
     iteration_steps: Callable[[Mapping[str, Any]], int]
     defaults: Mapping[str, float] = field(default_factory=dict)
     uses: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
+    compiles: Callable[[Mapping[str, Any]], Collection[str]] | None = None
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Callable[[Any, Variant, Any], dict[str, Any]]] | None = None
     diagnosed: str = ""

@@ -132,7 +132,9 @@ def test_unknown_names_come_with_the_nearest():
     ):
         with pytest.raises(UnknownName, match=message):
             ask("donecut")
-    with pytest.raises(LookupError, match="unknown axis 'qqqqqq': known: advantage, "):
+    with pytest.raises(
+        LookupError, match="unknown axis 'qqqqqq': known: action_distribution, advantage, "
+    ):
         variants.axis("qqqqqq")
     assert axis.get("donecut") is None
     assert "donecut" not in axis

@@ -90,7 +90,7 @@ def assert_same_bits(one: Any, other: Any) -> None:
 def test_index_out_of_range_is_refused(choice):
     """lax.switch would clamp it and train something else."""
     axis = variants.axis("gradient_clip")
-    with pytest.raises(IndexError, match="0 to 2 are none, global_norm, element_wise"):
+    with pytest.raises(IndexError, match="0 to 3 are none, global_norm, per_network"):
         axis.apply(choice, gradients={"a": jnp.ones(2)}, max_gradient_norm=1.0)
 
 

@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 
 import variants
-from ablations.trainers.choices import apply
-from ablations.trainers.control.networks import mean_and_std
+from ablations.trainers.choices import apply, fix
+from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.ppo import PPO, State
 from ablations.trainers.losses import Metrics
 from ablations.trainers.trainer import Variant
@@ -67,19 +67,23 @@ def advantage_errors(
     first = jax.random.normal(key_first, (N, 2 * M, ppo.environments.env.action_size))
     first = first.at[:, :M].set(first[:, :1])  # one action per state in the first M
     start = jax.tree.map(lambda x: jnp.repeat(x, 2 * M, axis=0), state.episodes)
+    variant = fix(variant, ppo.fixed)
+
+    def seen_by_networks(observation: jax.Array) -> jax.Array:
+        return ppo.normalized(state.normalizer, observation, state.acting)
 
     def critic(observation: jax.Array) -> jax.Array:
-        return ppo.networks.value(state.parameters, state.normalizer(observation))
+        return ppo.networks.value(state.parameters, seen_by_networks(observation))
 
     def step(now: tuple[Any, ...], t: jax.Array) -> tuple[tuple[Any, ...], Any]:
         episodes, weight, total = now
         noise = jax.random.normal(jax.random.fold_in(key_later, t), (2 * N * M, first.shape[-1]))
         noise = jnp.where(t == 0, first.reshape(noise.shape), noise)
         observation, clock = episodes.observation, episodes.elapsed + 1
-        mean, std = mean_and_std(
-            ppo.networks.policy(state.parameters, state.normalizer(observation))
-        )
-        episodes, outcome = environments.step(episodes, jnp.tanh(mean + std * noise))
+        raw = ppo.networks.policy(state.parameters, seen_by_networks(observation))
+        mean, std = mean_and_std(raw, variant)
+        action = drawn(mean, std, mean + std * noise, variant).action
+        episodes, outcome = environments.step(episodes, action)
         reward = variant.numbers["reward_scale"] * outcome.reward
         ends = outcome.termination.astype(jnp.float32)
         total = total + weight * reward

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
 from ablations.trainers.control.advantages import standardised
-from ablations.trainers.control.networks import Networks, mean_and_std, normal_log_prob
+from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
+from ablations.trainers.control.networks import Networks
 from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
 from ablations.trainers.trainer import Variant
 
@@ -18,16 +19,17 @@ class Minibatch(NamedTuple):
     """What one gradient step sees: M segments of T steps, from M environments.
 
     observation: [T, M, O], normalised.
-    action: [T, M, A], before tanh.
-    log_prob: [T, M], the density of that by the policy that acted. The tanh after it multiplies old
-        and new densities by the same slope, which cancels in their ratio.
+    raw: [T, M, 2A], what the network of the policy that acted made of it.
+    x: [T, M, A], what was drawn, before it became an action.
+    log_prob: [T, M], the density of that by the policy that acted.
     old_value: [T, M], the critic's estimate at rollout.
     advantage: [T, M] and target: [T, M], not normalised yet unless advantage_scope is "batch".
     group: int32 [T, M], which environments share a reset.
     """
 
     observation: jax.Array
-    action: jax.Array
+    raw: jax.Array
+    x: jax.Array
     log_prob: jax.Array
     old_value: jax.Array
     advantage: jax.Array
@@ -53,7 +55,7 @@ def ppo_loss(
     raw, value = networks.both(parameters, batch.observation)
 
     # Policy
-    log_ratio = normal_log_prob(raw, batch.action) - batch.log_prob
+    log_ratio = log_prob(raw, batch.x, variant) - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
         variant,
@@ -68,9 +70,17 @@ def ppo_loss(
     )
 
     # Entropy
-    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw))
-    noise = jax.random.normal(key, mean.shape)
-    entropy = jnp.mean(apply("entropy_estimate", variant, mean=mean, std=std, noise=noise))
+    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
+    entropy = jnp.mean(
+        apply(
+            "entropy_estimate",
+            variant,
+            mean=mean,
+            std=std,
+            noise=entropy_noise(key, mean.shape),
+            log_slope=lambda x: drawn(mean, std, x, variant).log_slope,
+        )
+    )
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
@@ -80,8 +90,14 @@ def ppo_loss(
         "loss/total": loss,
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
+        "policy/exact_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
         **ratio_metrics(log_ratio),
         **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
     }
+
+
+def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Standard normal, for one estimate of the entropy."""
+    return jax.random.normal(key, shape)

@@ -1,4 +1,4 @@
-"""Policy and value networks, and the tanh-normal distribution of actions."""
+"""Policy and value networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from variants.network_init import AXIS
+import variants
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -20,8 +20,9 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "elu": jax.nn.elu,
 }
 
-MIN_STD = 0.001
 HIDDEN_GAIN = math.sqrt(2.0)
+# Where the policy's parameters hold a std that does not depend on the state.
+SPREAD = "spread"
 
 
 class KernelInit(Protocol):
@@ -30,44 +31,69 @@ class KernelInit(Protocol):
     def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Any) -> jax.Array: ...
 
 
-LECUN_UNIFORM: KernelInit = partial(AXIS.apply, "lecun_uniform")
+class BiasInit(Protocol):
+    """How the biases [size] of one layer of so many inputs start."""
+
+    def __call__(self, *, key: jax.Array, fan_in: int, size: int) -> jax.Array: ...
+
+
+class Start(NamedTuple):
+    """Where the parameters of both networks start.
+
+    policy_gain, value_gain: of the hidden layers. policy_scale, value_scale: factors on the weights
+        of the last ones.
+    """
+
+    kernel: KernelInit = partial(variants.axis("network_init").apply, "lecun_uniform")
+    bias: BiasInit = partial(variants.axis("bias_init").apply, "zeros")
+    policy_gain: Any = HIDDEN_GAIN
+    value_gain: Any = HIDDEN_GAIN
+    policy_scale: Any = 1.0
+    value_scale: Any = 1.0
 
 
 class MLP(linen.Module):
-    """Dense layers with an activation between them; biases start at 0.
+    """Dense layers with an activation between them.
 
     layers: output size of each layer. activate_final: whether the last one is activated too.
+    hidden_gain: what `kernel_init` is told of the layers that are activated.
     """
 
     layers: Sequence[int]
     activation: Callable[[jax.Array], jax.Array]
     activate_final: bool = False
-    kernel_init: KernelInit = LECUN_UNIFORM
+    kernel_init: KernelInit = Start().kernel
+    bias_init: BiasInit = Start().bias
+    hidden_gain: Any = HIDDEN_GAIN
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for i, size in enumerate(self.layers):
             activated = i < len(self.layers) - 1 or self.activate_final
-            x = linen.Dense(size, kernel_init=self._initializer(activated), name=f"hidden_{i}")(x)
+            gain = self.hidden_gain if activated else 1.0
+            x = linen.Dense(
+                size,
+                kernel_init=lambda key, shape, _, gain=gain: self.kernel_init(
+                    key=key, shape=shape, gain=gain
+                ),
+                bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
+                    key=key, fan_in=fan_in, size=shape[0]
+                ),
+                name=f"hidden_{i}",
+            )(x)
             if activated:
                 x = self.activation(x)
         return x
-
-    def _initializer(self, activated: bool) -> Callable[..., jax.Array]:
-        def initialize(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
-            return self.kernel_init(key=key, shape=shape, gain=HIDDEN_GAIN if activated else 1.0)
-
-        return initialize
 
 
 class Networks(NamedTuple):
     """Pure functions of the parameters; observations are normalised [..., O].
 
-    init(key, kernel_init=LECUN_UNIFORM, policy_scale=1.0) -> parameters {"policy", "value"} and, if
-        shared, "torso"; policy_scale is a factor on the weights of the policy's last layer.
-    policy(parameters, observation) -> distribution parameters [..., 2A], see `mean_and_std`.
+    init(key, start=Start()) -> parameters {"policy", "value"} and, if shared, "torso".
+    policy(parameters, observation) -> raw [..., 2A]: means, then what the axis policy_std makes the
+        standard deviations of.
     value(parameters, observation) -> [...].
-    both(parameters, observation) -> (distribution parameters, value), the torso run once.
+    both(parameters, observation) -> (raw, value), the torso run once.
     """
 
     init: Callable[..., Any]
@@ -83,40 +109,57 @@ def make_networks(
     value_layers: Sequence[int] = (64, 64),
     torso: str = "separate",
     activation: str = "tanh",
+    spread_parameter: bool = False,
 ) -> Networks:
-    """Two networks, or one torso of `policy_layers` with two linear heads (torso="shared")."""
+    """Two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
+
+    spread_parameter: the last A of `raw` are one more weight each, from 0 on and of the policy's,
+        instead of outputs of its last layer.
+    """
     activate = ACTIVATIONS[activation]
     example = jnp.zeros(observation_size)
     shared = torso == "shared"
+    outputs = action_size if spread_parameter else 2 * action_size
     if shared:
         trunk = MLP(tuple(policy_layers), activate, activate_final=True)
-        policy_net, value_net = MLP((2 * action_size,), activate), MLP((1,), activate)
+        policy_net, value_net = MLP((outputs,), activate), MLP((1,), activate)
         example = jnp.zeros(policy_layers[-1] if policy_layers else observation_size)
     else:
-        policy_net = MLP((*policy_layers, 2 * action_size), activate)
+        policy_net = MLP((*policy_layers, outputs), activate)
         value_net = MLP((*value_layers, 1), activate)
 
-    def init(
-        key: jax.Array, kernel_init: KernelInit = LECUN_UNIFORM, policy_scale: Any = 1.0
-    ) -> Any:
+    def init(key: jax.Array, start: Start = Start()) -> Any:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)
-        policy = policy_net.clone(kernel_init=kernel_init).init(key_policy, example)
-        last = policy["params"][f"hidden_{len(policy_net.layers) - 1}"]
-        last["kernel"] = last["kernel"] * policy_scale
+
+        def first(net: MLP, key: jax.Array, example: jax.Array, gain: Any, scale: Any) -> Any:
+            net = net.clone(kernel_init=start.kernel, bias_init=start.bias, hidden_gain=gain)
+            parameters = net.init(key, example)
+            last = parameters["params"][f"hidden_{len(net.layers) - 1}"]
+            last["kernel"] = last["kernel"] * scale
+            return parameters
+
+        policy = first(policy_net, key_policy, example, start.policy_gain, start.policy_scale)
+        if spread_parameter:
+            policy["params"][SPREAD] = jnp.zeros(action_size)
         parameters = {
             "policy": policy,
-            "value": value_net.clone(kernel_init=kernel_init).init(key_value, example),
+            "value": first(value_net, key_value, example, start.value_gain, start.value_scale),
         }
         if shared:
-            torso = trunk.clone(kernel_init=kernel_init)
-            parameters["torso"] = torso.init(key_torso, jnp.zeros(observation_size))
+            parameters["torso"] = trunk.clone(
+                kernel_init=start.kernel, bias_init=start.bias, hidden_gain=start.policy_gain
+            ).init(key_torso, jnp.zeros(observation_size))
         return parameters
 
     def features(parameters: Any, observation: jax.Array) -> Any:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
     def policy_head(parameters: Any, x: jax.Array) -> Any:
-        return policy_net.apply(parameters["policy"], x)
+        head: Any = policy_net.apply(parameters["policy"], x)
+        if spread_parameter:
+            spread = jnp.broadcast_to(parameters["policy"]["params"][SPREAD], head.shape)
+            head = jnp.concatenate([head, spread], axis=-1)
+        return head
 
     def value_head(parameters: Any, x: jax.Array) -> Any:
         value: Any = value_net.apply(parameters["value"], x)
@@ -132,20 +175,3 @@ def make_networks(
         value=lambda p, observation: value_head(p, features(p, observation)),
         both=both,
     )
-
-
-# The tanh-normal distribution: action = tanh(x), x ~ Normal(mean, std²) per dimension. As in Brax,
-# x is what is stored and scored, because the action itself saturates.
-
-
-def mean_and_std(raw: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Splits network outputs [..., 2A] into mean and std = softplus(·) + 0.001, each [..., A]."""
-    mean, std = jnp.split(raw, 2, axis=-1)
-    return mean, jax.nn.softplus(std) + MIN_STD
-
-
-def normal_log_prob(raw: jax.Array, x: jax.Array) -> jax.Array:
-    """Log-density [...] of x [..., A], before tanh."""
-    mean, std = mean_and_std(raw)
-    normal = -0.5 * jnp.square((x - mean) / std) - 0.5 * jnp.log(2.0 * jnp.pi) - jnp.log(std)
-    return jnp.sum(normal, axis=-1)

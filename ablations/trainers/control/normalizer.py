@@ -1,4 +1,7 @@
-"""Running mean and standard deviation of observations."""
+"""Running mean and standard deviation of observations: what the axis observation_statistics holds.
+
+What they make of an observation is the matter of observation_scaling.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ import jax.numpy as jnp
 
 from variants.moments import merged
 
+# Per-step statistics start as those of so many observations of mean 0 and variance 1.
+PRIOR_COUNT = 1e-4
+
 
 class Normalizer(NamedTuple):
     """Statistics of everything seen so far.
 
-    mean, variance: float32 [O]; the variance is that of the population (ddof 0).
-    batches: uint32 scalar, how many batches went in. All are of one size, so that it stands for the
-        number of samples and does not overflow before 2**32 batches.
+    mean, variance: float32 [O], or [N, O] where each environment has its own; the variance is that
+        of the population (ddof 0).
+    batches: uint32 scalar or [N], how many batches went in. All are of one size, so that it stands
+        for the number of samples and does not overflow before 2**32 batches.
     """
 
     mean: jax.Array
@@ -23,13 +30,15 @@ class Normalizer(NamedTuple):
     batches: jax.Array
 
     @property
-    def std(self) -> jax.Array:
-        """Standard deviation [O], within [1e-6, 1e6] as in Brax; 1 before the first batch."""
-        return jnp.where(self.batches > 0, jnp.clip(jnp.sqrt(self.variance), 1e-6, 1e6), 1.0)
+    def spread(self) -> jax.Array:
+        """The variance; 1 before the first batch."""
+        seen = jnp.expand_dims(self.batches, tuple(range(self.batches.ndim, self.mean.ndim)))
+        return jnp.where(seen > 0, self.variance, 1.0)
 
-    def __call__(self, observation: jax.Array) -> jax.Array:
-        """(observation - mean) / std, over the last axis. The identity before the first batch."""
-        return (observation - self.mean) / self.std
+    @property
+    def std(self) -> jax.Array:
+        """Standard deviation, within [1e-6, 1e6] as in Brax; 1 before the first batch."""
+        return jnp.clip(jnp.sqrt(self.spread), 1e-6, 1e6)
 
 
 def empty(size: int) -> Normalizer:
@@ -47,5 +56,78 @@ def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
         jnp.mean(observation, axes),
         jnp.var(observation, axes),
         weight,
+    )
+    return Normalizer(mean, variance, normalizer.batches + 1)
+
+
+def start(statistics: str, observation: jax.Array) -> Normalizer:
+    """Before the first step; observation: [N, O], those of the first reset.
+
+    statistics: a choice of observation_statistics, as in `step`.
+    """
+    N, size = observation.shape
+    if statistics == "per_batch":
+        return empty(size)
+    ones = jnp.ones(size)
+    if statistics == "per_environment":
+        apart = Normalizer(jnp.zeros((N, size)), jnp.ones((N, size)), jnp.zeros(N, jnp.uint32))
+        return _seen_apart(apart, observation)
+    nothing = Normalizer(jnp.zeros(size), ones, jnp.uint32(0))
+    return nothing if statistics == "per_step_after_first" else _seen_together(nothing, observation)
+
+
+def step(
+    statistics: str,
+    normalizer: Normalizer,
+    final: jax.Array,
+    observation: jax.Array,
+    done: jax.Array,
+) -> tuple[Normalizer, Normalizer]:
+    """The statistics by which the true next observation is normalised, and those after the step.
+
+    final: [N, O], the true next observation. observation: [N, O], what the policy sees next, after
+        any reset. done: [N], where there was one.
+    """
+    if statistics == "per_environment":
+        before = _seen_apart(normalizer, final)
+        after = _seen_apart(before, observation)
+        chosen = [
+            jnp.where(jnp.expand_dims(done, tuple(range(1, a.ndim))), a, b)
+            for a, b in zip(after, before, strict=True)
+        ]
+        return before, Normalizer(*chosen)
+    together = _seen_together(normalizer, observation)
+    return together, together
+
+
+def pooled(normalizer: Normalizer) -> Normalizer:
+    """Statistics for any environment: where each has its own, those of all of them together."""
+    if normalizer.mean.ndim == 1:
+        return normalizer
+    variance = jnp.mean(normalizer.variance, 0) + jnp.var(normalizer.mean, 0)
+    return Normalizer(jnp.mean(normalizer.mean, 0), variance, jnp.max(normalizer.batches))
+
+
+def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
+    prior = PRIOR_COUNT / observation.shape[0]
+    weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0 + prior)
+    mean, variance = merged(
+        normalizer.mean,
+        normalizer.variance,
+        jnp.mean(observation, 0),
+        jnp.var(observation, 0),
+        weight,
+    )
+    return Normalizer(mean, variance, normalizer.batches + 1)
+
+
+def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
+    weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0 + PRIOR_COUNT)
+    mean, variance = merged(
+        normalizer.mean,
+        normalizer.variance,
+        observation,
+        jnp.zeros_like(observation),
+        weight[:, None],
     )
     return Normalizer(mean, variance, normalizer.batches + 1)

@@ -25,19 +25,25 @@ from ablations.trainers.choices import apply, fix, matches, switch
 from ablations.trainers.control import advantages
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.advantages import Estimate, Experience
+from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
 from ablations.trainers.control.loss import Minibatch, ppo_loss
-from ablations.trainers.control.networks import Networks, mean_and_std, normal_log_prob
+from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
+from variants.observation_statistics import PER_BATCH
+
+# A policy's actions depend on these and on no other choice.
+ACTING = ("action_distribution", "policy_std", "observation_scaling")
 
 
 class State(NamedTuple):
     """All that training needs to go on.
 
     schedule, reward_scaling: what the axes learning_rate_schedule and reward_scaling carry.
+    acting: the numbers that a policy needs to act, by name.
     key: the seed's. iteration: uint32, how many are done.
     """
 
@@ -46,6 +52,7 @@ class State(NamedTuple):
     schedule: Any
     reward_scaling: Any
     normalizer: Normalizer
+    acting: Mapping[str, jax.Array]
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
@@ -54,21 +61,36 @@ class State(NamedTuple):
 class Rollout(NamedTuple):
     """T steps of N environments, leaves [T, N, ...].
 
-    observation: what the policy saw, not normalised. action: before tanh, log_prob: its density.
-    outcome: of each step.
+    observation: what the policy saw, not normalised. raw: what its network made of it.
+    x: what was drawn, before it became an action. log_prob: its density. outcome: of each step.
+    seen, next_seen: the observation and the true next one as they were normalised at that very
+        step; None where statistics are those of whole batches.
     """
 
     observation: jax.Array
-    action: jax.Array
+    raw: jax.Array
+    x: jax.Array
     log_prob: jax.Array
     outcome: Outcome
+    seen: jax.Array | None = None
+    next_seen: jax.Array | None = None
+
+
+class Draws(NamedTuple):
+    """What an update draws at random: for each epoch, for each minibatch.
+
+    order: int32 [epochs, minibatches, T, M], places in the batch, row by row. key: for its loss.
+    """
+
+    order: jax.Array
+    key: jax.Array
 
 
 @dataclass(frozen=True)
 class PPO:
     """The functions of the trainer, closed over one task and one structure.
 
-    fixed: axis -> the choice that is compiled in instead of the variant's.
+    fixed: axis -> the choice that is compiled in instead of the variant's, structural ones always.
     """
 
     environments: Environments
@@ -82,15 +104,19 @@ class PPO:
 
     def init(self, key: jax.Array, variant: Variant) -> State:
         """Networks, environments and optimiser at their start: of all that a variant says, only
-        `network_init` and its scale change the networks, and nothing the environments.
+        what is about their start changes the networks, and nothing the environments.
         """
         variant = fix(variant, self.fixed)
         key_networks, key_reset, key_training = jax.random.split(key, 3)
-        parameters = self.networks.init(
-            key_networks,
-            partial(apply, "network_init", variant),
-            variant.numbers["policy_init_scale"],
+        start = Start(
+            kernel=partial(apply, "network_init", variant),
+            bias=partial(apply, "bias_init", variant),
+            policy_gain=variant.numbers["policy_hidden_gain"],
+            value_gain=variant.numbers["value_hidden_gain"],
+            policy_scale=variant.numbers["policy_init_scale"],
+            value_scale=variant.numbers["value_init_scale"],
         )
+        parameters = self.networks.init(key_networks, start)
         episodes = self.environments.reset(key_reset)
         learner = optimizer.start(parameters, variant)
         return State(
@@ -100,7 +126,8 @@ class PPO:
             reward_scaling=variants.axis("reward_scaling").init(
                 num_envs=self.environments.num_envs
             ),
-            normalizer=statistics.empty(episodes.observation.shape[-1]),
+            normalizer=statistics.start(self.statistics, episodes.observation),
+            acting=self.acting(variant),
             episodes=episodes,
             key=key_training,
             iteration=jnp.uint32(0),
@@ -123,10 +150,22 @@ class PPO:
     def iteration(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """A rollout, and what is learned from it."""
         key_rollout, key_epochs = jax.random.split(jax.random.fold_in(state.key, state.iteration))
-        episodes, rollout = self.rollout(state, key_rollout)
+        episodes, normalizer, rollout = self.rollout(state, key_rollout, variant)
+        state, metrics = self.learn(state, rollout, self.draws(key_epochs, variant), variant)
+        if self.statistics != PER_BATCH:
+            state = state._replace(normalizer=normalizer)
+        state = state._replace(episodes=episodes, iteration=state.iteration + 1)
+        metrics = {name: jnp.mean(value) for name, value in metrics.items()}
+        return state, metrics | _episode_metrics(rollout.outcome)
 
+    def learn(
+        self, state: State, rollout: Rollout, draws: Draws, variant: Variant
+    ) -> tuple[State, Metrics]:
+        """What a rollout teaches; metrics [epochs, minibatches]."""
         axis = "observation_normalization"
-        updated = statistics.update(state.normalizer, rollout.observation)
+        updated = state.normalizer
+        if self.statistics == PER_BATCH:
+            updated = statistics.update(state.normalizer, rollout.observation)
         # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
         # than it acted on.
         current = _where(matches(axis, variant, "before"), updated, state.normalizer)
@@ -134,37 +173,89 @@ class PPO:
         experience, batch = self.prepare(state, rollout, reward, current, variant)
 
         progress = state.iteration.astype(jnp.float32) / variant.iterations
-        learner, metrics = jax.lax.scan(
-            lambda learner, key: self.epoch(learner, experience, batch, key, progress, variant),
-            Learner(state.parameters, state.optimizer, state.schedule),
-            jax.random.split(key_epochs, self.epochs),
+        stopped = None if self.fixed["kl_stop"] == "none" else jnp.bool_(False)
+        (learner, _), metrics = jax.lax.scan(
+            lambda now, draw: self.epoch(now, experience, batch, draw, progress, variant),
+            (Learner(state.parameters, state.optimizer, state.schedule), stopped),
+            draws,
         )
-        state = State(
+        state = state._replace(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
             schedule=learner.schedule,
             reward_scaling=reward_scaling,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
-            episodes=episodes,
-            key=state.key,
-            iteration=state.iteration + 1,
         )
-        metrics = {name: jnp.mean(value) for name, value in metrics.items()}
-        return state, metrics | _episode_metrics(rollout.outcome)
+        return state, metrics
 
-    def rollout(self, state: State, key: jax.Array) -> tuple[Episodes, Rollout]:
+    @property
+    def statistics(self) -> str:
+        """The choice of observation_statistics."""
+        return self.fixed["observation_statistics"]
+
+    def acting(self, variant: Variant) -> dict[str, jax.Array]:
+        """The numbers that a policy needs to act: those of `ACTING`, and "normalized", 0 where
+        observations are not."""
+        read = [n for axis in ACTING for n in variants.axis(axis)[self.fixed[axis]].numbers]
+        numbers = {name: jnp.asarray(variant.numbers[name]) for name in read}
+        # Statistics that have seen nothing leave an observation as it is, but for an epsilon.
+        if self.fixed["observation_scaling"] != "bounded_std":
+            none = matches("observation_normalization", variant, "none")
+            numbers["normalized"] = 1.0 - jnp.asarray(none, jnp.float32)
+        return numbers
+
+    def normalized(
+        self, normalizer: Normalizer, observation: jax.Array, acting: Mapping[str, jax.Array]
+    ) -> jax.Array:
+        """Observations [..., O] as the networks see them."""
+        axis = variants.axis("observation_scaling")
+        choice = axis[self.fixed[axis.name]]
+        scaled: jax.Array = axis.apply(
+            choice.name,
+            observation=observation,
+            mean=normalizer.mean,
+            variance=normalizer.spread,
+            numbers={name: acting[name] for name in choice.numbers},
+        )
+        if "normalized" in acting:
+            scaled = jnp.where(acting["normalized"] > 0, scaled, observation)
+        return scaled
+
+    def rollout(
+        self, state: State, key: jax.Array, variant: Variant
+    ) -> tuple[Episodes, Normalizer, Rollout]:
         """`unroll_length` steps of all environments with the current policy."""
         shape = (self.unroll_length, self.environments.num_envs, self.environments.env.action_size)
 
-        def step(episodes: Episodes, noise: jax.Array) -> tuple[Episodes, Rollout]:
+        def step(
+            now: tuple[Episodes, Normalizer], noise: jax.Array
+        ) -> tuple[tuple[Episodes, Normalizer], Rollout]:
+            episodes, normalizer = now
             observation = episodes.observation
-            raw = self.networks.policy(state.parameters, state.normalizer(observation))
-            mean, std = mean_and_std(raw)
-            action = mean + std * noise
-            episodes, outcome = self.environments.step(episodes, jnp.tanh(action))
-            return episodes, Rollout(observation, action, normal_log_prob(raw, action), outcome)
+            seen = self.normalized(normalizer, observation, state.acting)
+            raw = self.networks.policy(state.parameters, seen)
+            mean, std = mean_and_std(raw, variant)
+            x = mean + std * noise
+            action, log_prob, _ = drawn(mean, std, x, variant)
+            episodes, outcome = self.environments.step(episodes, action)
+            taken = Rollout(observation, raw, x, log_prob, outcome)
+            if self.statistics != PER_BATCH:
+                final, normalizer = statistics.step(
+                    self.statistics,
+                    normalizer,
+                    outcome.next_observation,
+                    episodes.observation,
+                    outcome.termination | outcome.truncation,
+                )
+                next_seen = self.normalized(final, outcome.next_observation, state.acting)
+                taken = taken._replace(seen=seen, next_seen=next_seen)
+            return (episodes, normalizer), taken
 
-        return jax.lax.scan(step, state.episodes, jax.random.normal(key, shape))
+        noise = jax.random.normal(key, shape)
+        (episodes, normalizer), rollout = jax.lax.scan(
+            step, (state.episodes, state.normalizer), noise
+        )
+        return episodes, normalizer, rollout
 
     def prepare(
         self,
@@ -180,23 +271,33 @@ class PPO:
         the statistics at rollout.
         """
         outcome = rollout.outcome
-        old_value = self.networks.value(state.parameters, state.normalizer(rollout.observation))
+
+        def normalized(by: Normalizer, observation: jax.Array, seen: jax.Array | None) -> jax.Array:
+            return self.normalized(by, observation, state.acting) if seen is None else seen
+
+        def at_rollout() -> jax.Array:
+            return normalized(state.normalizer, rollout.observation, rollout.seen)
+
+        old_value = self.networks.value(state.parameters, at_rollout())
         experience = Experience(
-            observation=normalizer(rollout.observation),
-            next_observation=normalizer(outcome.next_observation),
+            observation=normalized(normalizer, rollout.observation, rollout.seen),
+            next_observation=normalized(normalizer, outcome.next_observation, rollout.next_seen),
             reward=reward,
             termination=outcome.termination.astype(jnp.float32),
             truncation=outcome.truncation.astype(jnp.float32),
         )
 
         def next_value() -> jax.Array:
-            next_observation = state.normalizer(outcome.next_observation)
+            next_observation = normalized(
+                state.normalizer, outcome.next_observation, rollout.next_seen
+            )
             return self.networks.value(state.parameters, next_observation)
 
         estimate = advantages.at_rollout(experience, old_value, next_value, variant)
         return experience, Minibatch(
             observation=experience.observation,
-            action=rollout.action,
+            raw=rollout.raw,
+            x=rollout.x,
             log_prob=rollout.log_prob,
             old_value=old_value,
             advantage=estimate.advantage,
@@ -206,32 +307,58 @@ class PPO:
 
     def epoch(
         self,
-        learner: Learner,
+        now: tuple[Learner, jax.Array | None],
         experience: Experience,
         batch: Minibatch,
-        key: jax.Array,
+        draws: Draws,
         progress: jax.Array,
         variant: Variant,
-    ) -> tuple[Learner, Metrics]:
-        """One pass over the batch in random minibatches. progress: share of the run behind it."""
-        key_order, key_steps = jax.random.split(key)
-        order = self.minibatches(key_order, variant)
+    ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
+        """One pass over the batch in random minibatches.
+
+        now: the learner, and whether kl_stop has ended the update, None where it never does.
+        draws: of this epoch. progress: share of the run behind it.
+        """
+        learner, _ = now
         batch = self.estimated("epoch", learner, batch, lambda: experience, variant)
+        batch = batch._replace(old_value=self.old_value(learner, batch, variant))
         advantage = advantages.standardised(
             "batch", batch.advantage, batch.group, self.environments.num_groups, variant
         )
         batch = batch._replace(advantage=advantage)
 
-        def step(learner: Learner, inputs: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
-            index, key = inputs
+        def step(
+            now: tuple[Learner, jax.Array | None], inputs: tuple[Draws, jax.Array]
+        ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
+            (learner, stopped), ((index, key), place) = now, inputs
             part = _take(batch, index)
             part = self.estimated(
                 "minibatch", learner, part, lambda: _take(experience, index), variant
             )
-            return self.gradient_step(learner, part, key, progress, variant)
+            stepped, metrics = self.gradient_step(learner, part, key, progress, variant)
+            if stopped is not None:
+                stop = apply(
+                    "kl_stop",
+                    variant,
+                    approximate_kl=metrics["policy/approximate_kl"],
+                    last_of_epoch=place == self.num_minibatches - 1,
+                )
+                stepped = _where(stopped | stop.here, learner, stepped)
+                stopped = stopped | stop.later
+            return (stepped, stopped), metrics
 
-        keys = jax.random.split(key_steps, self.num_minibatches)
-        return jax.lax.scan(step, learner, (order, keys))
+        return jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
+
+    def old_value(self, learner: Learner, batch: Minibatch, variant: Variant) -> jax.Array:
+        """[T, N], what a value clip measures from in this epoch."""
+        return switch(
+            "old_value",
+            variant,
+            {
+                "rollout": lambda: batch.old_value,
+                "epoch": lambda: self.networks.value(learner.parameters, batch.observation),
+            },
+        )
 
     def estimated(
         self,
@@ -248,19 +375,47 @@ class PPO:
         now = advantages.at_moment(moment, before, experience, critic, variant)
         return batch._replace(advantage=now.advantage, target=now.target)
 
-    def minibatches(self, key: jax.Array, variant: Variant) -> jax.Array:
-        """Who goes where: int32 [minibatches, T, N/minibatches], places in the batch, row by row.
+    def draws(self, key: jax.Array, variant: Variant) -> Draws:
+        """What an update draws at random, ahead of it."""
+        keys = jax.vmap(jax.random.split)(jax.random.split(key, self.epochs))
+        for_losses = jax.vmap(lambda key: jax.random.split(key, self.num_minibatches))(keys[:, 1])
+        return Draws(self.minibatches(keys[:, 0], variant), for_losses)
 
-        Segments stay whole: each column of a minibatch is one environment's.
+    def minibatches(self, keys: jax.Array, variant: Variant) -> jax.Array:
+        """Who goes where: int32 [epochs, minibatches, T, N/minibatches], places in the batch, row
+        by row; [epochs, minibatches, 1, T·N/minibatches] where that is no whole number.
+
+        keys: of each epoch. Segments stay whole: each column of a minibatch is one environment's.
         """
         T, N = self.unroll_length, self.environments.num_envs
+        shape = (self.epochs, self.num_minibatches)
+
+        def permutations(size: int) -> jax.Array:
+            fresh = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
+
+            def shuffled_on() -> jax.Array:
+                def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
+                    return order[fresh], order[fresh]
+
+                return jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)[1]
+
+            return switch(
+                "minibatch_order",
+                variant,
+                {
+                    "redrawn": lambda: fresh,
+                    "reused": lambda: jnp.broadcast_to(fresh[0], fresh.shape),
+                    "shuffled_on": shuffled_on,
+                },
+            )
 
         def segments() -> jax.Array:
-            columns = jax.random.permutation(key, N).reshape(self.num_minibatches, 1, -1)
+            columns = permutations(N).reshape(*shape, 1, -1)
             return columns + N * jnp.arange(T)[:, None]
 
         def transitions() -> jax.Array:
-            return jax.random.permutation(key, T * N).reshape(self.num_minibatches, T, -1)
+            rows = T if N % self.num_minibatches == 0 else 1
+            return permutations(T * N).reshape(*shape, rows, -1)
 
         return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
 
@@ -278,7 +433,13 @@ class PPO:
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
         learner, rate = optimizer.descend(
-            learner, gradient, metrics["policy/approximate_kl"], progress, variant
+            learner,
+            gradient,
+            approximate_kl=metrics["policy/approximate_kl"],
+            exact_kl=metrics["policy/exact_kl"],
+            progress=progress,
+            steps=self.epochs * self.num_minibatches,
+            variant=variant,
         )
         metrics["training/learning_rate"] = rate
         return learner, metrics
@@ -286,13 +447,12 @@ class PPO:
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
         """One whole episode of the policy's mode per evaluation environment."""
         environments = self.evaluation_environments
+        policy = self.policy(state)
         zeros = jnp.zeros(environments.num_envs)
 
         def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
             episodes, active, reward_sum, length = now
-            raw = self.networks.policy(state.parameters, state.normalizer(episodes.observation))
-            mean, _ = mean_and_std(raw)
-            episodes, outcome = environments.step(episodes, jnp.tanh(mean))
+            episodes, outcome = environments.step(episodes, self.act(policy, episodes.observation))
             return (
                 episodes,
                 active & ~outcome.finished,
@@ -310,19 +470,26 @@ class PPO:
         }
 
     def policy(self, state: State) -> dict[str, Any]:
-        """What one needs to act: the networks' parameters and the observation statistics."""
-        return {"parameters": state.parameters, "normalizer": state.normalizer}
+        """What one needs to act: the networks' parameters, the observation statistics, and the
+        numbers that both are used with."""
+        normalizer = statistics.pooled(state.normalizer)
+        return {
+            "parameters": state.parameters,
+            "normalizer": normalizer,
+            "numbers": dict(state.acting),
+        }
 
     def act(
         self, policy: dict[str, Any], observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
-        """Actions [..., A] within [-1, 1] on observations [..., O] as the environment gives them:
-        the mode, or a sample with a key."""
-        raw = self.networks.policy(policy["parameters"], policy["normalizer"](observation))
-        mean, std = mean_and_std(raw)
-        if key is not None:
-            mean = mean + std * jax.random.normal(key, mean.shape)
-        return jnp.tanh(mean)
+        """Actions [..., A] on observations [..., O] as the environment gives them: the mode, or a
+        sample with a key."""
+        numbers = policy["numbers"]
+        chosen = Variant(choices={axis: self.fixed[axis] for axis in ACTING}, numbers=numbers)
+        seen = self.normalized(policy["normalizer"], observation, numbers)
+        mean, std = mean_and_std(self.networks.policy(policy["parameters"], seen), chosen)
+        x = mean if key is None else mean + std * jax.random.normal(key, mean.shape)
+        return drawn(mean, std, x, chosen).action
 
 
 def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:

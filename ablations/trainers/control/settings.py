@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import variants
 from ablations.errors import UserError
 from ablations.tasks.task import Task
 from ablations.trainers.trainer import Definition, Option, Trainer, Variant
@@ -32,6 +34,14 @@ AXES = {
     "reward_scaling": "constant",
     "minibatch_unit": "segments",
     "network_init": "lecun_uniform",
+    "bias_init": "zeros",
+    "minibatch_order": "redrawn",
+    "old_value": "rollout",
+    "action_distribution": "tanh_normal",
+    "policy_std": "softplus_head",
+    "observation_statistics": "per_batch",
+    "observation_scaling": "bounded_std",
+    "kl_stop": "none",
 }
 
 NUMBERS = {
@@ -46,6 +56,13 @@ NUMBERS = {
     "value_coefficient": Number(0.25, 0.0, 1e6, "factor on the mean value loss"),
     "policy_init_scale": Number(
         1.0, 0.0, 1e3, "factor on the policy's last layer at the start; 0.01 with orthogonal"
+    ),
+    "value_init_scale": Number(1.0, 0.0, 1e3, "factor on the critic's last layer at the start"),
+    "policy_hidden_gain": Number(
+        math.sqrt(2.0), 0.0, 1e3, "gain of the policy's hidden layers with network_init=orthogonal"
+    ),
+    "value_hidden_gain": Number(
+        math.sqrt(2.0), 0.0, 1e3, "gain of the critic's hidden layers with network_init=orthogonal"
     ),
 }
 
@@ -92,6 +109,9 @@ def compose(
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
 
+    fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
+    fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(choices or {})
+    std = fixed["policy_std"]
     env = task.make(settings)
     # Brax's env.observation_size resets an environment, operation by operation: seven seconds
     observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
@@ -118,12 +138,13 @@ def compose(
             value_layers=structure.get("value_layers", ()),
             torso=structure["torso"],
             activation=structure["activation"],
+            spread_parameter="parameter" in variants.axis("policy_std")[std].inputs,
         ),
         unroll_length=structure["unroll_length"],
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
         updates_per_chunk=updates_per_chunk,
-        fixed=dict(choices or {}),
+        fixed=fixed,
     )
 
 
@@ -151,13 +172,24 @@ def diagnosis(
     """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
     from ablations.trainers.control import diagnostics
 
+    if choices["observation_statistics"] == "per_environment":
+        raise UserError(
+            "advantages are diagnosed in copies of the environments, and observation_statistics="
+            "per_environment belongs to each: choose variants with other statistics"
+        )
     if choices["reward_scaling"] != "constant":
         raise UserError(
             f"advantages are diagnosed in units of constantly scaled reward, and reward_scaling="
             f"{choices['reward_scaling']} changes them while it trains: choose variants with "
             f"reward_scaling=constant"
         )
-    ppo = compose(task=task, settings=settings, structure=structure, updates_per_chunk=1)
+    ppo = compose(
+        task=task,
+        settings=settings,
+        structure=structure,
+        updates_per_chunk=1,
+        choices={axis: choices[axis] for axis in AXES if variants.axis(axis).structural},
+    )
     # Every choice of `advantage` is measured, whatever the one that trains reads.
     discount = numbers.get("discount", DEFAULTS["discount"])
     steps = diagnostics.horizon(discount, ppo.unroll_length)
@@ -175,6 +207,11 @@ def diagnosis(
     return measure
 
 
+def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
+    """Axes whose choice is compiled in: segments that have no equal parts cannot be traced."""
+    return ("minibatch_unit",) if structure["num_envs"] % structure["num_minibatches"] else ()
+
+
 def iteration_steps(structure: Mapping[str, Any]) -> int:
     """Environment steps of one iteration."""
     return structure["num_envs"] * structure["unroll_length"]
@@ -190,15 +227,11 @@ def check(
     complaints = []
     num_envs = structure["num_envs"]
     group_size = settings.get("reset_group_size", 1)
-    for name, divisor in (
-        ("num_minibatches", structure["num_minibatches"]),
-        ("reset_group_size", group_size),
-    ):
-        if num_envs % divisor:
-            complaints.append(
-                f"num_envs={num_envs} is not divisible by {name}={divisor}: "
-                f"use {_neighbours(num_envs, divisor)}"
-            )
+    if num_envs % group_size:
+        complaints.append(
+            f"num_envs={num_envs} is not divisible by reset_group_size={group_size}: "
+            f"use {_neighbours(num_envs, group_size)}"
+        )
     for name in {"policy_layers", "value_layers"} & structure.keys():
         layers = structure[name]
         if not isinstance(layers, (list, tuple)) or not all(
@@ -227,6 +260,7 @@ DEFINITION = Definition(
     defaults=DEFAULTS,
     structure=STRUCTURE,
     uses=uses,
+    compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,
     step_unit="environment step",

@@ -275,7 +275,12 @@ class Language:
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
         learner, rate = optimizer.descend(
-            learner, gradient, metrics["policy/approximate_kl"], progress, variant
+            learner,
+            gradient,
+            approximate_kl=metrics["policy/approximate_kl"],
+            progress=progress,
+            steps=self.epochs * self.num_minibatches,
+            variant=variant,
         )
         return learner, metrics | {"training/learning_rate": rate}
 

@@ -1,0 +1,5 @@
+"""Each library's own PPO: its defaults as settings of ours, one declarative file per library."""
+
+from ablations.presets.definition import Preset, preset, presets
+
+__all__ = ["Preset", "preset", "presets"]

@@ -1,0 +1,103 @@
+"""Brax's PPO: the defaults of `brax.training.agents.ppo.train.train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.presets.definition import Preset, Read
+
+TRAIN = "brax/training/agents/ppo/train.py"
+LOSSES = "brax/training/agents/ppo/losses.py"
+NETWORKS = "brax/training/agents/ppo/networks.py"
+OPTIMIZER = "brax/training/agents/ppo/optimizer.py"
+DISTRIBUTION = "brax/training/distribution.py"
+STATISTICS = "brax/training/acme/running_statistics.py"
+
+ARGUMENTS = {
+    "batch_size": 32,
+    "num_minibatches": 16,
+    "unroll_length": 10,
+    "num_updates_per_batch": 2,
+    "learning_rate": 1e-4,
+    "learning_rate_schedule": None,
+    "entropy_cost": 1e-4,
+    "discounting": 0.9,
+    "gae_lambda": 0.95,
+    "clipping_epsilon": 0.3,
+    "clipping_epsilon_value": None,
+    "vf_loss_coefficient": 0.5,
+    "reward_scaling": 1.0,
+    "normalize_observations": False,
+    "normalize_advantage": True,
+    "max_grad_norm": None,
+    "activation": "swish",
+}
+
+
+def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
+    read: dict[str, Read] = {
+        "num_envs": (a["batch_size"] * a["num_minibatches"], TRAIN),
+        "unroll_length": (a["unroll_length"], TRAIN),
+        "num_minibatches": (a["num_minibatches"], TRAIN),
+        "epochs": (a["num_updates_per_batch"], TRAIN),
+        "minibatch_unit": ("segments", TRAIN),
+        "minibatch_order": ("redrawn", TRAIN),
+        "advantage": ("brax", LOSSES),
+        "advantage_timing": ("minibatch", LOSSES),
+        "advantage_statistics": ("all" if a["normalize_advantage"] else "none", LOSSES),
+        "advantage_scope": ("minibatch", LOSSES),
+        "ddof": (0.0, LOSSES),
+        "epsilon": (1e-8, LOSSES),
+        "discount": (a["discounting"], TRAIN),
+        "gae_lambda": (a["gae_lambda"], TRAIN),
+        "policy_loss": ("clip", LOSSES),
+        "clip_epsilon": (a["clipping_epsilon"], TRAIN),
+        "value_error": ("squared", LOSSES),
+        "value_coefficient": (0.5 * a["vf_loss_coefficient"], LOSSES),
+        "value_clip": ("none" if value_clip is None else "pessimistic", LOSSES),
+        "entropy_estimate": ("one_sample", DISTRIBUTION),
+        "entropy_coefficient": (a["entropy_cost"], TRAIN),
+        "gradient_clip": ("none" if norm is None else "global_norm", OPTIMIZER),
+        "learning_rate": (a["learning_rate"], TRAIN),
+        "learning_rate_schedule": ("constant", OPTIMIZER),
+        "adam_epsilon": (1e-8, OPTIMIZER),
+        "kl_stop": ("none", TRAIN),
+        "action_distribution": ("tanh_normal", DISTRIBUTION),
+        "policy_std": ("softplus_head", DISTRIBUTION),
+        "policy_layers": ([32] * 4, NETWORKS),
+        "value_layers": ([256] * 5, NETWORKS),
+        "torso": ("separate", NETWORKS),
+        "activation": (a["activation"], NETWORKS),
+        "network_init": ("lecun_uniform", NETWORKS),
+        "bias_init": ("zeros", NETWORKS),
+        "policy_init_scale": (1.0, NETWORKS),
+        "value_init_scale": (1.0, NETWORKS),
+        "observation_normalization": ("before" if a["normalize_observations"] else "none", TRAIN),
+        "observation_statistics": ("per_batch", TRAIN),
+        "observation_scaling": ("bounded_std", STATISTICS),
+        "reward_scaling": ("constant", LOSSES),
+        "reward_scale": (a["reward_scaling"], LOSSES),
+    }
+    if value_clip is not None:
+        read["value_clip_range"] = (value_clip, LOSSES)
+    if norm is not None:
+        read |= {"max_gradient_norm": (norm, OPTIMIZER), "gradient_norm_epsilon": (0.0, OPTIMIZER)}
+    return read
+
+
+PRESET = Preset(
+    name="brax",
+    library="Brax 0.14.2, github.com/google/brax",
+    arguments=ARGUMENTS,
+    settings=settings,
+    in_words=(
+        "num_envs is 1 in train(), which unrolls until it has batch_size·num_minibatches segments; "
+        "here so many environments are unrolled at once.",
+        "learning_rate_schedule='ADAPTIVE_KL' takes a divergence with 1e-5 inside its logarithm "
+        "per action dimension; here it would be learning_rate_schedule=adaptive_kl.",
+        "Environments start with nothing on their clocks and return to their first state; here the "
+        "task's random_elapsed_steps decides of the clocks.",
+    ),
+)

@@ -1,0 +1,82 @@
+"""What a preset is: a library's own arguments, what they are here, and where each was read.
+
+A preset imports no trainer and starts no JAX. One is one file of this package that has a `PRESET`,
+or of anyone's who calls `register`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ablations.errors import UserError, unknown
+
+# A value, and the file of the library's repository in which it was read.
+Read = tuple[Any, str]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A library's PPO.
+
+    library: its name, version, and the repository of its files. arguments: those that the library
+        takes, by its own names, with its own defaults.
+    settings(arguments) -> name of a setting of `trainer` -> (value, file): what they are here, and
+        what the library fixes without an argument.
+    in_words: what no setting here expresses, a sentence each.
+    """
+
+    name: str
+    library: str
+    arguments: Mapping[str, Any]
+    settings: Callable[[Mapping[str, Any]], Mapping[str, Read]]
+    in_words: tuple[str, ...]
+    trainer: str = "ppo"
+
+    def read(self, **arguments: Any) -> dict[str, Read]:
+        """Every setting and where it was read, with some of the library's arguments changed.
+
+        Raises UserError for an argument that the library does not have.
+        """
+        for name in arguments:
+            if name not in self.arguments:
+                raise unknown(f"argument of preset '{self.name}'", name, self.arguments)
+        return dict(self.settings({**self.arguments, **arguments}))
+
+    def values(self, **arguments: Any) -> dict[str, Any]:
+        """Setting -> value, with some of the library's arguments changed."""
+        return {name: value for name, (value, _) in self.read(**arguments).items()}
+
+
+_REGISTERED: dict[str, Preset] = {}
+
+
+def register(one: Preset) -> Preset:
+    """Makes a preset of one's own known to every command."""
+    if one.name in presets():
+        raise UserError(f"preset '{one.name}' is registered twice: choose another name")
+    _REGISTERED[one.name] = one
+    return one
+
+
+def presets() -> dict[str, Preset]:
+    """All presets by name."""
+    package = importlib.import_module("ablations.presets")
+    modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    found = {}
+    for name in modules:
+        module = importlib.import_module(f"ablations.presets.{name}")
+        if hasattr(module, "PRESET"):
+            found[module.PRESET.name] = module.PRESET
+    return {**found, **_REGISTERED}
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name. Raises UserError."""
+    known = presets()
+    if name not in known:
+        raise unknown("preset", name, known)
+    return known[name]

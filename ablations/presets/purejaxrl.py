@@ -1,0 +1,98 @@
+"""PureJaxRL's PPO on continuous actions: the configuration at the end of its script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.presets.definition import Preset, Read
+
+SCRIPT = "purejaxrl/ppo_continuous_action.py"
+WRAPPERS = "purejaxrl/wrappers.py"
+
+ARGUMENTS = {
+    "LR": 3e-4,
+    "NUM_ENVS": 2048,
+    "NUM_STEPS": 10,
+    "UPDATE_EPOCHS": 4,
+    "NUM_MINIBATCHES": 32,
+    "GAMMA": 0.99,
+    "GAE_LAMBDA": 0.95,
+    "CLIP_EPS": 0.2,
+    "ENT_COEF": 0.0,
+    "VF_COEF": 0.5,
+    "MAX_GRAD_NORM": 0.5,
+    "ACTIVATION": "tanh",
+    "ANNEAL_LR": False,
+    "NORMALIZE_ENV": True,
+}
+
+
+def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    normalized = a["NORMALIZE_ENV"]
+    read: dict[str, Read] = {
+        "num_envs": (a["NUM_ENVS"], SCRIPT),
+        "unroll_length": (a["NUM_STEPS"], SCRIPT),
+        "num_minibatches": (a["NUM_MINIBATCHES"], SCRIPT),
+        "epochs": (a["UPDATE_EPOCHS"], SCRIPT),
+        "minibatch_unit": ("transitions", SCRIPT),
+        "minibatch_order": ("redrawn", SCRIPT),
+        "advantage": ("done_cut", SCRIPT),
+        "advantage_timing": ("iteration", SCRIPT),
+        "advantage_statistics": ("all", SCRIPT),
+        "advantage_scope": ("minibatch", SCRIPT),
+        "ddof": (0.0, SCRIPT),
+        "epsilon": (1e-8, SCRIPT),
+        "discount": (a["GAMMA"], SCRIPT),
+        "gae_lambda": (a["GAE_LAMBDA"], SCRIPT),
+        "policy_loss": ("clip", SCRIPT),
+        "clip_epsilon": (a["CLIP_EPS"], SCRIPT),
+        "value_error": ("squared", SCRIPT),
+        "value_coefficient": (0.5 * a["VF_COEF"], SCRIPT),
+        "value_clip": ("pessimistic", SCRIPT),
+        "value_clip_range": (a["CLIP_EPS"], SCRIPT),
+        "old_value": ("rollout", SCRIPT),
+        "entropy_estimate": ("closed_form", SCRIPT),
+        "entropy_coefficient": (a["ENT_COEF"], SCRIPT),
+        "gradient_clip": ("global_norm", SCRIPT),
+        "max_gradient_norm": (a["MAX_GRAD_NORM"], SCRIPT),
+        "gradient_norm_epsilon": (0.0, "optax/transforms/_clipping.py"),
+        "learning_rate": (a["LR"], SCRIPT),
+        "learning_rate_schedule": ("linear" if a["ANNEAL_LR"] else "constant", SCRIPT),
+        "adam_epsilon": (1e-5, SCRIPT),
+        "kl_stop": ("none", SCRIPT),
+        "action_distribution": ("normal", WRAPPERS),
+        "policy_std": ("exp_parameter", SCRIPT),
+        "initial_log_std": (0.0, SCRIPT),
+        "policy_layers": ([256, 256], SCRIPT),
+        "value_layers": ([256, 256], SCRIPT),
+        "torso": ("separate", SCRIPT),
+        "activation": (a["ACTIVATION"], SCRIPT),
+        "network_init": ("orthogonal", SCRIPT),
+        "bias_init": ("zeros", SCRIPT),
+        "policy_hidden_gain": (math.sqrt(2.0), SCRIPT),
+        "value_hidden_gain": (math.sqrt(2.0), SCRIPT),
+        "policy_init_scale": (0.01, SCRIPT),
+        "value_init_scale": (1.0, SCRIPT),
+        "observation_normalization": ("after" if normalized else "none", WRAPPERS),
+        "observation_statistics": ("per_step" if normalized else "per_batch", WRAPPERS),
+        "reward_scaling": ("leaking_return_std" if normalized else "constant", WRAPPERS),
+        "reward_scale": (1.0, WRAPPERS),
+    }
+    if normalized:
+        read["observation_scaling"] = ("epsilon", WRAPPERS)
+        read["observation_epsilon"] = (1e-8, WRAPPERS)
+    return read
+
+
+PRESET = Preset(
+    name="purejaxrl",
+    library="PureJaxRL at 31756b1, github.com/luchris429/purejaxrl",
+    arguments=ARGUMENTS,
+    settings=settings,
+    in_words=(
+        "An episode ends after 1000 steps, which it takes for a termination; here the task's "
+        "episode_length truncates, which advantage=done_cut takes for one.",
+    ),
+)

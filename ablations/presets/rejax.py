@@ -1,0 +1,104 @@
+"""Rejax's PPO: the defaults of its class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.presets.definition import Preset, Read
+
+PPO = "src/rejax/algos/ppo.py"
+MIXINS = "src/rejax/algos/mixins.py"
+NETWORKS = "src/rejax/networks.py"
+
+ARGUMENTS = {
+    "num_envs": 64,
+    "num_steps": 64,
+    "num_minibatches": 16,
+    "num_epochs": 8,
+    "learning_rate": 3e-4,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "clip_eps": 0.2,
+    "vf_coef": 0.5,
+    "ent_coef": 0.01,
+    "max_grad_norm": math.inf,
+    "normalize_observations": False,
+    "normalize_rewards": False,
+    "activation": "swish",
+}
+
+
+def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    bound = a["max_grad_norm"]
+    clipped = bound is not None and math.isfinite(bound)
+    normalized = a["normalize_observations"]
+    read: dict[str, Read] = {
+        "num_envs": (a["num_envs"], PPO),
+        "unroll_length": (a["num_steps"], PPO),
+        "num_minibatches": (a["num_minibatches"], PPO),
+        "epochs": (a["num_epochs"], PPO),
+        "minibatch_unit": ("transitions", PPO),
+        "minibatch_order": ("redrawn", PPO),
+        "advantage": ("done_cut", PPO),
+        "advantage_timing": ("iteration", PPO),
+        "advantage_statistics": ("all", PPO),
+        "advantage_scope": ("minibatch", PPO),
+        "ddof": (0.0, PPO),
+        "epsilon": (1e-8, PPO),
+        "discount": (a["gamma"], PPO),
+        "gae_lambda": (a["gae_lambda"], PPO),
+        "policy_loss": ("clip", PPO),
+        "clip_epsilon": (a["clip_eps"], PPO),
+        "value_error": ("squared", PPO),
+        "value_coefficient": (0.5 * a["vf_coef"], PPO),
+        "value_clip": ("pessimistic", PPO),
+        "value_clip_range": (a["clip_eps"], PPO),
+        "old_value": ("rollout", PPO),
+        "entropy_estimate": ("closed_form", NETWORKS),
+        "entropy_coefficient": (a["ent_coef"], PPO),
+        "gradient_clip": ("element_wise" if clipped else "none", PPO),
+        "learning_rate": (a["learning_rate"], PPO),
+        "learning_rate_schedule": ("constant", PPO),
+        "adam_epsilon": (1e-8, PPO),
+        "kl_stop": ("none", PPO),
+        "action_distribution": ("normal", PPO),
+        "policy_std": ("exp_parameter", NETWORKS),
+        "initial_log_std": (0.0, NETWORKS),
+        "policy_layers": ([64, 64], NETWORKS),
+        "value_layers": ([64, 64], NETWORKS),
+        "torso": ("separate", PPO),
+        "activation": (a["activation"], PPO),
+        "network_init": ("lecun_normal", NETWORKS),
+        "bias_init": ("zeros", NETWORKS),
+        "policy_init_scale": (1.0, NETWORKS),
+        "value_init_scale": (1.0, NETWORKS),
+        "observation_normalization": ("after" if normalized else "none", MIXINS),
+        "observation_statistics": (
+            "per_step_after_first" if normalized else "per_batch",
+            MIXINS,
+        ),
+        "reward_scaling": ("leaking_return_std" if a["normalize_rewards"] else "constant", MIXINS),
+        "reward_scale": (1.0, MIXINS),
+    }
+    if clipped:
+        read["max_gradient_norm"] = (bound, PPO)
+    if normalized:
+        read["observation_scaling"] = ("epsilon", MIXINS)
+        read["observation_epsilon"] = (1e-8, MIXINS)
+    return read
+
+
+PRESET = Preset(
+    name="rejax",
+    library="Rejax 0.1.3, github.com/keraJLi/rejax",
+    arguments=ARGUMENTS,
+    settings=settings,
+    in_words=(
+        "It has an optimiser for each network and steps the actor's first; no minibatch's critic "
+        "sees that step, so one Adam over both is the same.",
+        "reward_normalization_discount, 0.99, is a discount of its own; here it is that of the "
+        "returns.",
+    ),
+)

@@ -1,0 +1,121 @@
+"""Stable-Baselines3's PPO: the defaults of `PPO('MlpPolicy')`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.presets.definition import Preset, Read
+
+PPO = "stable_baselines3/ppo/ppo.py"
+ON_POLICY = "stable_baselines3/common/on_policy_algorithm.py"
+BUFFERS = "stable_baselines3/common/buffers.py"
+POLICIES = "stable_baselines3/common/policies.py"
+DISTRIBUTIONS = "stable_baselines3/common/distributions.py"
+VEC_NORMALIZE = "stable_baselines3/common/vec_env/vec_normalize.py"
+TORCH_CLIP = "torch/nn/utils/clip_grad.py"
+
+ARGUMENTS = {
+    "n_envs": 1,
+    "n_steps": 2048,
+    "batch_size": 64,
+    "n_epochs": 10,
+    "learning_rate": 3e-4,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "clip_range": 0.2,
+    "clip_range_vf": None,
+    "normalize_advantage": True,
+    "ent_coef": 0.0,
+    "vf_coef": 0.5,
+    "max_grad_norm": 0.5,
+    "target_kl": None,
+    "activation": "tanh",
+    # VecNormalize is a wrapper that users add: off by default.
+    "norm_obs": False,
+    "norm_reward": False,
+    "clip_obs": 10.0,
+    "clip_reward": 10.0,
+    "epsilon": 1e-8,
+}
+
+
+def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    range_vf = a["clip_range_vf"]
+    read: dict[str, Read] = {
+        "num_envs": (a["n_envs"], PPO),
+        "unroll_length": (a["n_steps"], PPO),
+        "num_minibatches": (a["n_envs"] * a["n_steps"] // a["batch_size"], PPO),
+        "epochs": (a["n_epochs"], PPO),
+        "minibatch_unit": ("transitions", BUFFERS),
+        "minibatch_order": ("redrawn", BUFFERS),
+        # r + γV(s')z with the recursion cut at every done is the same sum
+        "advantage": ("standard", ON_POLICY),
+        "advantage_timing": ("iteration", ON_POLICY),
+        "advantage_statistics": ("all" if a["normalize_advantage"] else "none", PPO),
+        "advantage_scope": ("minibatch", PPO),
+        "ddof": (1.0, PPO),
+        "epsilon": (1e-8, PPO),
+        "discount": (a["gamma"], PPO),
+        "gae_lambda": (a["gae_lambda"], PPO),
+        "policy_loss": ("clip", PPO),
+        "clip_epsilon": (a["clip_range"], PPO),
+        "value_error": ("squared", PPO),
+        "value_coefficient": (a["vf_coef"], PPO),
+        "value_clip": ("none" if range_vf is None else "replace", PPO),
+        "entropy_estimate": ("closed_form", DISTRIBUTIONS),
+        "entropy_coefficient": (a["ent_coef"], PPO),
+        "gradient_clip": ("global_norm", PPO),
+        "max_gradient_norm": (a["max_grad_norm"], PPO),
+        "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
+        "learning_rate": (a["learning_rate"], PPO),
+        "learning_rate_schedule": ("constant", PPO),
+        "adam_epsilon": (1e-5, POLICIES),
+        "kl_stop": ("none" if a["target_kl"] is None else "minibatch", PPO),
+        "action_distribution": ("normal", DISTRIBUTIONS),
+        "policy_std": ("exp_parameter", DISTRIBUTIONS),
+        "initial_log_std": (0.0, POLICIES),
+        "policy_layers": ([64, 64], POLICIES),
+        "value_layers": ([64, 64], POLICIES),
+        "torso": ("separate", POLICIES),
+        "activation": (a["activation"], POLICIES),
+        "network_init": ("orthogonal", POLICIES),
+        "bias_init": ("zeros", POLICIES),
+        "policy_hidden_gain": (math.sqrt(2.0), POLICIES),
+        "value_hidden_gain": (math.sqrt(2.0), POLICIES),
+        "policy_init_scale": (0.01, POLICIES),
+        "value_init_scale": (1.0, POLICIES),
+        "observation_normalization": ("after" if a["norm_obs"] else "none", VEC_NORMALIZE),
+        "observation_statistics": ("per_step" if a["norm_obs"] else "per_batch", VEC_NORMALIZE),
+        "reward_scaling": (
+            "running_return_std" if a["norm_reward"] else "constant",
+            VEC_NORMALIZE,
+        ),
+        "reward_scale": (1.0, VEC_NORMALIZE),
+    }
+    if range_vf is not None:
+        read["value_clip_range"] = (range_vf, PPO)
+    if a["target_kl"] is not None:
+        read["target_kl"] = (a["target_kl"], PPO)
+    if a["norm_obs"]:
+        read["observation_scaling"] = ("epsilon_clipped", VEC_NORMALIZE)
+        read["observation_epsilon"] = (a["epsilon"], VEC_NORMALIZE)
+        read["observation_clip"] = (a["clip_obs"], VEC_NORMALIZE)
+    if a["norm_reward"]:
+        read["reward_clip"] = (a["clip_reward"], VEC_NORMALIZE)
+    return read
+
+
+PRESET = Preset(
+    name="sb3",
+    library="Stable-Baselines3 2.9.2, github.com/DLR-RM/stable-baselines3",
+    arguments=ARGUMENTS,
+    settings=settings,
+    in_words=(
+        "A last, smaller minibatch, where batch_size does not divide the batch, is refused here.",
+        "The bonus for a truncation is added to the reward as VecNormalize has scaled it, which "
+        "advantage=standard does too.",
+        "VecNormalize's own epsilon for rewards is that for observations; here it is 1e-8 always.",
+    ),
+)

@@ -1,0 +1,115 @@
+"""TorchRL's PPO: its recipe for MuJoCo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.presets.definition import Preset, Read
+
+RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
+CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
+NETWORKS = "sota-implementations/ppo/utils_mujoco.py"
+LOSS = "torchrl/objectives/ppo.py"
+ADVANTAGES = "torchrl/objectives/value/advantages.py"
+DISTRIBUTION = "torchrl/modules/distributions/continuous.py"
+
+ARGUMENTS = {
+    "num_envs": 1,
+    "frames_per_env": 2048,
+    "mini_batch_size": 64,
+    "ppo_epochs": 10,
+    "learning_rate": 3e-4,
+    "anneal_lr": True,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "clip_epsilon": 0.2,
+    "clip_value": None,
+    "loss_critic_type": "l2",
+    "critic_coeff": 0.25,
+    "entropy_coeff": 0.0,
+    "normalize_advantage": True,
+    "max_grad_norm": None,
+    "activation": "tanh",
+}
+
+VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
+
+
+def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    clip_value, norm = a["clip_value"], a["max_grad_norm"]
+    samples = a["num_envs"] * a["frames_per_env"]
+    read: dict[str, Read] = {
+        "num_envs": (a["num_envs"], RECIPE),
+        "unroll_length": (a["frames_per_env"], CONFIG),
+        "num_minibatches": (samples // a["mini_batch_size"], CONFIG),
+        "epochs": (a["ppo_epochs"], CONFIG),
+        "minibatch_unit": ("transitions", RECIPE),
+        "minibatch_order": ("redrawn", RECIPE),
+        "advantage": ("standard", ADVANTAGES),
+        "advantage_timing": ("epoch", RECIPE),
+        "advantage_statistics": ("all_floored" if a["normalize_advantage"] else "none", LOSS),
+        "advantage_scope": ("minibatch", LOSS),
+        "ddof": (1.0, LOSS),
+        "discount": (a["gamma"], CONFIG),
+        "gae_lambda": (a["gae_lambda"], CONFIG),
+        # clamping log ρ between log(1 - ε) and log(1 + ε) is clipping ρ
+        "policy_loss": ("clip", LOSS),
+        "clip_epsilon": (a["clip_epsilon"], CONFIG),
+        "value_error": (VALUE_ERRORS[a["loss_critic_type"]], LOSS),
+        "value_coefficient": (a["critic_coeff"], CONFIG),
+        "value_clip": ("none" if clip_value in (None, False) else "pessimistic", LOSS),
+        "entropy_estimate": ("negative_log_density", LOSS),
+        "entropy_coefficient": (a["entropy_coeff"], CONFIG),
+        "gradient_clip": ("none" if norm is None else "global_norm", RECIPE),
+        "learning_rate": (a["learning_rate"], CONFIG),
+        "learning_rate_schedule": ("linear_per_step" if a["anneal_lr"] else "constant", RECIPE),
+        "adam_epsilon": (1e-5, RECIPE),
+        "kl_stop": ("none", RECIPE),
+        "action_distribution": ("tanh_normal_inverted", DISTRIBUTION),
+        "policy_std": ("exp_parameter", NETWORKS),
+        "initial_log_std": (0.0, NETWORKS),
+        "std_low": (1e-8, NETWORKS),
+        "policy_layers": ([64, 64], NETWORKS),
+        "value_layers": ([64, 64], NETWORKS),
+        "torso": ("separate", NETWORKS),
+        "activation": (a["activation"], NETWORKS),
+        "network_init": ("orthogonal", NETWORKS),
+        "bias_init": ("zeros", NETWORKS),
+        "policy_hidden_gain": (1.0, NETWORKS),
+        "policy_init_scale": (1.0, NETWORKS),
+        "value_hidden_gain": (0.01, NETWORKS),
+        "value_init_scale": (0.01, NETWORKS),
+        "observation_normalization": ("after", NETWORKS),
+        "observation_statistics": ("per_step", NETWORKS),
+        "observation_scaling": ("epsilon_clipped", NETWORKS),
+        "observation_epsilon": (0.01, NETWORKS),
+        "observation_clip": (10.0, NETWORKS),
+        "reward_scaling": ("constant", NETWORKS),
+        "reward_scale": (1.0, NETWORKS),
+    }
+    if a["normalize_advantage"]:
+        read["advantage_std_low"] = (1e-6, LOSS)
+    if clip_value not in (None, False):
+        reach = a["clip_epsilon"] if clip_value is True else clip_value
+        read |= {"value_clip_range": (reach, LOSS), "old_value": ("epoch", RECIPE)}
+    if norm is not None:
+        read["max_gradient_norm"] = (norm, RECIPE)
+        read["gradient_norm_epsilon"] = (1e-6, "torch/nn/utils/clip_grad.py")
+    return read
+
+
+PRESET = Preset(
+    name="torchrl",
+    library="torchrl 0.14.1, recipe at ae9719f, github.com/pytorch/rl",
+    arguments=ARGUMENTS,
+    settings=settings,
+    in_words=(
+        "VecNorm's statistics forget (decay 0.99999); here those of each step weigh alike for "
+        "ever. VecNorm was read and not run.",
+        "The module's own defaults (value loss smooth_l1 with a factor of 1, entropy 0.01) are not "
+        "those of the recipe, which these are.",
+        "What its sampler does where mini_batch_size does not divide the batch was not tested; "
+        "here it is refused.",
+    ),
+)

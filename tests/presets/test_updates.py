@@ -1,0 +1,82 @@
+"""Each preset learns from a rollout exactly what its library learned from it (tests/golden/updates:
+made by the libraries' own code), and what is not the library's is noticed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from updates import files, learned, library_of, recorded_steps
+
+from ablations.presets import presets
+
+UPDATES = files("update", presets())
+
+
+def differences(update: Any, path: Any) -> dict[str, float]:
+    """By how many tolerances the worst loss of the first step, of the later ones, and the worst
+    final weight are off."""
+    found = {"first step": 0.0, "later steps": 0.0, "weights": 0.0}
+    for name, theirs in recorded_steps(path).items():
+        off = np.abs(update.steps[name] - theirs)
+        found["first step"] = max(found["first step"], off[0] / (1e-6 + 1e-5 * abs(theirs[0])))
+        # They follow weights that are already off by rounding.
+        later = off[1:] / (1e-4 + 1e-3 * np.abs(theirs[1:]))
+        found["later steps"] = max(found["later steps"], later.max())
+    final = json.loads(path.read_text())["final_weights"]
+    for ours, theirs in zip(
+        jax.tree.leaves({n: update.weights[n] for n in final}),
+        jax.tree.leaves(final, is_leaf=lambda x: isinstance(x, list) and not has_dicts(x)),
+        strict=True,
+    ):
+        off = np.abs(ours - np.array(theirs)) / (5e-6 + 5e-5 * np.abs(theirs))
+        found["weights"] = max(found["weights"], off.max())
+    return found
+
+
+def has_dicts(x: list[Any]) -> bool:
+    return isinstance(x[0], dict)
+
+
+def test_every_library_has_an_update():
+    assert {library_of(path) for path in UPDATES} >= presets().keys()
+
+
+@pytest.mark.parametrize("path", UPDATES, ids=lambda path: path.stem)
+def test_update_is_the_library_s(path, monkeypatch):
+    found = differences(learned(path, monkeypatch), path)
+    assert max(found.values()) <= 1, found
+
+
+MUTATIONS = {
+    "brax": [{"advantage_timing": "iteration"}, {"clip_epsilon": 0.2}, {"ddof": 1.0}],
+    "cleanrl": [{"ddof": 0.0}, {"adam_epsilon": 1e-8}, {"value_clip": "none"}],
+    "sb3": [{"ddof": 0.0}, {"advantage": "done_cut"}, {"max_gradient_norm": 0.51}],
+    "rsl_rl": [
+        {"gradient_clip": "global_norm"},
+        {"advantage": "done_cut"},
+        {"advantage_scope": "minibatch"},
+        {"learning_rate_schedule": "constant"},
+    ],
+    "torchrl": [{"advantage_timing": "iteration"}, {"learning_rate_schedule": "linear"}],
+    "purejaxrl": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
+    "rejax": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        (path, change)
+        for path in UPDATES[:]
+        for change in MUTATIONS.get(library_of(path), [])
+        if path.stem.endswith("_1")
+    ],
+    ids=lambda x: getattr(x, "stem", str(x)),
+)
+def test_another_detail_is_another_update(path, change, monkeypatch):
+    found = differences(learned(path, monkeypatch, **change), path)
+    assert max(found.values()) > 2, found

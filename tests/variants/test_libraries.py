@@ -1,0 +1,173 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""The axes and choices that libraries' presets need, against oracles and the libraries' numbers;
+and mutations of them, each of which some check notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import library_checks
+import pytest
+from test_mutations import Mutation, mutant
+
+import variants
+import variants.action_distribution
+import variants.advantage_statistics
+import variants.bias_init
+import variants.entropy_estimate
+import variants.gradient_clip
+import variants.kl_stop
+import variants.learning_rate_schedule
+import variants.observation_scaling
+import variants.policy_std
+import variants.reward_scaling
+
+CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
+    variants.action_distribution: library_checks.ACTION_DISTRIBUTION,
+    variants.policy_std: library_checks.POLICY_STD,
+    variants.observation_scaling: library_checks.OBSERVATION_SCALING,
+    variants.bias_init: library_checks.BIAS_INIT,
+    variants.kl_stop: library_checks.KL_STOP,
+    variants.reward_scaling: library_checks.REWARD_SCALING,
+    variants.gradient_clip: library_checks.GRADIENT_CLIP,
+    variants.advantage_statistics: library_checks.ADVANTAGE_STATISTICS,
+    variants.entropy_estimate: library_checks.ENTROPY_ESTIMATE,
+    variants.learning_rate_schedule: library_checks.LEARNING_RATE_SCHEDULE,
+}
+
+_actions = variants.action_distribution
+_std = variants.policy_std
+_scaling = variants.observation_scaling
+_bias = variants.bias_init
+_stop = variants.kl_stop
+_rewards = variants.reward_scaling
+_gradients = variants.gradient_clip
+_advantages = variants.advantage_statistics
+_entropy = variants.entropy_estimate
+_rates = variants.learning_rate_schedule
+
+MUTATIONS = (
+    Mutation("a log density without log σ", _actions.normal_log_prob, " - jnp.log(std)", ""),
+    Mutation(
+        "scored after the clip", _actions.normal, "std, x), jnp", "std, jnp.clip(x, -1, 1)), jnp"
+    ),
+    Mutation("unclipped is clipped", _actions.normal_unclipped, "._replace(action=x)", ""),
+    Mutation(
+        "scored where it was drawn", _actions.tanh_normal_inverted, "jnp.arctanh(action)", "x"
+    ),
+    Mutation("another smallest std", _std.softplus_head, "+ MIN_STD", "+ 10 * MIN_STD"),
+    Mutation("starts at σ = 0 + s", _std.clamped_parameter, "initial_std + ", ""),
+    Mutation("a std without its floor", _std.exp_parameter, "std_low)", "0.0)"),
+    Mutation(
+        "clipped, then scaled",
+        _scaling.epsilon_clipped,
+        "observation=observation,",
+        "observation=jnp.clip(observation, -observation_clip, observation_clip),",
+    ),
+    Mutation(
+        "ε added to the std",
+        _scaling.epsilon,
+        "jnp.sqrt(variance + observation_epsilon)",
+        "(jnp.sqrt(variance) + observation_epsilon)",
+    ),
+    Mutation(
+        "ε added to the variance",
+        _scaling.std_epsilon,
+        "(jnp.sqrt(variance) + observation_std_epsilon)",
+        "jnp.sqrt(variance + observation_std_epsilon)",
+    ),
+    Mutation("biases of a square root more", _bias.torch_uniform, "math.sqrt(fan_in)", "fan_in"),
+    Mutation("stops at the target", _stop.minibatch, "1.5 * ", ""),
+    Mutation("stops within the epoch", _stop.epoch, " & last_of_epoch", ""),
+    Mutation(
+        "truncation cuts",
+        _rewards.leaking_return_std_per_environment,
+        "1 - termination, discount",
+        "0 * termination, discount",
+    ),
+    Mutation(
+        "shared statistics", _rewards.leaking_return_std_per_environment, "_absorb_apart", "_absorb"
+    ),
+    Mutation("truncation leaks all", _rewards.leaking_return_std, " * (1 - truncation)", ""),
+    Mutation(
+        "the last reward is dropped",
+        _rewards._leaking,
+        "discount * state.running * keeps + reward",
+        "(discount * state.running + reward) * keeps",
+    ),
+    Mutation("no prior", _rewards._absorb_apart, " + PRIOR_COUNT", ""),
+    Mutation(
+        "PyTorch's ε forgotten",
+        _gradients.global_norm,
+        "squares)) + gradient_norm_epsilon",
+        "squares))",
+    ),
+    Mutation(
+        "one norm for both", _gradients.per_network, "gradients=part,", "gradients=gradients,"
+    ),
+    Mutation(
+        "an added floor",
+        _advantages.all_floored,
+        "jnp.maximum(std, advantage_std_low)",
+        "(std + advantage_std_low)",
+    ),
+    Mutation("ddof 0", _advantages.all_floored, "advantages.size - ddof", "advantages.size"),
+    Mutation(
+        "half the surprise",
+        _entropy.negative_log_density,
+        "0.5 * jnp.square(noise)",
+        "0.25 * jnp.square(noise)",
+    ),
+    Mutation(
+        "the slope forgotten", _entropy.negative_log_density, "surprise + log_slope(x)", "surprise"
+    ),
+    Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
+    Mutation(
+        "anneals beyond the end",
+        _rates.linear_per_step,
+        "jnp.clip(step_progress, 0, 1)",
+        "step_progress",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "check"),
+    [(module, check) for module, checks in CHECKS.items() for check in checks],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_formula(module, check):
+    check(module)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.mistake)
+def test_mutation_is_noticed(mutation):
+    import inspect
+
+    original = inspect.getmodule(mutation.function)
+    mutated = mutant(mutation, original)
+    for check in CHECKS[original]:
+        try:
+            check(mutated)
+        except (AssertionError, AttributeError):
+            return
+    pytest.fail(f"nothing notices: {mutation.mistake}")
+
+
+def test_refused_combinations():
+    per_step = {"observation_statistics": "per_step"}
+    (complaint,) = variants.conflicts(per_step | {"observation_normalization": "before"})
+    assert "set observation_normalization=after" in complaint
+    assert not variants.conflicts(per_step | {"observation_normalization": "after"})
+    (complaint,) = variants.conflicts({"old_value": "epoch", "advantage_timing": "iteration"})
+    assert "set advantage_timing=epoch" in complaint
+
+
+def test_what_cannot_act_is_named():
+    found = variants.inert_settings({"observation_normalization": "none"})
+    assert {"observation_statistics", "observation_scaling"} <= found.keys()
+    assert "minibatch_order" in variants.inert_settings({"epochs": 1})
+    assert "old_value" in variants.inert_settings({"value_clip": "none"})
+    assert "old_value" not in variants.inert_settings({"value_clip": "pessimistic", "epochs": 2})

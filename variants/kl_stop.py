@@ -1,0 +1,92 @@
+# the formulas are in Greek
+"""Whether an update ends early, once the policy has moved far enough. A structural axis.
+
+All inputs are scalars: approximate_kl is the mean of ρ - 1 - log ρ on a minibatch, before its step;
+last_of_epoch says whether it is an epoch's last one. The output is `Stop`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.on_policy import WHERE, on_policy
+from variants.registry import Axis, register
+from variants.rules import inert
+
+Array = jax.Array
+
+AXIS = register(
+    Axis(
+        "kl_stop",
+        summary="whether an update ends early, once the policy has moved far enough",
+        inputs={
+            "approximate_kl": jax.ShapeDtypeStruct((), jnp.float32),
+            "last_of_epoch": jax.ShapeDtypeStruct((), jnp.bool_),
+        },
+        structural=True,
+    )
+)
+
+TARGET_KL = Number(0.02, 0.0, 1e3, "divergence at which kl_stop ends an update")
+
+
+class Stop(NamedTuple):
+    """Bool scalars. here: this step and all after it in the update are not taken. later: those
+    after it are not."""
+
+    here: Array
+    later: Array
+
+
+@AXIS.choice(
+    "none",
+    formula="every step of every epoch is taken",
+    source="every library's default",
+    summary="no early stop",
+)
+def none(*, last_of_epoch: Array) -> Stop:
+    """Never."""
+    return Stop(jnp.zeros_like(last_of_epoch), jnp.zeros_like(last_of_epoch))
+
+
+@AXIS.choice(
+    "minibatch",
+    formula="the update ends before a step on whose minibatch KL > 1.5·target_kl",
+    source="Stable-Baselines3 (stable_baselines3/ppo/ppo.py), when target_kl is set",
+    summary="tested on each minibatch, before its step",
+    numbers={"target_kl": TARGET_KL},
+)
+def minibatch(*, approximate_kl: Array, target_kl: Array | float) -> Stop:
+    """Before the first step with KL > 1.5·target."""
+    far = approximate_kl > 1.5 * target_kl
+    return Stop(far, far)
+
+
+@AXIS.choice(
+    "epoch",
+    formula="the update ends after an epoch on whose last minibatch KL > target_kl",
+    source="CleanRL (cleanrl/ppo_continuous_action.py), when target_kl is set",
+    summary="tested once per epoch, on what its last minibatch said before its step",
+    numbers={"target_kl": TARGET_KL},
+)
+def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Array | float) -> Stop:
+    """After the first epoch whose last minibatch has KL > target."""
+    far = (approximate_kl > target_kl) & last_of_epoch
+    return Stop(jnp.zeros_like(far), far)
+
+
+@inert
+def the_policy_has_not_moved(
+    *, kl_stop: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
+) -> dict[str, str]:
+    if kl_stop == "none" or not on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+    ):
+        return {}
+    return dict.fromkeys(["kl_stop", "target_kl"], f"the divergence is always 0 {WHERE}")

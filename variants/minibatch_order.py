@@ -1,0 +1,40 @@
+"""Which permutation cuts a batch into minibatches at each epoch: a loop axis.
+
+p_e is a fresh permutation of the shuffled units for epoch e, o_e the order in which they are taken.
+"""
+
+from variants.registry import Axis, register
+from variants.rules import inert
+
+AXIS = register(
+    Axis(
+        "minibatch_order",
+        summary="which permutation cuts a batch into minibatches at each epoch",
+    )
+)
+
+AXIS.declare(
+    "redrawn",
+    formula="o_e = p_e",
+    source="Brax, Stable-Baselines3, PureJaxRL, Rejax, TorchRL",
+    summary="a new permutation for every epoch",
+)
+AXIS.declare(
+    "reused",
+    formula="o_e = p_1",
+    source="RSL-RL (rsl_rl/storage/rollout_storage.py)",
+    summary="one permutation per batch: every epoch has the same minibatches in the same order",
+)
+AXIS.declare(
+    "shuffled_on",
+    formula="o_e = o_(e-1)[p_e],  o_0 = 0, 1, 2, ...",
+    source="CleanRL (np.random.shuffle of one index array, in place)",
+    summary="each epoch shuffles the order of the one before: the same in distribution as redrawn",
+)
+
+
+@inert
+def one_epoch_has_one_order(*, epochs: int) -> dict[str, str]:
+    if epochs > 1:
+        return {}
+    return {"minibatch_order": "the first epoch has the same order in all of them, and epochs=1"}

@@ -1,0 +1,103 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""What running statistics make of an observation. A structural axis.
+
+Shapes: observation [..., O]; mean and variance (that of the population) broadcast against it; the
+output has the shape of the observation. Before anything was seen they are 0 and 1.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+_OBSERVATIONS = jax.ShapeDtypeStruct((6, 3), jnp.float32)
+_FEATURES = jax.ShapeDtypeStruct((3,), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "observation_scaling",
+        summary="what running statistics make of an observation",
+        inputs={"observation": _OBSERVATIONS, "mean": _FEATURES, "variance": _FEATURES},
+        structural=True,
+    )
+)
+
+OBSERVATION_EPSILON = Number(
+    1e-8, 0.0, 1.0, "added to the variance that observations are scaled by"
+)
+
+
+@AXIS.choice(
+    "bounded_std",
+    formula="(o - μ)/clip(σ, 10⁻⁶, 10⁶)",
+    source="Brax (brax/training/acme/running_statistics.py)",
+    summary="in units of the standard deviation, without a bound",
+)
+def bounded_std(*, observation: Array, mean: Array, variance: Array) -> Array:
+    """(o - μ)/σ with σ within [1e-6, 1e6]."""
+    return (observation - mean) / jnp.clip(jnp.sqrt(variance), 1e-6, 1e6)
+
+
+@AXIS.choice(
+    "epsilon",
+    formula="(o - μ)/√(σ² + ε),  ε = observation_epsilon",
+    source="PureJaxRL (purejaxrl/wrappers.py), Rejax (rejax/algos/mixins.py)",
+    summary="ε keeps a constant feature from being divided by 0; without a bound",
+    numbers={"observation_epsilon": OBSERVATION_EPSILON},
+)
+def epsilon(
+    *, observation: Array, mean: Array, variance: Array, observation_epsilon: Array | float
+) -> Array:
+    """(o - μ)/√(σ² + ε)."""
+    return (observation - mean) / jnp.sqrt(variance + observation_epsilon)
+
+
+@AXIS.choice(
+    "epsilon_clipped",
+    formula="clip((o - μ)/√(σ² + ε), -c, c),  ε = observation_epsilon,  c = observation_clip",
+    source="CleanRL through Gymnasium, Stable-Baselines3 (VecNormalize); c = 10 in both",
+    summary="no feature is further than a bound from its mean, however rare it is",
+    numbers={
+        "observation_epsilon": OBSERVATION_EPSILON,
+        "observation_clip": Number(10.0, 1e-6, 1e6, "bound of an observation that was scaled"),
+    },
+)
+def epsilon_clipped(
+    *,
+    observation: Array,
+    mean: Array,
+    variance: Array,
+    observation_epsilon: Array | float,
+    observation_clip: Array | float,
+) -> Array:
+    """clip((o - μ)/√(σ² + ε), ±c): first scaled, then clipped."""
+    scaled = epsilon(
+        observation=observation,
+        mean=mean,
+        variance=variance,
+        observation_epsilon=observation_epsilon,
+    )
+    return jnp.clip(scaled, -observation_clip, observation_clip)
+
+
+@AXIS.choice(
+    "std_epsilon",
+    formula="(o - μ)/(σ + ε),  ε = observation_std_epsilon",
+    source="RSL-RL (rsl_rl/modules/normalization.py), ε = 0.01",
+    summary="a feature that hardly varies is shrunk instead of blown up",
+    numbers={
+        "observation_std_epsilon": Number(
+            0.01, 0.0, 1.0, "added to the std by observation_scaling=std_epsilon"
+        ),
+    },
+)
+def std_epsilon(
+    *, observation: Array, mean: Array, variance: Array, observation_std_epsilon: Array | float
+) -> Array:
+    """(o - μ)/(σ + ε); before anything was seen o/(1 + ε)."""
+    return (observation - mean) / (jnp.sqrt(variance) + observation_std_epsilon)

@@ -1,0 +1,67 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""Which observations the running statistics hold, and when they take them in: a structural axis.
+
+n observations of mean μ and variance σ² are joined with new ones as by Chan, Golub and LeVeque
+(1979), see `variants.moments`. "Per step" means that each step of the N environments goes in before
+the policy sees it, and that it is stored as it was normalised then. Those statistics start as the
+ones of 10⁻⁴ observations of mean 0 and variance 1.
+"""
+
+from variants.registry import Axis, register
+from variants.rules import conflict, inert
+
+PER_BATCH = "per_batch"
+
+AXIS = register(
+    Axis(
+        "observation_statistics",
+        summary="which observations the running statistics hold, and when they take them in",
+        structural=True,
+    )
+)
+
+AXIS.declare(
+    PER_BATCH,
+    formula="T·N observations at a time, those that the policy acted on",
+    source="Brax (brax/training/agents/ppo/train.py), RSL-RL",
+    summary="one set of statistics per batch; observation_normalization says when it learns",
+)
+AXIS.declare(
+    "per_step",
+    formula="N observations at a time, from the first reset on; those after a reset for final ones",
+    source="Stable-Baselines3 (VecNormalize), PureJaxRL (NormalizeVecObservation)",
+    summary="each observation is normalised with statistics that just took it in",
+)
+AXIS.declare(
+    "per_step_after_first",
+    formula="per_step without the very first observation, which is seen as it is",
+    source="Rejax (rejax/algos/mixins.py)",
+    summary="per_step, from the first step of training on",
+)
+AXIS.declare(
+    "per_environment",
+    formula="μ[n], σ[n] of each environment alone, its final observations included",
+    source="CleanRL through Gymnasium's NormalizeObservation, one wrapper for each environment",
+    summary="per_step, but no environment knows what the others have seen",
+)
+
+
+@conflict
+def what_was_normalised_is_kept(
+    *, observation_statistics: str, observation_normalization: str
+) -> str | None:
+    if observation_statistics != PER_BATCH and observation_normalization == "before":
+        return (
+            f"observation_statistics={observation_statistics} stores observations as they were "
+            f"normalised when the policy saw them, and observation_normalization=before "
+            f"normalises the batch anew: set observation_normalization=after"
+        )
+    return None
+
+
+@inert
+def nothing_is_normalised(*, observation_normalization: str) -> dict[str, str]:
+    if observation_normalization != "none":
+        return {}
+    reason = "observation_normalization=none normalises nothing"
+    return dict.fromkeys(["observation_statistics", "observation_scaling"], reason)

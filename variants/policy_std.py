@@ -1,0 +1,75 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""Where the standard deviation of the policy comes from. A structural axis.
+
+Shapes: the output is σ [..., A]. A choice that reads `head` [..., A] gives the policy's last layer
+A more outputs: σ depends on the state. A choice that reads `parameter` [A] gives the policy one
+more weight s per action dimension, from 0 on: σ is the same in every state.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+MIN_STD = 0.001
+
+AXIS = register(
+    Axis(
+        "policy_std",
+        summary="where the standard deviation of the policy comes from",
+        inputs={
+            "head": jax.ShapeDtypeStruct((6, 2), jnp.float32),
+            "parameter": jax.ShapeDtypeStruct((2,), jnp.float32),
+        },
+        structural=True,
+    )
+)
+
+
+@AXIS.choice(
+    "softplus_head",
+    formula="σ = log(1 + exp(h)) + 0.001,  h: outputs of the policy beside the mean",
+    source="Brax (brax/training/distribution.py)",
+    summary="a function of the state, never below 0.001",
+)
+def softplus_head(*, head: Array) -> Array:
+    """softplus(h) + 0.001."""
+    return jax.nn.softplus(head) + MIN_STD
+
+
+@AXIS.choice(
+    "exp_parameter",
+    formula="σ = max(exp(initial_log_std + s), std_low),  s from 0",
+    source="CleanRL, Stable-Baselines3, PureJaxRL, Rejax; TorchRL's recipe (std_low = 10⁻⁸)",
+    summary="one log std per action dimension, learned: the same in every state",
+    numbers={
+        "initial_log_std": Number(
+            0.0, -20.0, 10.0, "log σ that policy_std=exp_parameter starts at"
+        ),
+        "std_low": Number(0.0, 0.0, 1.0, "lowest σ of policy_std=exp_parameter"),
+    },
+)
+def exp_parameter(
+    *, parameter: Array, initial_log_std: Array | float, std_low: Array | float
+) -> Array:
+    """max(exp(initial_log_std + s), std_low)."""
+    return jnp.maximum(jnp.exp(initial_log_std + parameter), std_low)
+
+
+@AXIS.choice(
+    "clamped_parameter",
+    formula="σ = clip(initial_std + s, 10⁻⁶, 10⁶),  s from 0",
+    source="RSL-RL (rsl_rl/modules/distribution.py, std_type='scalar')",
+    summary="the std itself is learned, not its logarithm: its steps are as large when it is small",
+    numbers={
+        "initial_std": Number(1.0, 1e-6, 1e6, "σ that policy_std=clamped_parameter starts at"),
+    },
+)
+def clamped_parameter(*, parameter: Array, initial_std: Array | float) -> Array:
+    """clip(initial_std + s, 1e-6, 1e6); outside, no gradient brings it back."""
+    return jnp.clip(initial_std + parameter, 1e-6, 1e6)
