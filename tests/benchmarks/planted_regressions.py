@@ -21,8 +21,9 @@ from ablations.tasks import task
 from ablations.trainers import Variant, trainer
 from ablations.trainers.choices import fix
 from ablations.trainers.control.networks import normal_log_prob
-from ablations.trainers.control.ppo import PPO, Rollout, State
+from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.settings import AXES, compose
+from ablations.trainers.control.state import Rollout, State
 
 TASK = "fast"
 POINTS = 20

@@ -21,8 +21,10 @@ from ablations.trainers import trainer
 from ablations.trainers.control import loss
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
+from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import SPREAD, make_networks
-from ablations.trainers.control.ppo import PPO, Draws, Rollout, State
+from ablations.trainers.control.ppo import PPO
+from ablations.trainers.control.state import Rollout, State
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "updates"
 

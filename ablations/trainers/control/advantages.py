@@ -9,12 +9,13 @@ batch, before it is cut.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import apply, switch
+from ablations.trainers.control.environment import Outcome
 from ablations.trainers.trainer import Variant
 
 Array = jax.Array
@@ -124,3 +125,15 @@ def _at(
 ) -> Estimate:
     branches = {name: now if name == moment else other for name in MOMENTS}
     return switch("advantage_timing", variant, branches)
+
+
+def scaled_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:
+    """The next state of `reward_scaling`, and the rewards [T, N] as the learner sees them."""
+    return apply(
+        "reward_scaling",
+        variant,
+        state,
+        rewards=outcome.reward,
+        termination=outcome.termination.astype(jnp.float32),
+        truncation=outcome.truncation.astype(jnp.float32),
+    )

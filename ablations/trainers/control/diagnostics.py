@@ -27,7 +27,8 @@ import jax.numpy as jnp
 import variants
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.distribution import drawn, mean_and_std
-from ablations.trainers.control.ppo import PPO, State
+from ablations.trainers.control.ppo import PPO
+from ablations.trainers.control.state import State
 from ablations.trainers.losses import Metrics
 from ablations.trainers.trainer import Variant
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,10 +26,13 @@ from ablations.trainers.control import advantages
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.advantages import Estimate, Experience
 from ablations.trainers.control.distribution import drawn, mean_and_std
-from ablations.trainers.control.environment import Environments, Episodes, Outcome
+from ablations.trainers.control.environment import Environments, Episodes
 from ablations.trainers.control.loss import Minibatch, ppo_loss
+from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.control.outcomes import finished_episodes, whole_episodes
+from ablations.trainers.control.state import Rollout, State
 from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
@@ -37,53 +40,6 @@ from variants.observation_statistics import PER_BATCH
 
 # A policy's actions depend on these and on no other choice.
 ACTING = ("action_distribution", "policy_std", "observation_scaling")
-
-
-class State(NamedTuple):
-    """All that training needs to go on.
-
-    schedule, reward_scaling: what the axes learning_rate_schedule and reward_scaling carry.
-    acting: the numbers that a policy needs to act, by name.
-    key: the seed's. iteration: uint32, how many are done.
-    """
-
-    parameters: Any
-    optimizer: optax.OptState
-    schedule: Any
-    reward_scaling: Any
-    normalizer: Normalizer
-    acting: Mapping[str, jax.Array]
-    episodes: Episodes
-    key: jax.Array
-    iteration: jax.Array
-
-
-class Rollout(NamedTuple):
-    """T steps of N environments, leaves [T, N, ...].
-
-    observation: what the policy saw, not normalised. raw: what its network made of it.
-    x: what was drawn, before it became an action. log_prob: its density. outcome: of each step.
-    seen, next_seen: the observation and the true next one as they were normalised at that very
-        step; None where statistics are those of whole batches.
-    """
-
-    observation: jax.Array
-    raw: jax.Array
-    x: jax.Array
-    log_prob: jax.Array
-    outcome: Outcome
-    seen: jax.Array | None = None
-    next_seen: jax.Array | None = None
-
-
-class Draws(NamedTuple):
-    """What an update draws at random: for each epoch, for each minibatch.
-
-    order: int32 [epochs, minibatches, T, M], places in the batch, row by row. key: for its loss.
-    """
-
-    order: jax.Array
-    key: jax.Array
 
 
 @dataclass(frozen=True)
@@ -156,7 +112,7 @@ class PPO:
             state = state._replace(normalizer=normalizer)
         state = state._replace(episodes=episodes, iteration=state.iteration + 1)
         metrics = {name: jnp.mean(value) for name, value in metrics.items()}
-        return state, metrics | _episode_metrics(rollout.outcome)
+        return state, metrics | finished_episodes(rollout.outcome)
 
     def learn(
         self, state: State, rollout: Rollout, draws: Draws, variant: Variant
@@ -169,7 +125,9 @@ class PPO:
         # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
         # than it acted on.
         current = _where(matches(axis, variant, "before"), updated, state.normalizer)
-        reward_scaling, reward = scale_rewards(state.reward_scaling, rollout.outcome, variant)
+        reward_scaling, reward = advantages.scaled_rewards(
+            state.reward_scaling, rollout.outcome, variant
+        )
         experience, batch = self.prepare(state, rollout, reward, current, variant)
 
         progress = state.iteration.astype(jnp.float32) / variant.iterations
@@ -331,9 +289,9 @@ class PPO:
             now: tuple[Learner, jax.Array | None], inputs: tuple[Draws, jax.Array]
         ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
             (learner, stopped), ((index, key), place) = now, inputs
-            part = _take(batch, index)
+            part = take(batch, index)
             part = self.estimated(
-                "minibatch", learner, part, lambda: _take(experience, index), variant
+                "minibatch", learner, part, lambda: take(experience, index), variant
             )
             stepped, metrics = self.gradient_step(learner, part, key, progress, variant)
             if stopped is not None:
@@ -377,47 +335,13 @@ class PPO:
 
     def draws(self, key: jax.Array, variant: Variant) -> Draws:
         """What an update draws at random, ahead of it."""
-        keys = jax.vmap(jax.random.split)(jax.random.split(key, self.epochs))
-        for_losses = jax.vmap(lambda key: jax.random.split(key, self.num_minibatches))(keys[:, 1])
-        return Draws(self.minibatches(keys[:, 0], variant), for_losses)
-
-    def minibatches(self, keys: jax.Array, variant: Variant) -> jax.Array:
-        """Who goes where: int32 [epochs, minibatches, T, N/minibatches], places in the batch, row
-        by row; [epochs, minibatches, 1, T·N/minibatches] where that is no whole number.
-
-        keys: of each epoch. Segments stay whole: each column of a minibatch is one environment's.
-        """
-        T, N = self.unroll_length, self.environments.num_envs
-        shape = (self.epochs, self.num_minibatches)
-
-        def permutations(size: int) -> jax.Array:
-            fresh = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
-
-            def shuffled_on() -> jax.Array:
-                def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
-                    return order[fresh], order[fresh]
-
-                return jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)[1]
-
-            return switch(
-                "minibatch_order",
-                variant,
-                {
-                    "redrawn": lambda: fresh,
-                    "reused": lambda: jnp.broadcast_to(fresh[0], fresh.shape),
-                    "shuffled_on": shuffled_on,
-                },
-            )
-
-        def segments() -> jax.Array:
-            columns = permutations(N).reshape(*shape, 1, -1)
-            return columns + N * jnp.arange(T)[:, None]
-
-        def transitions() -> jax.Array:
-            rows = T if N % self.num_minibatches == 0 else 1
-            return permutations(T * N).reshape(*shape, rows, -1)
-
-        return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
+        return draws(
+            key,
+            shape=(self.epochs, self.num_minibatches),
+            T=self.unroll_length,
+            N=self.environments.num_envs,
+            variant=variant,
+        )
 
     def gradient_step(
         self,
@@ -446,28 +370,8 @@ class PPO:
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
         """One whole episode of the policy's mode per evaluation environment."""
-        environments = self.evaluation_environments
-        policy = self.policy(state)
-        zeros = jnp.zeros(environments.num_envs)
-
-        def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
-            episodes, active, reward_sum, length = now
-            episodes, outcome = environments.step(episodes, self.act(policy, episodes.observation))
-            return (
-                episodes,
-                active & ~outcome.finished,
-                jnp.where(active, outcome.reward_sum, reward_sum),
-                jnp.where(active, outcome.length.astype(jnp.float32), length),
-            )
-
-        start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros)
-        end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
-        _, _, reward_sum, length = end
-        return {
-            "evaluation/return": jnp.mean(reward_sum),
-            "evaluation/return_std": jnp.std(reward_sum),
-            "evaluation/length": jnp.mean(length),
-        }
+        act = partial(self.act, self.policy(state))
+        return whole_episodes(self.evaluation_environments, act, key)
 
     def policy(self, state: State) -> dict[str, Any]:
         """What one needs to act: the networks' parameters, the observation statistics, and the
@@ -490,36 +394,6 @@ class PPO:
         mean, std = mean_and_std(self.networks.policy(policy["parameters"], seen), chosen)
         x = mean if key is None else mean + std * jax.random.normal(key, mean.shape)
         return drawn(mean, std, x, chosen).action
-
-
-def scale_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:
-    """The next state of `reward_scaling`, and the rewards [T, N] as the learner sees them."""
-    return apply(
-        "reward_scaling",
-        variant,
-        state,
-        rewards=outcome.reward,
-        termination=outcome.termination.astype(jnp.float32),
-        truncation=outcome.truncation.astype(jnp.float32),
-    )
-
-
-def _episode_metrics(outcome: Outcome) -> Metrics:
-    """Number of finished episodes, and their summed returns and lengths; the chunk divides them."""
-    finished = outcome.finished
-    return {
-        "training/episodes": jnp.sum(finished.astype(jnp.float32)),
-        "training/return": jnp.sum(jnp.where(finished, outcome.reward_sum, 0.0)),
-        "training/length": jnp.sum(jnp.where(finished, outcome.length, 0).astype(jnp.float32)),
-        "training/reward_per_step": jnp.mean(outcome.reward),
-    }
-
-
-def _take(batch: Any, index: jax.Array) -> Any:
-    """The places `index` of every leaf [T, N, ...], counted row by row."""
-    return jax.tree.map(
-        lambda x: x.reshape(-1, *x.shape[2:]).at[index].get(mode="promise_in_bounds"), batch
-    )
 
 
 def _where(condition: Any, this: Any, other: Any) -> Any:

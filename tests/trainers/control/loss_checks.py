@@ -13,7 +13,8 @@ from composed import program, variant
 
 from ablations.trainers.control.advantages import Experience, estimate
 from ablations.trainers.control.networks import mean_and_std
-from ablations.trainers.control.ppo import PPO, Learner
+from ablations.trainers.control.ppo import PPO
+from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 
 SETS = {

@@ -91,10 +91,10 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
         reward_clip=1.0,
     )
     assert float(jnp.max(jnp.abs(reward))) == 2.0
-    from ablations.trainers.control.ppo import scale_rewards
+    from ablations.trainers.control.advantages import scaled_rewards
 
     sets = {"discount": 0.9, "reward_scale": 2.0, "reward_clip": 1.0}
-    got, scaled = scale_rewards(
+    got, scaled = scaled_rewards(
         state.reward_scaling,
         rollout.outcome,
         variant(reward_scaling="running_return_std", **sets),
@@ -115,7 +115,7 @@ def test_every_place_is_in_one_minibatch() -> None:
     T, N = ppo.unroll_length, ppo.environments.num_envs
     for unit in ("segments", "transitions"):
         got, again, other = (
-            np.asarray(ppo.minibatches(jax.random.key(seed), variant(minibatch_unit=unit)))
+            np.asarray(ppo.draws(jax.random.key(seed), variant(minibatch_unit=unit)).order[0])
             for seed in (0, 0, 1)
         )
         assert got.shape == (ppo.num_minibatches, T, N // ppo.num_minibatches)

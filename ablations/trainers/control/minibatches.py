@@ -1,0 +1,78 @@
+"""Which samples each gradient step sees, drawn at random for a whole update."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ablations.trainers.choices import switch
+from ablations.trainers.trainer import Variant
+
+
+class Draws(NamedTuple):
+    """What an update draws at random: for each epoch, for each minibatch.
+
+    order: int32 [epochs, minibatches, T, M], places in the batch, row by row. key: for its loss.
+    """
+
+    order: jax.Array
+    key: jax.Array
+
+
+def draws(key: jax.Array, *, shape: tuple[int, int], T: int, N: int, variant: Variant) -> Draws:
+    """What an update on T steps of N environments draws at random, ahead of it.
+
+    shape: number of epochs, and of minibatches in each.
+    """
+    epochs, minibatches = shape
+    keys = jax.vmap(jax.random.split)(jax.random.split(key, epochs))
+    for_losses = jax.vmap(lambda key: jax.random.split(key, minibatches))(keys[:, 1])
+    return Draws(order(keys[:, 0], shape=shape, T=T, N=N, variant=variant), for_losses)
+
+
+def order(
+    keys: jax.Array, *, shape: tuple[int, int], T: int, N: int, variant: Variant
+) -> jax.Array:
+    """Who goes where: int32 [epochs, minibatches, T, N/minibatches], places in the batch, row
+    by row; [epochs, minibatches, 1, T·N/minibatches] where that is no whole number.
+
+    keys: of each epoch. Segments stay whole: each column of a minibatch is one environment's.
+    """
+
+    def permutations(size: int) -> jax.Array:
+        fresh = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
+
+        def shuffled_on() -> jax.Array:
+            def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return order[fresh], order[fresh]
+
+            return jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)[1]
+
+        return switch(
+            "minibatch_order",
+            variant,
+            {
+                "redrawn": lambda: fresh,
+                "reused": lambda: jnp.broadcast_to(fresh[0], fresh.shape),
+                "shuffled_on": shuffled_on,
+            },
+        )
+
+    def segments() -> jax.Array:
+        columns = permutations(N).reshape(*shape, 1, -1)
+        return columns + N * jnp.arange(T)[:, None]
+
+    def transitions() -> jax.Array:
+        rows = T if N % shape[1] == 0 else 1
+        return permutations(T * N).reshape(*shape, rows, -1)
+
+    return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
+
+
+def take(batch: Any, index: jax.Array) -> Any:
+    """The places `index` of every leaf [T, N, ...], counted row by row."""
+    return jax.tree.map(
+        lambda x: x.reshape(-1, *x.shape[2:]).at[index].get(mode="promise_in_bounds"), batch
+    )

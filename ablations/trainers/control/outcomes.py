@@ -1,0 +1,49 @@
+"""What episodes came to: those that end while training, and whole ones played for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ablations.trainers.control.environment import Environments, Outcome
+from ablations.trainers.losses import Metrics
+
+
+def finished_episodes(outcome: Outcome) -> Metrics:
+    """Number of finished episodes, and their summed returns and lengths; the chunk divides them."""
+    finished = outcome.finished
+    return {
+        "training/episodes": jnp.sum(finished.astype(jnp.float32)),
+        "training/return": jnp.sum(jnp.where(finished, outcome.reward_sum, 0.0)),
+        "training/length": jnp.sum(jnp.where(finished, outcome.length, 0).astype(jnp.float32)),
+        "training/reward_per_step": jnp.mean(outcome.reward),
+    }
+
+
+def whole_episodes(
+    environments: Environments, act: Callable[[jax.Array], jax.Array], key: jax.Array
+) -> Metrics:
+    """One whole episode per environment. act: observations [N, O] -> actions [N, A]."""
+    zeros = jnp.zeros(environments.num_envs)
+
+    def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
+        episodes, active, reward_sum, length = now
+        episodes, outcome = environments.step(episodes, act(episodes.observation))
+        return (
+            episodes,
+            active & ~outcome.finished,
+            jnp.where(active, outcome.reward_sum, reward_sum),
+            jnp.where(active, outcome.length.astype(jnp.float32), length),
+        )
+
+    start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros)
+    end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
+    _, _, reward_sum, length = end
+    return {
+        "evaluation/return": jnp.mean(reward_sum),
+        "evaluation/return_std": jnp.std(reward_sum),
+        "evaluation/length": jnp.mean(length),
+    }

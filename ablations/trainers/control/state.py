@@ -1,0 +1,49 @@
+"""What PPO carries from one iteration to the next, and what a rollout leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import optax
+
+from ablations.trainers.control.environment import Episodes, Outcome
+from ablations.trainers.control.normalizer import Normalizer
+
+
+class State(NamedTuple):
+    """All that training needs to go on.
+
+    schedule, reward_scaling: what the axes learning_rate_schedule and reward_scaling carry.
+    acting: the numbers that a policy needs to act, by name.
+    key: the seed's. iteration: uint32, how many are done.
+    """
+
+    parameters: Any
+    optimizer: optax.OptState
+    schedule: Any
+    reward_scaling: Any
+    normalizer: Normalizer
+    acting: Mapping[str, jax.Array]
+    episodes: Episodes
+    key: jax.Array
+    iteration: jax.Array
+
+
+class Rollout(NamedTuple):
+    """T steps of N environments, leaves [T, N, ...].
+
+    observation: what the policy saw, not normalised. raw: what its network made of it.
+    x: what was drawn, before it became an action. log_prob: its density. outcome: of each step.
+    seen, next_seen: the observation and the true next one as they were normalised at that very
+        step; None where statistics are those of whole batches.
+    """
+
+    observation: jax.Array
+    raw: jax.Array
+    x: jax.Array
+    log_prob: jax.Array
+    outcome: Outcome
+    seen: jax.Array | None = None
+    next_seen: jax.Array | None = None
