@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.tasks import task
-from ablations.trainers import Definition, Variant
+from ablations.trainers import Definition, Variant, trainer
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
 
@@ -66,6 +66,17 @@ def variant_of(definition: Definition, **sets: Any) -> Variant:
 def variant(**sets: Any) -> Variant:
     """PPO's defaults with some choices and numbers set, as data."""
     return variant_of(DEFINITION, **sets)
+
+
+def other_unread_numbers(one: Variant, config: dict[str, Any]) -> Variant:
+    """The same with every number that the configuration does not read at another value."""
+    known = trainer(config["trainer"]["name"]).known_numbers()
+    numbers = {
+        name: value if name in config["numbers"] else np.float32(known[name].low + 0.37)
+        for name, value in one.numbers.items()
+    }
+    assert numbers != one.numbers
+    return one._replace(numbers=numbers)
 
 
 def train(

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from composed import same_bits, train, variant
+from composed import other_unread_numbers, same_bits, train, variant
 
 from ablations.tasks import task
-from ablations.trainers import Variant
 from ablations.trainers.control.settings import DEFINITION
 
 FAST = {"learning_rate": 1e-2}  # so that ratios leave their range
-
-
-def other_unread_numbers(one: Variant, **sets: Any) -> Variant:
-    """The same with every number that the composition does not read at another value."""
-    read = DEFINITION.resolve(task("fast"), sets)["numbers"]
-    known = DEFINITION.known_numbers()
-    numbers = {
-        name: value if name in read else np.float32(known[name].low + 0.37)
-        for name, value in one.numbers.items()
-    }
-    assert numbers != one.numbers
-    return one._replace(numbers=numbers)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +30,9 @@ def other_unread_numbers(one: Variant, **sets: Any) -> Variant:
     ids=["defaults", "plain", "much"],
 )
 def test_numbers_that_are_not_read_change_no_bit(sets: dict[str, Any]) -> None:
-    one = variant(**sets, **FAST)
+    one, config = variant(**sets, **FAST), DEFINITION.resolve(task("fast"), sets)
     state, metrics = train(one, chunks=2)
-    again, metrics_again = train(other_unread_numbers(one, **sets), chunks=2)
+    again, metrics_again = train(other_unread_numbers(one, config), chunks=2)
     assert same_bits(state, again)
     assert same_bits(metrics, metrics_again)
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import same_bits, variant_of
+from composed import other_unread_numbers, same_bits, variant_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -312,6 +312,16 @@ def test_switched_and_specialised_programs_give_the_same_bits() -> None:
     assert switched[0].iteration == 2
     specialised = train(variant(**sets), fixed=names)
     assert same_bits(switched[0], specialised[0])
+
+
+def test_numbers_that_are_not_read_change_no_bit() -> None:
+    """Without a critic, those of the critic among them."""
+    sets = {"policy_loss": "clip_higher", "entropy_coefficient": 1.0, "learning_rate": 0.01}
+    one, config = variant(**sets), DEFINITION.resolve(task("addition"), sets)
+    unread = one.numbers.keys() - config["numbers"].keys()
+    assert {"gae_lambda", "value_coefficient", "kl_coefficient", "dual_clip"} <= unread
+    states = [train(data)[0] for data in (one, other_unread_numbers(one, config))]
+    assert same_bits(*states)
 
 
 def test_epochs_minibatches_and_a_critic() -> None:
