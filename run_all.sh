@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ./run_all.sh        sets up .venv, runs the studies at `quick`, writes tables, figures and the report
-# ./run_all.sh test   sets up what the tests need and runs them
+# ./run_all.sh test   sets up what the tests need and runs them; test --fast: those that take no time
 #
 # Needs Python 3.11 or newer and git. Interrupted and started again, it goes on where it was.
 set -euo pipefail
@@ -104,14 +104,20 @@ case "${1:-}" in
     ;;
   test)
     shift
-    have_browser
-    have_slurm
+    if [ "${1:-}" = --fast ]; then
+      shift
+      set -- -m "not slow" "$@"
+    else
+      have_browser
+      have_slurm
+    fi
     say "Checking style and types"
     ruff check .
     ruff format --check .
     mypy
     say "Running the tests"
-    python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
+    # More processes than cores: many tests wait, for a cluster or for a process that is killed.
+    python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder "$@"
     ;;
   *)
     echo "run_all.sh: unknown argument '$1': give none, or test" >&2

@@ -1,41 +1,53 @@
 """Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
 tables.
 
-From Python:
+From Python, with the commands' names and selection:
 
-    from ablations import make_trainer, run, table
+    from ablations import curves, figure, make_trainer, report, run, status, table
 
-    curves = run("gae", profile="smoke")      # what is missing; then every curve, one row per point
-    table("gae")                              # the comparison, one row per variant and task
-    trainer, variant = make_trainer("reacher", advantage="brax")     # one composed trainer, for a
+    run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
+    table("gae")                                        # the last run, compared
+    run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
+    figure("gae")["curves"]                             # a matplotlib Figure
+    report()                                            # every study on one page; its path
+    trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
     notebook
-    policy = load_policy(find_cell("gae", task="fast"), step="best")  # policy(observation) acts
+    policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
 
 Importing this starts neither JAX nor pandas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
+from ablations.request import Selection
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
     from ablations.policies import find_cell, load_policy, saved_steps
+    from ablations.records import Plan
     from ablations.trainers import Trainer, Variant
 
 __all__ = [
+    "Selection",
     "UserError",
     "curves",
+    "figure",
     "find_cell",
     "load_policy",
     "make_trainer",
+    "report",
     "run",
     "saved_steps",
+    "status",
     "table",
 ]
 
@@ -51,78 +63,116 @@ def __getattr__(name: str) -> Any:
 
 
 def run(
-    study: str,
+    study: str | Sequence[str],
     *,
     results: str | Path = "results",
-    profile: str = "quick",
-    tasks: Sequence[str] | None = None,
-    variants: Sequence[str] | None = None,
-    seeds: int | None = None,
-    steps: int | None = None,
-    set: Mapping[str, Any] | None = None,
     workers: int | None = None,
     quiet: bool = False,
     fresh: bool = False,
+    **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever the study needs and nobody has, then returns its curves (see `curves`).
+    """Runs whatever is missing of what is selected, and returns its curves (see `curves`).
 
-    The flags are those of `ablations run`; fresh computes it again. Raises UserError on bad input;
-    a cell that failed does not raise, it is in the table as a failure.
+    fresh: computes it again. Raises UserError on bad input; a cell that failed does not raise, see
+    `status`.
     """
-    from ablations import plugins
-    from ablations.request import Request
     from ablations.sweep import local
-    from ablations.sweep.plan import plan
+    from ablations.sweep.planned import resolved
 
-    plugins.load()
-    request = Request(
-        study=study,
-        profile=profile,
-        tasks=None if tasks is None else tuple(tasks),
-        variants=None if variants is None else tuple(variants),
-        seeds=seeds,
-        steps=steps,
-        set=dict(set or {}),
-    )
-    local.run([plan(request)], Path(results), workers=workers, quiet=quiet, fresh=fresh)
-    return curves(study, results=results)
+    plans = resolved(_names(study), selection)
+    local.run(plans, Path(results), workers=workers, quiet=quiet, fresh=fresh)
+    return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
-def curves(study: str, *, results: str | Path = "results") -> pandas.DataFrame:
-    """The curves of the study's last plan, one row per point: task, variant, seed, step, then the
-    metrics.
+def status(
+    study: str | Sequence[str] = (),
+    *,
+    results: str | Path = "results",
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """What became of every cell, one row each: study, task, variant, seed, hash, state, and what
+    there is to say of it; of all studies that ran, where none is named.
     """
     import pandas
 
-    from ablations.records import read_curve, read_plan, read_results
+    from ablations.sweep.status import status as status_of
 
-    plan = read_plan(Path(results), study)
-    frames = []
-    for cell, record in read_results(Path(results), plan):
-        if record is not None:
-            frame = read_curve(Path(results), record).to_pandas()
-            for place, name in enumerate(("task", "variant", "seed")):
-                frame.insert(place, name, cell[name])
-            frames.append(frame)
-    if not frames:
-        return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
-    return pandas.concat(frames, ignore_index=True)
+    found = status_of(_planned(study, results, selection), Path(results))
+    frame = pandas.DataFrame(list(found.rows))
+    frame.attrs = {"silent": found.silent}
+    return frame
+
+
+def curves(
+    study: str | Sequence[str],
+    *,
+    results: str | Path = "results",
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """The curves, one row per point: task, variant, seed, step, then the metrics. Of several
+    studies with the study in front.
+    """
+    plans = _planned(study, results, selection)
+    return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
 def table(
-    study: str,
+    study: str | Sequence[str],
+    *,
+    results: str | Path = "results",
+    kind: str = "comparison",
+    metric: str | None = None,
+    score: str = "final",
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
+    studies with the study in front.
+
+    kind: "comparison", "effects" of a factorial, "efficiency", or "power". score: "final" or "auc".
+    """
+    from ablations.report import tables
+
+    def made(plan: Plan) -> pandas.DataFrame:
+        if kind != "comparison":
+            return tables.sheet(kind, plan, Path(results), metric=metric).dataframe()
+        return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
+
+    return _framed(study, _planned(study, results, selection), made)
+
+
+def figure(
+    study: str | Sequence[str],
     *,
     results: str | Path = "results",
     metric: str | None = None,
-    score: str = "final",
-) -> pandas.DataFrame:
-    """The comparison that the study's last plan makes, one row per variant and task."""
-    from ablations.records import read_plan
-    from ablations.report import tables
+    **selection: Unpack[Selection],
+) -> dict[str, Figure]:
+    """The figures by name: curves, and those of differences, improvement, intervals, profiles,
+    effects and diagnostics that the study has. Of several studies named <study>_<figure>.
+    """
+    from ablations.report import figures
 
-    folder = Path(results)
-    made = tables.table(read_plan(folder, study), folder, metric=metric, score=score)
-    return made.dataframe()
+    found = {}
+    with figures.style():
+        for plan in _planned(study, results, selection):
+            prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
+            for name, drawn in figures.draw(plan, Path(results), metric):
+                found[prefix + name] = drawn
+    return found
+
+
+def report(
+    study: str | Sequence[str] = (),
+    *,
+    results: str | Path = "results",
+    **selection: Unpack[Selection],
+) -> Path:
+    """Writes the page, report/index.html in the results folder, and returns its path; of all
+    studies that ran, where none is named.
+    """
+    from ablations.report import page
+
+    return page.write(_planned(study, results, selection), Path(results))
 
 
 def make_trainer(
@@ -139,16 +189,75 @@ def make_trainer(
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
         state, metrics = jax.jit(trainer.chunk)(state, variant)
 
-    settings: choices of axes, coefficients, structure and task settings, over the task's defaults.
+    settings: choices of axes, numbers, structure and task settings, over the task's defaults.
     Choices are fixed in the program by name. Raises UserError for what does not exist or makes no
     sense.
     """
     from ablations import tasks, trainers
-    from ablations.sweep.program import compose
-    from ablations.trainers.composition import resolve
+    from ablations.trainers.composed import compose
 
     one, definition = tasks.task(task), trainers.trainer(trainer)
-    config = resolve(one, definition, {**one.hyperparameters.get(trainer, {}), **settings})
+    config = definition.resolve(one, {**one.hyperparameters.get(trainer, {}), **settings})
     config["run"] = {"updates_per_chunk": updates_per_chunk, "evaluation_envs": evaluation_envs}
     composed, as_data = compose(config, fixed=tuple(config["choices"]))
     return composed, as_data(config)
+
+
+def _names(study: str | Sequence[str]) -> list[str]:
+    return [study] if isinstance(study, str) else list(study)
+
+
+def _planned(
+    study: str | Sequence[str], results: str | Path, selection: Mapping[str, Any]
+) -> list[Plan]:
+    from ablations.sweep.planned import planned
+
+    return planned(_names(study), Path(results), selection)
+
+
+def _framed(
+    study: str | Sequence[str],
+    plans: Sequence[Plan],
+    frame_of: Callable[[Plan], pandas.DataFrame],
+) -> pandas.DataFrame:
+    """The frame of the one study, or those of several with the study in front."""
+    import pandas
+
+    if isinstance(study, str):
+        return frame_of(plans[0])
+    frames = []
+    for plan in plans:
+        frame = frame_of(plan)
+        frame.insert(0, "study", plan.study["name"])
+        frames.append(frame)
+    return pandas.concat(frames, ignore_index=True)
+
+
+def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
+    import pandas
+
+    from ablations.records import read_curve, read_results
+
+    frames = []
+    for cell, record in read_results(results, plan):
+        if record is not None:
+            frame = read_curve(results, record).to_pandas()
+            for place, name in enumerate(("task", "variant", "seed")):
+                frame.insert(place, name, cell[name])
+            frames.append(frame)
+    if not frames:
+        return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
+    return pandas.concat(frames, ignore_index=True)
+
+
+class _Callable(ModuleType):
+    """The package `ablations.report` under the verb's name: importing it would hide the verb, so it
+    can be called as well.
+    """
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Path:
+        return _report(*arguments, **keywords)
+
+
+_report = report
+importlib.import_module("ablations.report").__class__ = _Callable

@@ -6,6 +6,13 @@ import difflib
 from collections.abc import Iterable
 
 SHOWN = 24  # names that an error lists
+# What the base install leaves out: extra -> the modules that come with it
+EXTRAS = {
+    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly", "seaborn", "tabulate"),
+    "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax", "trimesh"),
+    "slurm": ("submitit",),
+    "language": ("safetensors", "tokenizers"),
+}
 
 
 class UserError(Exception):
@@ -21,3 +28,12 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     hint = f"did you mean '{near[0]}'? " if near else ""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names[:SHOWN])}{more}")
+
+
+def missing_extra(error: ModuleNotFoundError) -> UserError | None:
+    """The error for a module that an extra brings, or None for any other."""
+    module = (error.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return UserError(f"this needs {module}: pip install 'rl-ablations[{extra}]'")
+    return None

@@ -146,7 +146,7 @@ def load_policy(
 def _from_bytes(path: Path, data: bytes) -> Policy:
     import jax
 
-    from ablations.sweep.program import compose
+    from ablations.trainers.composed import compose
     from ablations.trainers.leaves import Mismatch, from_arrays
 
     try:
@@ -199,7 +199,7 @@ def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
     files = record.policies.get("files", {})
     if not files:
         raise UserError(
-            f"cell {record.hash} has no saved policies: it ran with --snapshots 0, or failed "
+            f"cell {record.hash} has no saved policies: it ran with --keep-policies 0, or failed "
             f"before the first; run it again with --fresh"
         )
     wanted = str(record.policies.get(str(step), step))

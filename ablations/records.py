@@ -4,6 +4,7 @@
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
     results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
+    results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `first_units`
     results/plans/<study>/last           the name of the plan that ran last
 
 A cell's folder appears whole, by one rename, or not at all. Its hash covers everything that decides
@@ -13,6 +14,7 @@ one ran.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -217,12 +219,12 @@ class Plan:
     """What a study with its flags resolved to; with the records, enough for every table.
 
     request: the selection flags: profile, tasks, variants, seeds, steps, set.
-    study: name, title, claim, claim_source, baseline, margin, metric.
+    study: name, title, claim, claim_source, baseline, margin (a share of what the compared variant
+        learned, or of the metric with margin_in_metric), metric.
     variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
-        axis -> choice, summary, formula, source}.
-    tasks: name -> {"score_unit": range of returns, "references": its two ends, "score_units":
-        {variant: its own} for those that set another episode length, "steps": of a whole run,
-        "settings": {...}}. Runs imported without references have the score unit None.
+        axis -> choice, summary, formula, source, "same_as": the first variant of the same
+        composition, itself where there is no other}.
+    tasks: name -> {"steps": of a whole run, "settings": {...}, "summary": ...}.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
     """
 
@@ -235,22 +237,6 @@ class Plan:
     @property
     def name(self) -> str:
         return digest(self.request)
-
-    def score_unit(self, task: str, variant: str) -> float | None:
-        """The range of returns that a difference of this variant is measured by on a task; None
-        where the task states none."""
-        about = self.tasks[task]
-        return about.get("score_units", {}).get(variant, about["score_unit"])
-
-    def references(self, task: str, variant: str) -> tuple[float, float] | None:
-        """The returns that count as 0 and 1 for this variant on a task, where the task states
-        them."""
-        unit, whole = self.score_unit(task, variant), self.tasks[task]["score_unit"]
-        ends = self.tasks[task].get("references")
-        if not ends or unit is None:
-            return None
-        low, high = (end * unit / whole for end in ends)
-        return low, high
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -292,6 +278,26 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             f"the plan '{folder / str(name)}.json' is damaged: "
             f"`ablations run {study}` writes it again"
         ) from None
+
+
+def first_units(results: Path, plan: Plan, now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The units of a plan's comparisons as they were first seen; new ones of `now` are kept.
+
+    now: name -> {"cells": hashes that it was measured on, ...}. One whose cells the plan no longer
+    has is forgotten. A folder that cannot be written is left as it is.
+    """
+    path = results / "plans" / plan.study["name"] / f"{plan.name}.unit"
+    try:
+        stored = json.loads(path.read_text())
+    except (OSError, ValueError):
+        stored = {}
+    known = {cell["hash"] for cell in plan.cells}
+    kept = {name: one for name, one in stored.items() if known.issuperset(one["cells"])}
+    found = {**now, **kept}
+    if found != stored:
+        with contextlib.suppress(OSError):
+            write_atomically(path, json.dumps(found, indent=1, sort_keys=True))
+    return found
 
 
 def read_results(results: Path, plan: Plan) -> Iterator[tuple[Mapping[str, Any], Record | None]]:

@@ -1,30 +1,68 @@
-"""What a user asks for: a study and the selection flags. The same to run, status, table, figure,
-report.
-"""
+"""What a user asks for: a study and a selection, the same to every command and from Python."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypedDict
 
 from ablations.errors import UserError
 
 PROFILE = "quick"
+MOST_SEEDS = 100_000
+SEEDS_BELOW = 2**31
+SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
+
+
+class Selection(TypedDict, total=False):
+    """Which part of a study, at which settings: what all verbs take. Without one they mean the last
+    run, and `run` means the profile `quick`.
+
+    profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
+    0 to 7; or the seeds themselves, such as range(8, 32). steps: of a run. set: setting -> value,
+    for all variants. vary: setting -> values, which take the place of the study's variants, or are
+    crossed with those that are named.
+    """
+
+    profile: str | None
+    tasks: str | Iterable[str] | None
+    variants: str | Iterable[str] | None
+    seeds: int | str | Iterable[int] | None
+    steps: int | None
+    set: Mapping[str, Any] | None
+    vary: Mapping[str, Iterable[Any]] | None
 
 
 @dataclass(frozen=True)
 class Request:
-    """The selection flags. None means what the study's profile says."""
+    """A study and its selection. None means what the study's profile says.
+
+    Takes each field as a `Selection` or a stored plan spells it, and holds it as annotated. Raises
+    UserError for what no study can answer.
+    """
 
     study: str
     profile: str = PROFILE
     tasks: tuple[str, ...] | None = None
     variants: tuple[str, ...] | None = None
-    seeds: int | None = None
+    seeds: tuple[int, ...] | None = None
     steps: int | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        held = {
+            "tasks": _names(self.tasks),
+            "variants": _names(self.variants),
+            "seeds": None if self.seeds is None else seeds_of(self.seeds),
+            "set": {name: _plain(name, value) for name, value in self.set.items()},
+            "vary": {name: _levels(name, values) for name, values in self.vary.items()},
+        }
+        for name, value in held.items():
+            object.__setattr__(self, name, value)
 
     def flags(self) -> dict[str, Any]:
         """As plain data: what names the plan that answers this request."""
@@ -32,10 +70,55 @@ class Request:
             "profile": self.profile,
             "tasks": None if self.tasks is None else list(self.tasks),
             "variants": None if self.variants is None else list(self.variants),
-            "seeds": self.seeds,
+            "seeds": None if self.seeds is None else _spelled(self.seeds),
             "steps": self.steps,
             "set": dict(self.set),
+            "vary": {name: list(values) for name, values in self.vary.items()},
         }
+
+
+def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
+    """A count, a range ("8-31": both ends are in it), or the seeds themselves; in order."""
+    if isinstance(asked, str):
+        if ends := re.fullmatch(r"(\d+)-(\d+)", asked):
+            first, last = int(ends[1]), int(ends[2])
+            if last < first:
+                raise UserError(f"seeds {asked} run backwards: a range is such as 8-31")
+            asked = range(first, last + 1)
+        elif re.fullmatch(r"-?\d+", asked):
+            asked = int(asked)
+        else:
+            raise UserError(f"seeds must be {SEEDS}, not '{asked}'")
+    try:
+        seeds: Sequence[int] = range(operator.index(asked))  # type: ignore[arg-type]
+    except TypeError:
+        seeds = asked if isinstance(asked, range) else _whole_seeds(asked)
+    if not 0 < len(seeds) <= MOST_SEEDS:
+        given = asked if isinstance(asked, int) else f"{len(seeds)} of them"
+        raise UserError(f"seeds must be {SEEDS}, not {given}")
+    if min(seeds) < 0 or max(seeds) >= SEEDS_BELOW:
+        wrong = min(seeds) if min(seeds) < 0 else max(seeds)
+        raise UserError(f"a seed must be from 0 to {SEEDS_BELOW - 1}, not {wrong}")
+    return tuple(sorted(seeds))
+
+
+def _whole_seeds(asked: Any) -> list[int]:
+    try:
+        seeds = [operator.index(one) for one in asked]
+    except TypeError:
+        raise UserError(f"seeds must be {SEEDS}, not {asked!r}") from None
+    if twice := _first_twice(seeds):
+        raise UserError(f"seeds names {twice[0]} twice")
+    return seeds
+
+
+def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
+    """As `seeds_of` reads it, in the shortest way."""
+    if seeds == tuple(range(len(seeds))):
+        return len(seeds)
+    if seeds == tuple(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}-{seeds[-1]}"
+    return list(seeds)
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
@@ -45,12 +128,74 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
             raise UserError(f"--set takes name=value, not '{assignment}'")
-
-        def refuse(constant: str, name: str = name) -> NoReturn:
-            raise UserError(f"{name} must be a finite number, not {constant}")
-
-        try:
-            settings[name] = json.loads(text, parse_constant=refuse)
-        except ValueError:
-            settings[name] = text
+        settings[name] = _parsed(name, text)
     return settings
+
+
+def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
+    """["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values, as `parse_settings`
+    reads them."""
+    levels: dict[str, list[Any]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        values = re.split(r",(?![^\[]*\])", text)
+        if not equals or not name or "" in values:
+            raise UserError(f"--vary takes name=value,value,..., not '{assignment}'")
+        if name in levels:
+            raise UserError(f"--vary names {name} twice: give all its values at once")
+        levels[name] = [_parsed(name, value) for value in values]
+    return levels
+
+
+def _parsed(name: str, text: str) -> Any:
+    def refuse(constant: str) -> NoReturn:
+        raise UserError(f"{name} must be a finite number, not {constant}")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return text
+
+
+def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if asked is None:
+        return None
+    return (asked,) if isinstance(asked, str) else tuple(asked)
+
+
+def _levels(name: str, values: Any) -> tuple[Any, ...]:
+    """What a setting is varied over: two values or more, each once."""
+    values = _plain(name, values)
+    if not isinstance(values, list) or len(values) < 2:
+        raise UserError(
+            f"to vary {name} takes two values or more, such as {name}=a,b; one value is for --set"
+        )
+    if twice := _first_twice([(value, isinstance(value, bool)) for value in values]):
+        raise UserError(
+            f"to vary {name} takes each value once, and {level_text(twice[0][0])} is there twice"
+        )
+    return tuple(values)
+
+
+def level_text(value: Any) -> str:
+    """A value in the name of a variant: as one would type it."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _plain(name: str, value: Any) -> Any:
+    """As JSON has it, whatever it came as: a tuple, an array."""
+    try:
+        return json.loads(json.dumps(value, default=_listed, allow_nan=False))
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{name} must be a finite number, a text, true, false or a list, not {value!r}"
+        ) from None
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else list(value)
+
+
+def _first_twice(values: Sequence[Any]) -> list[Any]:
+    """The first that is there before, or nothing."""
+    return [value for place, value in enumerate(values) if value in values[:place]][:1]

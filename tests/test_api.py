@@ -34,6 +34,77 @@ def test_a_table_is_a_dataframe(results: Path) -> None:
     table = ablations.table("gae", results=results)
     assert set(table["variant"]) == {"standard", "brax"}
     assert table["iqm"].notna().all()
+    assert table.attrs["caption"]
+
+
+def test_every_verb_takes_one_study_or_several(results: Path) -> None:
+    one, several = (ablations.curves(names, results=results) for names in ("gae", ["gae"]))
+    assert set(several.pop("study")) == {"gae"}
+    assert several.equals(one)
+    assert "study" in ablations.table(["gae"], results=results)
+    rows = ablations.status(results=results)
+    assert set(rows["state"]) == {"done"}
+    assert len(rows) == 4
+    assert ablations.report(results=results) == results / "report" / "index.html"
+
+
+def test_a_figure_is_one_of_matplotlibs(results: Path) -> None:
+    from matplotlib.figure import Figure
+
+    found = ablations.figure("gae", results=results)
+    assert {"curves", "differences"} <= set(found)
+    assert all(isinstance(drawn, Figure) for drawn in found.values())
+    named = ablations.figure(["gae"], results=results)
+    assert set(named) == {f"gae_{name}" for name in found}
+    assert not (results / "figures").exists()
+
+
+def test_the_report_is_a_verb_and_a_package(results: Path) -> None:
+    """Whatever of the package was imported before."""
+    from ablations import report
+    from ablations.report import figures
+
+    assert report.figures is figures
+    assert report("gae", results=results).name == "index.html"
+
+
+def test_a_selection_means_the_same_from_python(results: Path) -> None:
+    selection = {"profile": "smoke", "steps": 4000, "variants": "brax", "seeds": range(1, 2)}
+    rows = ablations.status("gae", results=results, **selection)
+    assert rows[["variant", "seed", "state"]].values.tolist() == [["brax", 1, "done"]]
+    varied = selection | {"vary": {"advantage": ["standard", "brax"]}, "variants": None}
+    curves = ablations.run("gae", results=results, quiet=True, **varied)
+    assert set(curves["variant"]) == {"advantage=standard", "advantage=brax"}
+    assert set(curves["seed"]) == {1}
+    assert set(ablations.table("gae", results=results)["variant"]) == set(curves["variant"])
+    earlier = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 2}
+    again = ablations.run("gae", results=results, quiet=True, **earlier)
+    assert set(again["seed"]) == {0, 1}
+
+
+def test_a_run_returns_the_curves_of_its_own_plan(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may store a plan meanwhile."""
+    from ablations.records import write_plan
+    from ablations.request import Request
+    from ablations.sweep import local
+    from ablations.sweep.plan import plan
+
+    def run(plans, folder, **_):
+        write_plan(folder, plan(Request("gae", "smoke", seeds=7)))
+
+    monkeypatch.setattr(local, "run", run)
+    flags = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 1}
+    curves = ablations.run("gae", results=results, **flags)
+    assert set(curves["seed"]) == {0}
+
+
+def test_an_unknown_selection_is_named() -> None:
+    with pytest.raises(ablations.UserError, match="unknown selection 'seed': did you mean 'seeds'"):
+        ablations.table("gae", seed=3)
+    with pytest.raises(ablations.UserError, match="name a study"):
+        ablations.run([])
 
 
 def test_table_and_status_of_a_finished_run_import_no_jax(results: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from ablations import UserError, find_cell, load_policy, records, saved_steps
+from ablations.sweep.cell import Cell
 from ablations.sweep.program import Lane
 from ablations.sweep.snapshots import Snapshots
 
@@ -25,7 +25,7 @@ FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--step
 def study(shells):
     """A cell of PPO on `fast`, with evaluations."""
     shell = shells()
-    shell("run", "gae", *FLAGS, "--snapshots", "3", "--workers", "1", plugin=False)
+    shell("run", "gae", *FLAGS, "--keep-policies", "3", "--workers", "1", plugin=False)
     return shell
 
 
@@ -191,10 +191,10 @@ def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
 
 
 def test_without_snapshots_it_says_so(shell) -> None:
-    shell("run", "toy", "--seeds", "1", "--snapshots", "0", "--workers", "1")
+    shell("run", "toy", "--seeds", "1", "--keep-policies", "0", "--workers", "1")
     assert not list(shell.results.glob("cells/*/policies"))
     assert (
-        "has no saved policies: it ran with --snapshots 0"
+        "has no saved policies: it ran with --keep-policies 0"
         in shell("policies", "toy", code=2).stderr
     )
 
@@ -205,13 +205,13 @@ def test_a_trainer_that_does_not_act_says_so(shell) -> None:
     assert "policies of the trainer 'toy' do not act" in errors
 
 
-def config(points: int = 10) -> dict[str, Any]:
+def short_cell(points: int = 10) -> Cell:
     run = {"points": points, "updates_per_chunk": 2, "iteration_steps": 10, "evaluations": 0}
-    return {"run": run, "seed": 0}
+    return Cell("s", "t", "v", 0, "c", {"run": run, "seed": 0}, metric="return")
 
 
 def test_the_first_of_equals_is_the_best_and_former_bests_go(tmp_path) -> None:
-    snapshots = Snapshots(tmp_path, "c", config(), "return", count=2)
+    snapshots = Snapshots(tmp_path, short_cell(), count=2)
     lane = Lane()
     for point, score in enumerate([1.0, 3.0, None, 3.0, 2.0, 5.0, 5.0, 4.0, 1.0, 0.0], start=1):
         lane.append(20 * point, {"return": score})
@@ -226,7 +226,7 @@ def test_the_first_of_equals_is_the_best_and_former_bests_go(tmp_path) -> None:
 
 
 def test_nothing_is_kept_of_a_policy_that_is_no_number(tmp_path) -> None:
-    snapshots = Snapshots(tmp_path, "c", config(), "return", count=10)
+    snapshots = Snapshots(tmp_path, short_cell(), count=10)
     lane = Lane()
     lane.append(20, {"return": 1.0})
     lane.diverged = (0, 20)

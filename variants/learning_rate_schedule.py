@@ -112,6 +112,7 @@ def linear_per_step(
     ),
     source="RSL-RL before 5.0.0; Brax when set (ADAPTIVE_KL); both with these defaults",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
+    revision=2,
     numbers=ADAPTIVE,
 )
 def adaptive_kl(

@@ -1,23 +1,62 @@
-"""What there is, in words: axes, studies, tasks; a study, a variant, a cell with its formulas."""
+"""The commands `list` and `show`: axes, studies, tasks, trainers; a study, a variant, a cell with
+its formulas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import variants as registry
-from ablations import studies, tasks, trainers
+from ablations.cli.arguments import (
+    add_command,
+    add_selection,
+    load_installed_plugins,
+    selection,
+)
 from ablations.errors import UserError, unknown
-from ablations.records import Record, read_record
-from ablations.request import PROFILE, Request
-from ablations.sweep.plan import plan
+from ablations.records import Plan, Record, read_record
+from ablations.request import Request
+
+if TYPE_CHECKING:
+    from ablations.studies import Study
 
 KINDS = ("axes", "studies", "tasks", "trainers")
 
 
+def add_commands(commands: Any) -> None:
+    one = add_command(commands, "list", _list, "what there is")
+    one.add_argument("kind", nargs="?", default="studies", help="axes, studies, tasks or trainers")
+    one.add_argument("--json", action="store_true")
+
+    one = add_command(
+        commands, "show", _show, "the resolved configuration: formulas, numbers, differences"
+    )
+    one.add_argument("name", metavar="STUDY|VARIANT|CELL")
+    add_selection(one)
+
+
+def _list(options: argparse.Namespace) -> None:
+    load_installed_plugins()
+    if options.json:
+        print(json.dumps(catalogue(options.kind), indent=1, ensure_ascii=False))
+    else:
+        print("\n".join(_catalogue_lines(options.kind)))
+
+
+def _show(options: argparse.Namespace) -> None:
+    load_installed_plugins()
+    given = {name: value for name, value in selection(options).items() if value is not None}
+    print("\n".join(show(options.name, options.results, given)))
+
+
 def catalogue(kind: str) -> dict[str, Any]:
     """Everything of one kind by name, as plain data."""
+    import variants as registry
+    from ablations import studies, tasks, trainers
+
     if kind == "axes":
         return {
             name: {
@@ -28,6 +67,7 @@ def catalogue(kind: str) -> dict[str, Any]:
                         "formula": choice.formula,
                         "source": choice.source,
                         "revision": choice.revision,
+                        "numbers": {n: _number(number) for n, number in choice.numbers.items()},
                     }
                     for choice in axis.values()
                 },
@@ -60,7 +100,6 @@ def catalogue(kind: str) -> dict[str, Any]:
                 "hyperparameters": {t: dict(h) for t, h in task.hyperparameters.items()},
                 "source": task.source,
                 "steps": task.steps,
-                "score_range": list(task.score_range),
                 "revision": task.revision,
             }
             for name, task in tasks.tasks().items()
@@ -70,10 +109,7 @@ def catalogue(kind: str) -> dict[str, Any]:
             name: {
                 "summary": one.summary,
                 "axes": dict(one.axes),
-                "numbers": {
-                    n: {"default": c.default, "from": c.low, "to": c.high, "summary": c.summary}
-                    for n, c in one.known_numbers().items()
-                },
+                "numbers": {name: _number(number) for name, number in one.known_numbers().items()},
                 "structure": {
                     n: {"default": o.default, "allowed": o.allowed, "summary": o.summary}
                     for n, o in one.structure.items()
@@ -84,92 +120,129 @@ def catalogue(kind: str) -> dict[str, Any]:
     raise unknown("kind", kind, KINDS)
 
 
-def catalogue_text(kind: str) -> str:
-    lines: list[str] = []
+def _catalogue_lines(kind: str) -> Iterator[str]:
     for name, one in catalogue(kind).items():
-        lines.append(f"{name}: {one.get('title') or one['summary']}")
+        yield f"{name}: {one.get('title') or one['summary']}"
         if kind == "axes":
-            lines += [f"    {c:<20} {o['summary']}" for c, o in one["choices"].items()]
+            told: dict[str, str] = {}
+            for choice, about in one["choices"].items():
+                yield f"    {choice:<20} {about['summary']}"
+                if about["numbers"]:
+                    yield f"        reads {', '.join(map(_bounded, about['numbers'].items()))}"
+                told |= {number: of["summary"] for number, of in about["numbers"].items()}
+            yield from (f"    {number + ':':<20} {meaning}" for number, meaning in told.items())
         elif kind == "studies":
             few = one["variants"][:6]
             more = len(one["variants"]) - len(few)
-            lines.append(f"    variants  {', '.join(few)}{f' and {more} more' if more else ''}")
-            lines += [
-                f"    {p:<9} {p_['seeds']} seeds on {', '.join(p_['tasks'])}"
-                for p, p_ in one["profiles"].items()
-            ]
+            yield f"    variants  {', '.join(few)}{f' and {more} more' if more else ''}"
+            for profile, about in one["profiles"].items():
+                yield f"    {profile:<9} {about['seeds']} seeds on {', '.join(about['tasks'])}"
         elif kind == "tasks":
             settings = ", ".join(f"{n}={v}" for n, v in one["settings"].items())
-            lines.append(f"    settings  {settings}")
+            yield f"    settings  {settings}"
         else:
-            for table in ("numbers", "structure"):
-                lines += [f"    {n}={o['default']}: {o['summary']}" for n, o in one[table].items()]
-    return "\n".join(lines)
+            for number in one["numbers"].items():
+                yield f"    {_bounded(number)}: {number[1]['summary']}"
+            for option, about in one["structure"].items():
+                yield f"    {option}={about['default']}: {about['summary']}"
 
 
-def show(name: str, results: Path, profile: str = PROFILE) -> str:
+def _bounded(number: tuple[str, Mapping[str, Any]]) -> str:
+    name, about = number
+    return f"{name}={about['default']:g} ({about['from']:g} to {about['to']:g})"
+
+
+def _number(number: Any) -> dict[str, Any]:
+    return {
+        "default": number.default,
+        "from": number.low,
+        "to": number.high,
+        "summary": number.summary,
+    }
+
+
+def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str]:
     """A study, a variant ("gae/brax", or its name alone where only one study has it), or a cell
-    (its hash, or the beginning of it), resolved."""
+    (its hash, or the beginning of it), resolved.
+    """
+    from ablations import studies
+
     known = studies.studies()
     if name in known:
-        return _study(name, profile)
-    study, _, variant = name.rpartition("/")
-    owners = [s for s in known if variant in known[s].variants and study in ("", s)]
-    if len(owners) == 1:
-        return _variant(owners[0], variant, profile)
+        yield from _study(_resolve(name, selection), known[name])
+        return
+    head, slash, rest = name.partition("/")
+    owner, variant = (head, rest) if slash and head in known else ("", name)
+    owners = [study for study in known if owner in ("", study) and variant in known[study].variants]
+    if not owners and owner and "vary" in selection:
+        owners = [owner]
     if len(owners) > 1:
         choices = ", ".join(f"{owner}/{variant}" for owner in owners)
         raise UserError(f"several studies have a variant '{name}': say which one: {choices}")
-    if record := _find_cell(name, results):
-        return _cell(record)
-    every = [*known, *(f"{s}/{v}" for s in known for v in known[s].variants)]
-    raise unknown("study, variant or cell", name, every)
+    if owners:
+        yield from _variant(known[owners[0]], variant, selection)
+    elif record := _find_cell(name, results):
+        if selection:
+            flags = ", ".join(f"--{flag}" for flag in selection)
+            raise UserError(f"{flags}: a cell is what it is; a selection is of a study's")
+        yield from _cell(record)
+    else:
+        every = [*known, *(f"{study}/{v}" for study in known for v in known[study].variants)]
+        raise unknown("study, variant or cell", name, every)
 
 
-def _study(name: str, profile: str) -> str:
-    study = studies.study(name)
-    resolved = plan(Request(name, profile))
-    lines = [
-        f"{name}: {study.title}",
-        f"claim     {study.claim}",
-        f"stated in {study.claim_source}",
-        f"baseline  {study.baseline}",
-        f"margin    {study.margin:g} of a task's score unit: "
-        + ", ".join(
-            f"{study.margin * t['score_unit']:.3g} on {n}" for n, t in resolved.tasks.items()
-        ),
-        f"profile   {profile}: {len(resolved.cells)} cells, {len(resolved.seeds)} seeds, "
-        + ", ".join(f"{t['steps']:,} steps on {n}" for n, t in resolved.tasks.items()),
-        "",
-    ]
+def _resolve(study: str, selection: Mapping[str, Any]) -> Plan:
+    from ablations.sweep.plan import plan
+
+    return plan(Request(study, **selection))
+
+
+def _study(resolved: Plan, study: Study) -> Iterator[str]:
+    about = resolved.study
+    yield f"{about['name']}: {about['title']}"
+    if about["claim"]:
+        yield f"claim     {about['claim']}"
+        yield f"stated in {about['claim_source']}"
+    yield f"baseline  {about['baseline']}"
+    of = "in units of the metric" if study.margin_in_metric else "of what the baseline learns"
+    yield f"margin    {study.margin:g} {of}"
+    yield (
+        f"profile   {resolved.request['profile']}: {len(resolved.cells)} cells, "
+        f"{len(resolved.seeds)} seeds, "
+        + ", ".join(f"{task['steps']:,} steps on {name}" for name, task in resolved.tasks.items())
+    )
     for variant in resolved.variants:
-        lines += [*_variant_lines(resolved, variant), ""]
-    return "\n".join(lines).rstrip()
+        yield ""
+        yield from _variant_lines(resolved, variant)
 
 
-def _variant(study: str, variant: str, profile: str) -> str:
-    resolved = plan(Request(study, profile))
+def _variant(study: Study, variant: str, selection: Mapping[str, Any]) -> Iterator[str]:
+    if "vary" not in selection:
+        versus = study.variants[variant].versus or study.baseline
+        selection = {**selection, "variants": (variant, versus)}
+    resolved = _resolve(study.name, selection)
     if variant not in resolved.variants:
-        resolved = plan(Request(study, profile, variants=(variant, studies.study(study).baseline)))
-    lines = _variant_lines(resolved, variant)
+        raise unknown(f"variant of '{study.name}' as it is varied", variant, resolved.variants)
+    yield from _variant_lines(resolved, variant)
     for task in resolved.tasks:
-        config = _config(resolved, task, variant)
-        lines += ["", f"on {task}:", *_config_lines(config)]
-    return "\n".join(lines)
+        yield ""
+        yield f"on {task}:"
+        yield from _config_lines(_config(resolved, task, variant))
 
 
-def _cell(record: Record) -> str:
-    lines = [f"cell {record.hash}: {record.status}"]
+def _cell(record: Record) -> Iterator[str]:
+    yield f"cell {record.hash}: {record.status}"
     if record.reason:
-        lines.append(f"reason     {record.reason}")
-    lines.append(f"seed       {record.config['seed']}")
-    lines += _config_lines(record.config)
-    lines.append("provenance")
-    lines += [f"    {name:<20} {value}" for name, value in record.provenance.items()]
-    return "\n".join(lines)
+        yield f"reason     {record.reason}"
+    yield f"seed       {record.config['seed']}"
+    yield from _config_lines(record.config)
+    yield "provenance"
+    yield from (f"    {name:<20} {value}" for name, value in record.provenance.items())
 
 
-def _variant_lines(resolved: Any, variant: str) -> list[str]:
+def _variant_lines(resolved: Plan, variant: str) -> list[str]:
+    import variants as registry
+
     described = resolved.variants[variant]
     baseline = described["versus"] or resolved.study["baseline"]
     lines = [f"{variant}" + (f": {described['summary']}" if described["summary"] else "")]
@@ -214,7 +287,7 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _config(resolved: Any, task: str, variant: str) -> Mapping[str, Any]:
+def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
     return next(c["config"] for c in resolved.cells if (c["task"], c["variant"]) == (task, variant))
 
 

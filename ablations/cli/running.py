@@ -1,4 +1,4 @@
-"""`ablations run`, `status`, `retry` and `cancel`: here or on a cluster."""
+"""`ablations run`, `status` and `cancel`: here or on a cluster."""
 
 from __future__ import annotations
 
@@ -7,58 +7,37 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablations.cli.arguments import (
+    add_cluster,
+    add_command,
+    add_keeping,
+    add_studies,
+    cluster,
+    keeping,
+    plans,
+    positive,
+    resolved,
+)
 from ablations.errors import UserError
 
 if TYPE_CHECKING:
     from ablations.records import Plan
-    from ablations.sweep.order import Keeping
     from ablations.sweep.slurm.cluster import Cluster
     from ablations.sweep.slurm.packing import Job, Speed
     from ablations.sweep.slurm.submit import Submitted
     from ablations.sweep.status import Status
 
-_FLAGS = (
-    *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
-    *("at_once", "job_minutes", "setup"),
-)
 WATCH_SECONDS = 2.0
 LINES_SECONDS = 15.0
 _MOST_LINES = 20
 
 
-def add_commands(
-    command: Any,
-    selection: Any,
-    numbers: Mapping[str, Callable[[str], Any]],
-    resolve: Callable[[argparse.Namespace], list[Plan]],
-    plans: Callable[[argparse.Namespace], list[Plan]],
-) -> None:
-    """Adds the four to the parser of `ablations`.
-
-    command, selection: as in `cli`. numbers: its types "positive", "natural" and "minutes".
-    resolve: options -> the plans that the flags of `run` mean; plans: -> those that ran.
-    """
-
-    def run(options: argparse.Namespace) -> int:
-        return _run(options, resolve(options))
-
-    def status(options: argparse.Namespace) -> None:
-        _status(options, plans)
-
-    def retry(options: argparse.Namespace) -> int:
-        return _retry(options, plans(options))
-
-    def cancel(options: argparse.Namespace) -> None:
-        _cancel(options, plans(options))
-
-    one = command("run", run, "run what a study needs and nobody has")
-    selection(one, "+")
-    one.add_argument(
-        "--workers", type=numbers["positive"], metavar="N", help="default: one per core"
-    )
+def add_commands(commands: Any) -> None:
+    one = add_command(commands, "run", _run, "run what a study needs and nobody has")
+    add_studies(one, "+")
+    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     one.add_argument("--quiet", action="store_true", help="no progress display")
     one.add_argument(
         "--fresh", action="store_true", help="compute again; what is there is set aside"
@@ -69,150 +48,36 @@ def add_commands(
     one.add_argument(
         "--script", action="store_true", help="print what sbatch would be given, and do nothing"
     )
-    _cluster_flags(one, numbers, "local")
-    _keeping_flags(one, numbers)
+    add_cluster(one)
+    add_keeping(one)
 
-    one = command("status", status, "every cell: done, running, queued, failed and why, missing")
-    selection(one, "*")
+    one = add_command(
+        commands, "status", _status, "every cell: done, running, queued, failed and why, missing"
+    )
+    add_studies(one, "*")
     one.add_argument("--json", action="store_true")
     one.add_argument("--watch", action="store_true", help="follow it until nothing moves any more")
 
-    one = command("retry", retry, "run again what failed with an error or lost its job")
-    selection(one, "*")
-    one.add_argument(
-        "--workers", type=numbers["positive"], metavar="N", help="default: one per core"
+    one = add_command(
+        commands, "cancel", _cancel, "take the jobs of studies out of the cluster's queue"
     )
-    one.add_argument("--quiet", action="store_true", help="no progress display")
-    _cluster_flags(one, numbers, None)
-    _keeping_flags(one, numbers)
-
-    one = command("cancel", cancel, "take the jobs of studies out of the cluster's queue")
-    selection(one, "*")
+    add_studies(one, "*")
 
 
-def _cluster_flags(
-    parser: argparse.ArgumentParser,
-    numbers: Mapping[str, Callable[[str], Any]],
-    default: str | None,
-) -> None:
-    positive, natural = numbers["positive"], numbers["natural"]
-    group = parser.add_argument_group("where it runs")
-    group.add_argument(
-        "--cluster",
-        default=default,
-        metavar="local|debug|slurm|FILE.toml",
-        help="processes on this machine (default), this process, or jobs of Slurm, whose settings "
-        "may come from a file; the flags below win over it"
-        if default
-        else "default: where it was",
-    )
-    group.add_argument("--lanes", type=positive, metavar="N", help="cells per accelerator program")
-    group.add_argument("--partition", metavar="P")
-    group.add_argument("--time", metavar="T", help="limit of a job, such as 90 or 1-12:00:00")
-    group.add_argument("--cpus", type=positive, metavar="N", help="cores of a job; default: 4")
-    group.add_argument("--gpus", type=natural, metavar="N", help="of a job; default: none")
-    group.add_argument("--memory", metavar="M", help="of a job, such as 16G; default: as measured")
-    group.add_argument("--account", metavar="A")
-    group.add_argument("--qos", metavar="Q")
-    group.add_argument("--constraint", metavar="C")
-    group.add_argument(
-        "--at-once", type=positive, metavar="N", help="jobs of an array side by side; default: 256"
-    )
-    group.add_argument(
-        "--job-minutes",
-        type=natural,
-        metavar="N",
-        help="how long a job should take; default: 30; 0: one cell per worker",
-    )
-    group.add_argument(
-        "--setup", action="append", metavar="LINE", help="of shell, before the job; repeatable"
-    )
-
-
-def _keeping_flags(
-    parser: argparse.ArgumentParser, numbers: Mapping[str, Callable[[str], Any]]
-) -> None:
-    group = parser.add_argument_group("what is saved on the way (changes no result)")
-    group.add_argument(
-        "--checkpoint-minutes",
-        type=numbers["minutes"],
-        default=1.0,
-        metavar="M",
-        help="how often a running cell's whole state is saved; default: 1; 0: not by time",
-    )
-    group.add_argument(
-        "--checkpoint-steps",
-        type=numbers["positive"],
-        metavar="N",
-        help="or by its environment steps",
-    )
-    group.add_argument(
-        "--keep",
-        type=numbers["positive"],
-        default=2,
-        metavar="K",
-        help="how many of those stay until the cell is done, besides the best; default: 2",
-    )
-    group.add_argument(
-        "--snapshots",
-        type=numbers["natural"],
-        default=4,
-        metavar="N",
-        help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
-    )
-
-
-def _keeping(options: argparse.Namespace) -> Keeping:
-    from ablations.sweep.order import Keeping
-
-    return Keeping(
-        minutes=options.checkpoint_minutes,
-        steps=options.checkpoint_steps,
-        checkpoints=options.keep,
-        snapshots=options.snapshots,
-    )
-
-
-def _cluster(options: argparse.Namespace, base: Mapping[str, Any] | None = None) -> Cluster | None:
-    """What `--cluster` and its flags ask for; None: this machine. base: settings under the flags,
-    where no `--cluster` is given."""
-    from ablations.sweep.slurm import cluster
-
-    flags = {name: getattr(options, name) for name in _FLAGS}
-    if options.cluster in ("local", "debug") or (options.cluster is None and base is None):
-        given = [name for name, value in flags.items() if value is not None]
-        if given:
-            flag = "--" + given[0].replace("_", "-")
-            raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
-        return None
-    flags["lanes"] = options.lanes
-    if options.cluster is None:
-        return cluster.read(
-            None, {**(base or {}), **{k: v for k, v in flags.items() if v is not None}}
-        )
-    path = None if options.cluster == "slurm" else Path(options.cluster)
-    return cluster.read(path, flags)
-
-
-def _run(options: argparse.Namespace, plans: list[Plan]) -> int:
-    cluster = _cluster(options)
-    if cluster is not None:
-        return _submit(options, plans, cluster)
+def _run(options: argparse.Namespace) -> int:
+    found = resolved(options)
+    where = cluster(options)
+    if where is not None:
+        return _submit(options, found, where)
     if options.script:
         raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
     if options.dry_run:
-        _say_what_would_run_here(options, plans)
+        _say_what_would_run_here(options, found)
         return 0
-    return _run_here(options, plans, debug=options.cluster == "debug")
+    return _run_here(options, found)
 
 
-def _run_here(
-    options: argparse.Namespace,
-    plans: list[Plan],
-    *,
-    debug: bool = False,
-    only: frozenset[str] | None = None,
-) -> int:
+def _run_here(options: argparse.Namespace, plans: list[Plan]) -> int:
     from ablations.sweep import local
 
     outcome = local.run(
@@ -220,15 +85,14 @@ def _run_here(
         options.results,
         workers=options.workers,
         lanes=options.lanes,
-        in_process=debug,
+        in_process=options.cluster == "debug",
         quiet=options.quiet,
-        keeping=_keeping(options),
-        fresh=getattr(options, "fresh", False),
-        only=only,
+        keeping=keeping(options),
+        fresh=options.fresh,
     )
     for cell, record in outcome.failed:
         print(
-            f"failed: {cell['variant']} on {cell['task']}, seed {cell['seed']}: {record.reason}",
+            f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",
             file=sys.stderr,
         )
     if not options.quiet:
@@ -239,25 +103,19 @@ def _run_here(
     return 1 if outcome.failed else 0
 
 
-def _submit(
-    options: argparse.Namespace,
-    plans: list[Plan],
-    cluster: Cluster,
-    only: frozenset[str] | None = None,
-) -> int:
+def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:
     from ablations.sweep.slurm import submit as slurm
 
-    dry = bool(getattr(options, "dry_run", False) or getattr(options, "script", False))
+    dry = options.dry_run or options.script
     sent = slurm.submit(
         plans,
         options.results,
         cluster,
-        keeping=_keeping(options),
-        fresh=getattr(options, "fresh", False),
+        keeping=keeping(options),
+        fresh=options.fresh,
         dry_run=dry,
-        only=only,
     )
-    if getattr(options, "script", False):
+    if options.script:
         print(sent.script, end="")
         return 0
     names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
@@ -315,7 +173,7 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     from ablations.sweep.slurm import packing
     from ablations.sweep.slurm.cluster import Cluster
 
-    todo = missing(plans, options.results)
+    todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell["hash"] for plan in plans for cell in plan.cells})
     accelerator = has_accelerator()
     names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
@@ -336,46 +194,16 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
         print(f"    about {_duration(sum(job.seconds for job in jobs))} on this machine")
 
 
-def _retry(options: argparse.Namespace, plans: list[Plan]) -> int:
-    """What failed with an error, or was left by a job that ended, goes where it was."""
-    from ablations.records import read_record
-    from ablations.sweep.slurm.submissions import everything
-    from ablations.sweep.status import status
-
-    found = status(plans, options.results)
-    if found.silent:
-        raise UserError(found.silent)
-    again = set()
-    for row in found.rows:
-        if row["state"] == "failed":
-            record = read_record(options.results, row["hash"])
-            if record is not None and record.failure == "error":
-                again.add(row["hash"])
-        elif row["state"] == "missing" and ("reason" in row or "checkpoint" in row):
-            again.add(row["hash"])
-    if not again:
-        print("nothing to retry: no cell failed with an error or lost its job")
-        return 0
-    last = [
-        one
-        for one in everything(options.results.resolve())
-        if any(not again.isdisjoint(job["cells"]) for job in one.jobs)
-    ]
-    cluster = _cluster(options, last[-1].cluster if last else None)
-    if cluster is None:
-        return _run_here(options, plans, debug=options.cluster == "debug", only=frozenset(again))
-    return _submit(options, plans, cluster, frozenset(again))
-
-
-def _cancel(options: argparse.Namespace, plans: list[Plan]) -> None:
+def _cancel(options: argparse.Namespace) -> None:
     from ablations.sweep.prepare import missing
     from ablations.sweep.slurm import commands
     from ablations.sweep.slurm.submissions import holders
 
-    cells = {cell["hash"] for cell in missing(plans, options.results)}
+    found = plans(options)
+    cells = {cell.hash for cell in missing(found, options.results)}
     held = [one for one in holders(options.results, cells).values() if one.state.alive]
     jobs = {one.id for one in held if one.id}
-    names = ", ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    names = ", ".join(dict.fromkeys(plan.study["name"] for plan in found))
     if not jobs:
         print(f"no job of {names} is in the queue")
         return
@@ -386,7 +214,7 @@ def _cancel(options: argparse.Namespace, plans: list[Plan]) -> None:
     )
 
 
-def _status(options: argparse.Namespace, plans: Callable[[argparse.Namespace], list[Plan]]) -> None:
+def _status(options: argparse.Namespace) -> None:
     from ablations.sweep.status import status
 
     found = status(plans(options), options.results)
@@ -426,13 +254,14 @@ def _follow(look: Callable[[], Status], found: Status) -> None:
 def _lines(found: Status) -> Iterable[str]:
     for study in dict.fromkeys(row["study"] for row in found.rows):
         mine = [row for row in found.rows if row["study"] == study]
+        width = max(20, *(len(row["variant"]) for row in mine))
         yield f"{study}: {_states(mine)}"
         for variant in dict.fromkeys(row["variant"] for row in mine):
             per_task = []
             for task in dict.fromkeys(row["task"] for row in mine):
                 of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
                 per_task.append(f"{task} {_states(of_both)}")
-            yield f"    {variant:<20} {'; '.join(per_task)}"
+            yield f"    {variant:<{width}} {'; '.join(per_task)}"
         yield from _shortened([line for row in mine for line in _running(row)])
         yield from _waiting(mine)
         yield from _shortened([line for row in mine for line in _stopped(row)])
@@ -484,7 +313,8 @@ def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     if len(reasons) > _MOST_LINES:
         yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --json has all"
     if lost:
-        yield "    `ablations retry` submits what was lost again"
+        study = lost[0]["study"]
+        yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
 
 
 def _shortened(lines: list[str]) -> Iterable[str]:

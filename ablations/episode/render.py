@@ -72,7 +72,7 @@ def render(
     task = task or next(iter(plan.tasks))
     names = [variant or plan.study["baseline"] for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
-    use_cache(results)
+    use_cache(results / "cache")
     played = list(_play(results, names, cells, chosen, seed, length))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
@@ -121,7 +121,7 @@ def _chosen(
             kept = [wanted[place] for place in places] if room > 1 else [wanted[-1]]
             notes.append(
                 f"{len(kept)} of the {len(wanted)} snapshots of {cell.name} are shown; name others "
-                f"with --steps"
+                f"with --snapshot"
             )
             wanted = kept
         chosen.append(wanted)
@@ -136,7 +136,7 @@ def _snapshot(word: str) -> str | int:
         if step < 0 or not step.is_integer():
             raise ValueError
     except (ValueError, OverflowError):
-        raise UserError(f"--steps '{word}' is none of best, last, all or a step") from None
+        raise UserError(f"--snapshot '{word}' is none of best, last, all or a step") from None
     return int(step)
 
 
@@ -151,10 +151,10 @@ def _play(
     """(episode, the environment's MuJoCo model) of each policy, in the order asked for."""
     from ablations import tasks
     from ablations.episode.page import Run
+    from ablations.episode.rollout import episodes
     from ablations.episode.scene import mujoco_model, scene
     from ablations.policies import load_policy
     from ablations.records import read_record
-    from ablations.trainers.control.episode import episodes
 
     made: dict[str, Any] = {}
     for name, cell, wanted in zip(names, cells, chosen, strict=True):
@@ -169,8 +169,8 @@ def _play(
         seen = scene(env, about["name"])
         policies: list[Policy] = [load_policy(cell, step) for step in wanted]
         steps = settings["episode_length"]
-        told = episodes(env, policies, seed, min(steps, length or steps))
-        for step, policy, one in zip(wanted, policies, told, strict=True):
+        episodes_ = episodes(env, policies, seed, min(steps, length or steps))
+        for step, policy, one in zip(wanted, policies, episodes_, strict=True):
             run = Run(
                 variant=name,
                 snapshot=step if isinstance(step, str) else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,15 @@ class Options:
 
     metric: the column or tag that is judged; by default "return", or the first known return tag.
     baseline: the run that the others are compared with; by default the first one read.
-    references: task -> (return of a random policy, return of a good one); "" for every task. With
-        it a margin and normalised scores have a meaning; without it nothing is called equivalent.
-    margin: share of that range within which a difference does not matter.
+    margin: share of what the baseline learned within which a difference does not matter; of the
+        metric's own units with margin_in_metric.
     pattern: where a TensorBoard folder's name has its parts, such as "{task}/{run}/seed{seed}".
     """
 
     metric: str | None = None
     baseline: str | None = None
-    references: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     margin: float = 0.05
+    margin_in_metric: bool = False
     pattern: str | None = None
     title: str = ""
     claim: str = ""
@@ -49,8 +48,9 @@ def import_runs(
     A path is a CSV file (columns run, seed, step, return, and task where there are several; further
     numeric columns are further metrics; or long format with columns metric and value, as `export`
     writes it) or a folder of TensorBoard event files, one folder per run. Runs of a task that were
-    logged at other steps than each other are averaged over 50 bins of equal length; one that ends
-    early has no value where the others go on. Raises UserError for anything that cannot be read.
+    logged at other steps than each other are averaged over 50 bins of equal length. A run whose log
+    ends before the last tenth of its task's longest one has failed, and counts as such. Raises
+    UserError for anything that cannot be read.
     """
     options = options or Options()
     if not re.fullmatch(r"[\w.-]+", study):
@@ -89,11 +89,13 @@ def import_runs(
         name = digest(config)
         cell = {"task": task, "variant": run, "seed": seed, "hash": name, "config": config}
         cells.append(cell)
+        last, whole = int(runs[task, run, seed].steps[-1]), int(curve.steps[-1])
+        ended: dict[str, Any] = {"status": "done"}
+        if 10 * last <= 9 * whole:
+            reason = f"ended early: its log stops at step {last:,} of {whole:,}"
+            ended = {"status": "failed", "failure": "error", "reason": reason, "failed_step": last}
         record = Record(
-            name,
-            config,
-            "done",
-            provenance={"imported": curve.source.name, "versions": {}},
+            name, config, provenance={"imported": curve.source.name, "versions": {}}, **ended
         )
         write_record(results, record, _with_nulls(columns))
     plan = _plan(study, cells, aligned, metric, options)
@@ -189,18 +191,9 @@ def _plan(
     baseline = options.baseline or names[0]
     if baseline not in names:
         raise unknown("baseline", baseline, names)
-    for task in options.references:
-        if task and task not in tasks:
-            raise unknown("task of --references", task, tasks)
     described: dict[str, dict[str, Any]] = {}
     for task in tasks:
-        low, high = options.references.get(task) or options.references.get("") or (None, None)
-        if low is not None and high is not None and not low < high:
-            raise UserError(f"the references of '{task}' must be in order: {low:g} and {high:g}")
-        scale = {} if low is None or high is None else {"references": [low, high]}
         described[task] = {
-            "score_unit": None if low is None or high is None else high - low,
-            **scale,
             "steps": max(int(c.steps[-1]) for place, c in runs.items() if place[0] == task),
             "settings": {},
             "summary": "",
@@ -214,6 +207,7 @@ def _plan(
             "claim_source": options.claim_source,
             "baseline": baseline,
             "margin": options.margin,
+            "margin_in_metric": options.margin_in_metric,
             "metric": metric,
         },
         variants={name: {"versus": None, "summary": "", "sets": {}} for name in names},

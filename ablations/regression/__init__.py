@@ -1,14 +1,17 @@
 """Learning curves under guard: has a trainer become worse than its stored baseline?
 
-    curves.py       one metric's curves over seeds, from arrays, data frames or records
-    permutation.py  the tests: exact at every number of seeds, whatever the returns look like
-    design.py       how many seeds, in which steps, at which levels, from the baseline's variance
-    check.py        the check itself: few seeds first, more only while undecided
-    baselines.py    curves on disk: diffable JSON with its reasons, and Parquet
-    words.py        what a check says, in a table and in one line
-    figures.py      both curves, drawn
-    cells.py        from the records of a study to curves by task and variant
-    plugin.py       the pytest fixture `learning_curve`
+    curves.py          one metric's curves over seeds, from arrays or data frames, and their scores
+    permutation.py     the tests: exact at every number of seeds, whatever the returns look like
+    looks.py           how many seeds, in which steps, at which levels, from the baseline's variance
+    check.py           the check itself: few seeds first, more only while undecided
+    baselines.py       curves on disk, as text: JSON with their reasons, and CSV
+    messages.py        what a check says, in a table and in one line
+    figures.py         both curves, drawn
+    baseline_files.py  where they lie in a results folder
+    from_records.py    from the records of a study to curves by task and variant
+    plugin.py          pytest's options and summary
+    fixture.py         the pytest fixture `learning_curve`
+    provenance.py      where a baseline comes from
 
 Needs neither JAX nor a trainer: curves may come from anywhere.
 """

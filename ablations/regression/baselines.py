@@ -1,18 +1,18 @@
-"""Baselines on disk: `<name>.json`, which a diff can show, and `<name>.parquet`, the curves.
+"""Baselines on disk: `<name>.json` describes, and `<name>.csv` has the curves; both can be diffed.
 
 The JSON says what was measured, how it scores, where it comes from and why each version of it was
-accepted. The Parquet file has the columns curves, seed, step and value, and is read without this
-package as well. A file appears whole or not at all.
+accepted. The CSV file has the columns curves, seed, step and value, every number with all its bits,
+and is read without this package as well. A file appears whole or not at all.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
 import hashlib
 import io
 import json
-import os
-import tempfile
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +22,10 @@ import numpy as np
 
 from ablations.errors import UserError
 from ablations.records import write_atomically
-from ablations.regression.curves import Curves, scores
+from ablations.regression.curves import SCORES, Curves, Score, on_one_grid, scores
 
-FORMAT = 1
+FORMAT = 2
+HEAD = ["curves", "seed", "step", "value"]
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,14 @@ class Group:
     """Curves of one trainer on one task.
 
     about: what decides them, as plain data (a task's name, a configuration), compared when they are
-    checked. unit, lowest: see `check.Terms`; None where nobody stated them.
+    checked. scores: what a diff of the description shows of them.
     """
 
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
-    unit: float | None = None
-    lowest: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def updated(
 
 def write(stem: Path, baseline: Baseline) -> None:
     """Curves first: a reader that comes in between finds a checksum that says so."""
-    data = _parquet(baseline)
+    data = _csv(baseline)
     described = {
         "format": FORMAT,
         "name": baseline.name,
@@ -96,11 +96,10 @@ def write(stem: Path, baseline: Baseline) -> None:
         "curves": {name: _described(group) for name, group in baseline.groups.items()},
         "requests": [dict(one) for one in baseline.requests],
         "provenance": dict(baseline.provenance),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": hashlib.sha256(data.encode()).hexdigest(),
     }
     try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        _write_bytes(stem.with_name(stem.name + ".parquet"), data)
+        write_atomically(stem.with_name(stem.name + ".csv"), data)
         text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
         write_atomically(stem.with_name(stem.name + ".json"), text + "\n")
     except OSError as error:
@@ -109,7 +108,7 @@ def write(stem: Path, baseline: Baseline) -> None:
 
 def read(stem: Path, name: str) -> Baseline:
     """Raises UserError for one that is missing, damaged, or of a newer format."""
-    path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".parquet")
+    path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".csv")
     try:
         described = json.loads(path.read_text())
         format = described["format"]
@@ -123,15 +122,18 @@ def read(stem: Path, name: str) -> Baseline:
             f"{'a newer version wrote it: upgrade' if format > FORMAT else 'save it again'}"
         )
     try:
-        raw = data.read_bytes()
+        # Text, so that a checkout with other ends of lines is the same file.
+        text = data.read_text()
     except FileNotFoundError:
         raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
-    if hashlib.sha256(raw).hexdigest() != described.get("sha256"):
+    except UnicodeDecodeError:
+        raise _damaged(name, f"'{data.name}' is no text") from None
+    if hashlib.sha256(text.encode()).hexdigest() != described.get("sha256"):
         raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
     try:
         return Baseline(
             name=described["name"],
-            groups=_groups(described["curves"], raw),
+            groups=_groups(described["curves"], text),
             history=tuple(described["history"]),
             provenance=described["provenance"],
             requests=tuple(described["requests"]),
@@ -161,87 +163,64 @@ def _described(group: Group) -> dict[str, Any]:
         "failed": {str(seed): reason for seed, reason in curves.failed.items()},
         "points": len(curves.steps),
         "steps": float(curves.steps[-1]),
-        "unit": group.unit,
-        "lowest": group.lowest,
         # For whoever reads a diff: what the curves come to.
         "scores": {
             name: {
                 "mean": float(f"{values.mean():.5g}"),
                 "deviation": float(f"{values.std(ddof=min(1, len(values) - 1)):.3g}"),
             }
-            for name, values in scores(curves).items()
+            for name, values in scores(curves, group.scores).items()
         },
         "about": dict(group.about),
     }
 
 
-def _parquet(baseline: Baseline) -> bytes:
-    import pyarrow
-    import pyarrow.parquet
-
-    columns: dict[str, list[Any]] = {"curves": [], "seed": [], "step": [], "value": []}
+def _csv(baseline: Baseline) -> str:
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(HEAD)
     for name, group in baseline.groups.items():
         curves = group.curves
-        points = len(curves.steps)
-        for seed, row in zip(curves.seeds, curves.values, strict=True):
-            columns["curves"] += [name] * points
-            columns["seed"] += [seed] * points
-            columns["step"] += curves.steps.tolist()
-            columns["value"] += [None if np.isnan(value) else value for value in row.tolist()]
-    schema = pyarrow.schema(
-        [
-            ("curves", pyarrow.string()),
-            ("seed", pyarrow.int64()),
-            ("step", pyarrow.float64()),
-            ("value", pyarrow.float64()),
-        ]
-    )
-    file = io.BytesIO()
-    table = pyarrow.table(columns, schema=schema)
-    pyarrow.parquet.write_table(table, file, compression="zstd")
+        seen = ~np.isnan(curves.values)
+        # Where seeds have steps of their own, one without a value at another's has no row there.
+        kept = seen | ~seen.any(axis=0)
+        for seed, values, wanted in zip(curves.seeds, curves.values, kept, strict=True):
+            for step, value in zip(curves.steps[wanted], values[wanted], strict=True):
+                rows.writerow(
+                    [name, seed, _digits(step), "" if math.isnan(value) else repr(float(value))]
+                )
     return file.getvalue()
 
 
-def _groups(described: Mapping[str, Any], raw: bytes) -> dict[str, Group]:
-    import pyarrow
-    import pyarrow.parquet
+def _digits(step: float) -> str:
+    """All of a step's digits, as an integer where it is one."""
+    return str(int(step)) if float(step).is_integer() else repr(float(step))
 
-    # Without threads: beside JAX, those of pyarrow now and then abort a process as it ends.
-    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(raw)).read(use_threads=False)
-    names = np.array(table.column("curves").to_pylist(), object)
-    steps = np.array(table.column("step").to_pylist(), np.float64)
-    values = np.array(table.column("value").to_pylist(), np.float64)
-    seeds = np.array(table.column("seed").to_pylist(), np.int64)
+
+def _groups(described: Mapping[str, Any], text: str) -> dict[str, Group]:
+    rows = csv.reader(io.StringIO(text))
+    if next(rows, None) != HEAD:
+        raise ValueError("other columns")
+    read: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
+    for name, seed, step, value in rows:
+        curve = read[name].setdefault(int(seed), {})
+        curve[float(step)] = float(value) if value else math.nan
     found = {}
     for name, about in described.items():
-        mine = names == name
-        shape = about["seeds"], about["points"]
-        marks, whose = steps[mine].reshape(shape), seeds[mine].reshape(shape)
-        if np.any(marks != marks[:1]) or np.any(whose != whose[:, :1]):
-            raise ValueError("steps differ between seeds")
+        steps, values = on_one_grid(
+            [(list(curve), list(curve.values())) for curve in read[name].values()]
+        )
+        if len(values) != about["seeds"]:
+            raise ValueError("another number of seeds")
         found[name] = Group(
             curves=Curves(
-                seeds=tuple(whose[:, 0].tolist()),
-                steps=marks[0],
-                values=values[mine].reshape(shape),
+                seeds=tuple(read[name]),
+                steps=steps,
+                values=values,
                 failed={int(seed): reason for seed, reason in about["failed"].items()},
             ),
             metric=about["metric"],
             higher_is_better=about["higher_is_better"],
-            unit=about["unit"],
-            lowest=about["lowest"],
             about=about["about"],
         )
     return found
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

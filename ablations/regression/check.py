@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -13,12 +13,19 @@ from numpy.typing import NDArray
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
 from ablations.regression.curves import (
+    SCORES,
     Curves,
+    Score,
     first_difference,
+    on_steps_of,
     require_same_steps,
+    require_scores,
     scores,
 )
 from ablations.regression.looks import Design, Look, design
+from ablations.report import units
+from ablations.report.scores import final
+from ablations.report.units import Learned
 
 Floats = NDArray[np.float64]
 Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
@@ -28,10 +35,13 @@ Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
 class Terms:
     """What is asked of a check.
 
-    alpha: chance of calling a trainer worse in which nothing changed. effect: the smallest loss
-    worth catching, as a share of `unit` (default: what the baseline learns, see `gained`). most:
-    bound on the seeds. paired: compare seed by seed, which pays where equal seeds still go through
-    training alike. lowest: a score that is as bad as it gets, such as a random policy's.
+    alpha: chance of calling a trainer worse in which nothing changed, on average over baselines;
+    one whose seeds did well by chance alarms more often, see `Design.lucky`. More seeds in the
+    baseline mend that; so does `paired`, as far as equal seeds go alike.
+    effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
+    learns, see `gained`). most: bound on the seeds. paired: compare seed by seed, which pays where
+    equal seeds still go through training alike. scores: what curves are summed up by; a loss in any
+    of them counts.
     """
 
     alpha: float = ALPHA
@@ -40,7 +50,7 @@ class Terms:
     higher_is_better: bool = True
     most: int = MOST_SEEDS
     paired: bool = False
-    lowest: float | None = None
+    scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,9 @@ class Check:
     """What a check found.
 
     verdict: "identical", the curves of equal seeds are the same bits; "worse", a loss is shown and
-        that it is below the effect is not; "better", a gain of at least the effect is shown;
-        "no worse", a loss as large as the effect is ruled out; "undecided", neither, at the last
-        look.
+        that it is below the effect is not; "no worse", a loss as large as the effect is ruled out
+        in every score; "better", that, and a gain of at least the effect is shown in one;
+        "undecided", a loss is neither shown nor ruled out at the last look.
     differs: seed and step of the first difference in bits, where seeds are shared.
     """
 
@@ -90,14 +100,22 @@ class Check:
         return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
 
 
+def learned(curves: Curves) -> Learned:
+    """What a trainer learns, as tables have it: `report.units`. Where its curves do not stand out
+    of their noise, the spread of their final scores, or of a rounding error."""
+    found = units.learned(curves.steps, curves.values)
+    if found is not None:
+        return found
+    ends = scores(curves, {"final": final})["final"]
+    ends = ends[~np.isnan(ends)]
+    middle = float(ends.mean())
+    half = max(float(ends.std()), 1e-9 * max(1.0, abs(middle))) / 2
+    return Learned(middle - half, middle + half)
+
+
 def gained(curves: Curves) -> float:
-    """What a trainer learns: how far the mean curve `[points]` goes from its lowest to its highest
-    point; where it stays level, the spread of the final scores, or of a rounding error."""
-    with np.errstate(invalid="ignore"):
-        counts = np.sum(~np.isnan(curves.values), axis=0)
-    means = np.nansum(curves.values, axis=0)[counts > 0] / counts[counts > 0]
-    rounding = 1e-9 * max(1.0, float(np.abs(means).max()))
-    return max(float(np.ptp(means)), float(scores(curves)["final"].std()), rounding)
+    """How much a trainer learns."""
+    return learned(curves).size
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
@@ -107,6 +125,7 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
     unit = gained(baseline) if terms.unit is None else float(terms.unit)
     if not (unit > 0 and math.isfinite(unit)):
         raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
+    require_scores(baseline, terms.scores)
     old, _ = _signed_scores(baseline, baseline.of(()), terms)
     made = design(
         old,
@@ -194,12 +213,14 @@ def _identical(baseline: Curves, now: Curves) -> bool:
 def _signed_scores(
     baseline: Curves, now: Curves, terms: Terms
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Scores of both, higher is better; a failed seed counts with the lowest there is."""
+    """Scores of both, higher is better; a failed seed counts as one that has learned nothing, or
+    with the worst score there is."""
     sign = 1.0 if terms.higher_is_better else -1.0
-    old, new = scores(baseline), scores(now)
+    ends = learned(baseline)
+    start = min(sign * ends.low, sign * ends.high)
+    old, new = scores(baseline, terms.scores), scores(now, terms.scores)
     for name in old:
-        floor = [] if terms.lowest is None else [terms.lowest]
-        lowest = min(sign * np.concatenate([old[name], new[name], floor]))
+        lowest = min(start, *(sign * old[name]), *(sign * new[name]))
         for of, curves in ((old, baseline), (new, now)):
             of[name] = np.append(sign * of[name], np.full(len(curves.failed), lowest))
     return old, new
@@ -208,6 +229,9 @@ def _signed_scores(
 def _judge(
     baseline: Curves, now: Curves, look: Look, made: Design, unit: float, terms: Terms
 ) -> Check:
+    same, differs = _identical(baseline, now), first_difference(now, baseline)
+    baseline, now = on_steps_of(baseline, now)
+    require_scores(now, terms.scores)
     old, new = _signed_scores(baseline, now, terms)
     names = list(old)
     before = np.stack([old[name] for name in names], axis=1)
@@ -216,7 +240,6 @@ def _judge(
     sign = 1.0 if terms.higher_is_better else -1.0
     # As many deals as it takes to see twenty at the level.
     deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.alpha)))
-    same = _identical(baseline, now)
     if terms.paired or same:
         row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
         shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
@@ -235,7 +258,7 @@ def _judge(
         unit=unit,
         baseline=baseline,
         now=now,
-        differs=first_difference(now, baseline),
+        differs=differs,
     )
     verdict: Verdict = "identical" if same else _verdict(found, evidence, look)
     return replace(found, verdict=verdict)
@@ -245,11 +268,9 @@ def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdic
     # A gain is flagged at the false-alarm rate of its own.
     sign = 1.0 if found.terms.higher_is_better else -1.0
     gains = [sign * row.difference for row in found.rows if row.p_better <= look.alpha]
-    if evidence.worse <= look.alpha and evidence.not_lost > look.miss:
-        return "worse"
-    if max(gains, default=0.0) >= found.design.effect:
-        return "better"
-    return "no worse" if evidence.not_lost <= look.miss else "undecided"
+    if evidence.not_lost > look.miss:
+        return "worse" if evidence.worse <= look.alpha else "undecided"
+    return "better" if max(gains, default=0.0) >= found.design.effect else "no worse"
 
 
 def _row(

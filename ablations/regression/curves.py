@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ablations.errors import UserError
 from ablations.report.scores import auc, final
 
 Floats = NDArray[np.float64]
-SCORES = {"final": final, "auc": auc}
+# steps `[points]`, values `[points]` (NaN: no value there) -> one number, in the metric's units
+Score = Callable[[Floats, Floats], float]
+SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
 
 
 @dataclass(frozen=True)
 class Curves:
     """One row per seed.
 
-    steps: `[points]`, increasing. values: `[seeds, points]`, NaN where a point has no value.
+    steps: `[points]`, increasing, of all seeds. values: `[seeds, points]`, NaN where a seed has no
+    value at a step.
     failed: seed -> why it has no curve (its training became NaN); not among `seeds`.
     """
 
@@ -46,12 +49,30 @@ class Curves:
     def and_(self, other: Curves) -> Curves:
         """These and those of other seeds."""
         require_same_steps(other, self)
+        steps, values = on_one_grid([*_points(self), *_points(other)], (self.steps, other.steps))
         return Curves(
             seeds=self.seeds + other.seeds,
-            steps=self.steps,
-            values=np.concatenate([self.values, other.values]),
+            steps=steps,
+            values=values,
             failed={**self.failed, **other.failed},
         )
+
+
+def _points(curves: Curves) -> list[tuple[Floats, Floats]]:
+    return [(curves.steps, row) for row in curves.values]
+
+
+def on_one_grid(
+    curves: Sequence[tuple[ArrayLike, ArrayLike]], grids: Sequence[ArrayLike] = ()
+) -> tuple[Floats, Floats]:
+    """Steps and values `[points]` of each curve -> all steps, in order, and `[curves, steps]`, NaN
+    where a curve has no value. grids: further steps."""
+    every = [np.asarray(marks, np.float64) for marks in (*grids, *(marks for marks, _ in curves))]
+    steps = np.unique(np.concatenate(every)) if every else np.zeros(0)
+    values = np.full((len(curves), len(steps)), np.nan)
+    for row, (marks, numbers) in zip(values, curves, strict=True):
+        row[np.searchsorted(steps, np.asarray(marks, np.float64))] = numbers
+    return steps, values
 
 
 def from_user(
@@ -60,32 +81,37 @@ def from_user(
     steps: Any = None,
     seeds: Sequence[int] | None = None,
     missing_ok: bool = False,
+    scores: Mapping[str, Score] = SCORES,
 ) -> Curves:
     """Curves from an array `[seeds, points]`, or a data frame with columns seed, step and value.
 
-    steps: of the points of an array (default: 1 to points). seeds: of its rows (default: 0, 1, ...;
-    runs of equal seed are compared bit by bit first). missing_ok: NaN means a point without a
-    value, such as no finished episode; otherwise it is refused. Raises UserError.
+    steps: of the points of an array (default: 1 to points), or of each row's points where rows
+    differ, in length too. seeds: of its rows (default: 0, 1, ...; runs of equal seed are compared
+    bit by bit first). missing_ok: NaN means a point without a value, such as no finished episode;
+    otherwise it is refused. scores: what the curves will be summed up by. Raises UserError.
     """
-    if hasattr(data, "columns"):
-        rows, marks, which = _of_frame(data)
-    else:
-        rows, marks, which = _of_array(data, steps, seeds)
-    steps_ = _increasing(marks)
-    if len(rows) == 0 or len(steps_) < 2:
+    rows = _of_frame(data) if hasattr(data, "columns") else _of_array(data, steps, seeds)
+    points = max((len(marks) for _, marks, _ in rows), default=0)
+    if points < 2:
         raise UserError(
-            f"curves need at least one seed and two points: {len(rows)} seeds, {len(steps_)} points"
+            f"curves need at least one seed and two points: {len(rows)} seeds, {points} points"
         )
+    which = tuple(seed for seed, _, _ in rows)
     if len(set(which)) != len(which):
         raise UserError("a seed occurs twice: give each curve a seed of its own")
-    found = Curves(which, steps_, rows)
-    require_numbers(found, missing_ok)
+    for seed, marks, values in rows:
+        _require_increasing(marks)
+        _require_numbers(seed, marks, values, missing_ok)
+    grid, values = on_one_grid([(marks, values) for _, marks, values in rows])
+    found = Curves(which, grid, values)
+    require_scores(found, scores)
     return found
 
 
-def _of_array(
-    data: Any, steps: Any, seeds: Sequence[int] | None
-) -> tuple[Floats, Any, tuple[int, ...]]:
+Row = tuple[int, Floats, Floats]  # seed, steps and values of one curve
+
+
+def _of_array(data: Any, steps: Any, seeds: Sequence[int] | None) -> list[Row]:
     try:
         lengths = [len(row) for row in data]
     except TypeError:
@@ -96,28 +122,44 @@ def _of_array(
     if seeds is not None and len(seeds) != len(lengths):
         raise UserError(f"{len(lengths)} curves, but seeds= names {len(seeds)}")
     which = tuple(range(len(lengths))) if seeds is None else tuple(int(seed) for seed in seeds)
-    if len(set(lengths)) > 1:
+    try:
+        values = [np.asarray(row, np.float64) for row in data]
+    except (TypeError, ValueError):
+        raise UserError("curves must be numbers, one per seed and point") from None
+    if any(row.ndim != 1 for row in values):
+        raise UserError(f"curves must have the shape [seeds, points], not {list(np.shape(data))}")
+    marks = _steps_of(steps, which, lengths)
+    return list(zip(which, marks, values, strict=True))
+
+
+def _steps_of(steps: Any, which: Sequence[int], lengths: Sequence[int]) -> list[Floats]:
+    """The steps of each row, from what the user gave: nothing, one list for all, or one each."""
+    each = steps is not None and len(steps) > 0 and np.ndim(steps[0]) > 0
+    if not each and len(set(lengths)) > 1:
         odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise UserError(
             f"curves of unequal lengths: seed {which[0]} has {lengths[0]} points, "
-            f"seed {which[odd]} has {lengths[odd]}"
+            f"seed {which[odd]} has {lengths[odd]}: give the steps= of each"
         )
+    if each and len(steps) != len(lengths):
+        raise UserError(f"{len(lengths)} curves, but steps= has {len(steps)} rows")
+    if steps is None:
+        given = [np.arange(1, length + 1) for length in lengths]
+    else:
+        given = list(steps) if each else [steps] * len(lengths)
     try:
-        values = np.array([np.asarray(row, np.float64) for row in data], np.float64)
+        marks = [np.asarray(row, np.float64) for row in given]
     except (TypeError, ValueError):
-        raise UserError("curves must be numbers, one per seed and point") from None
-    if values.ndim != 2:
-        raise UserError(f"curves must have the shape [seeds, points], not {list(values.shape)}")
-    marks = np.arange(1, values.shape[1] + 1) if steps is None else steps
-    if np.shape(marks) != values.shape[1:]:
-        raise UserError(
-            f"steps= must name the step of each point: {np.size(marks)} steps for "
-            f"{values.shape[1]} points"
-        )
-    return values, marks, which
+        raise UserError("steps must be numbers") from None
+    for row, length in zip(marks, lengths, strict=True):
+        if row.shape != (length,):
+            raise UserError(
+                f"steps= must name the step of each point: {row.size} steps for {length} points"
+            )
+    return marks
 
 
-def _of_frame(data: Any) -> tuple[Floats, Any, tuple[int, ...]]:
+def _of_frame(data: Any) -> list[Row]:
     names = list(data.columns)
     others = [name for name in names if name not in ("seed", "step")]
     value = "value" if "value" in names else others[0] if len(others) == 1 else None
@@ -132,79 +174,96 @@ def _of_frame(data: Any) -> tuple[Floats, Any, tuple[int, ...]]:
         )
     except (TypeError, ValueError):
         raise UserError("the columns seed, step and value must be numbers") from None
-    which = tuple(int(one) for one in dict.fromkeys(seed.tolist()))
-    marks = np.unique(step)
-    values = np.full((len(which), len(marks)), np.nan)
-    seen = np.zeros(values.shape, bool)
-    for row, one in enumerate(which):
-        mine = seed == one
-        places = np.searchsorted(marks, step[mine])
-        if len(set(places.tolist())) != len(places):
-            raise UserError(f"seed {one} has two values at one step")
-        values[row, places], seen[row, places] = number[mine], True
-    if not seen.all():
-        lengths = seen.sum(axis=1)
-        odd = int(np.argmin(lengths))
-        full = int(np.argmax(lengths))
+    rows = []
+    for one in dict.fromkeys(seed.tolist()):
+        mine = np.flatnonzero(seed == one)
+        mine = mine[np.argsort(step[mine], kind="stable")]
+        if len(np.unique(step[mine])) != len(mine):
+            raise UserError(f"seed {one:g} has two values at one step")
+        rows.append((int(one), step[mine], number[mine]))
+    return rows
+
+
+def _require_increasing(steps: Floats) -> None:
+    if not np.all(np.isfinite(steps)) or np.any(np.diff(steps) <= 0) or np.any(steps < 0):
+        raise UserError("steps must not be negative and must increase from point to point")
+
+
+def _require_numbers(seed: int, steps: Floats, values: Floats, missing_ok: bool) -> None:
+    bad = np.isinf(values) if missing_ok else ~np.isfinite(values)
+    if bad.any():
+        place = int(np.argmax(bad))
         raise UserError(
-            f"curves of unequal lengths: seed {which[full]} has {lengths[full]} points, seed "
-            f"{which[odd]} has {lengths[odd]}: every seed needs a value at the same steps"
+            f"the curve of seed {seed} is {values[place]} at step {steps[place]:,.0f} "
+            f"({int(bad.sum())} of {len(values)} points): has its training diverged? Where NaN "
+            f"only means that no episode ended, say missing_ok=True"
         )
-    return values, marks, which
 
 
-def _increasing(steps: Any) -> Floats:
-    try:
-        marks = np.asarray(steps, np.float64)
-    except (TypeError, ValueError):
-        raise UserError("steps must be numbers") from None
-    if not np.all(np.isfinite(marks)) or np.any(np.diff(marks) <= 0) or np.any(marks <= 0):
-        raise UserError("steps must be positive and increase from point to point")
-    return marks
-
-
-def require_numbers(found: Curves, missing_ok: bool) -> None:
-    """Raises UserError for a value that is no number, and for a curve without a score."""
-    for seed, row in zip(found.seeds, found.values, strict=True):
-        bad = np.isinf(row) if missing_ok else ~np.isfinite(row)
-        if bad.any():
-            place = int(np.argmax(bad))
-            raise UserError(
-                f"the curve of seed {seed} is {row[place]} at step {found.steps[place]:,.0f} "
-                f"({int(bad.sum())} of {len(row)} points): has its training diverged? Where NaN "
-                f"only means that no episode ended, say missing_ok=True"
-            )
-    for name, score in SCORES.items():
-        lacking = [
-            seed
-            for seed, row in zip(found.seeds, found.values, strict=True)
-            if np.isnan(score(found.steps, row))
-        ]
-        if lacking:
-            raise UserError(
-                f"the curve of seed {lacking[0]} has no value where its {name} score looks"
-                + (" (the last tenth of the steps)" if name == "final" else "")
-            )
+def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
+    """Raises UserError for a curve without a score."""
+    for name, values in scores(found, wanted).items():
+        for seed, value in zip(found.seeds, values, strict=True):
+            if np.isnan(value) and name in SCORES:
+                raise UserError(
+                    f"the curve of seed {seed} has no value where its {name} score looks"
+                    + (" (the last tenth of the steps)" if name == "final" else "")
+                )
+            if not np.isfinite(value):
+                raise UserError(f"the score '{name}' of seed {seed} is {value}, not a number")
 
 
 def require_same_steps(now: Curves, baseline: Curves) -> None:
-    """Raises UserError unless both have a value at the same steps."""
-    if now.steps.shape != baseline.steps.shape or np.any(now.steps != baseline.steps):
+    """Raises UserError unless both were trained for as long, up to the distance between two points
+    of the one that records less often."""
+    ends = [curves.steps[-1] for curves in (now, baseline)]
+    apart = max(curves.steps[-1] / _usual_points(curves) for curves in (now, baseline))
+    if abs(ends[0] - ends[1]) > apart:
         raise UserError(
             f"different steps: the baseline has {_span(baseline)}, these curves have {_span(now)}; "
-            f"train as long and record as often, or update the baseline"
+            f"train as long, or update the baseline"
         )
 
 
 def _span(curves: Curves) -> str:
-    return f"{len(curves.steps)} points up to step {curves.steps[-1]:,.0f}"
+    return f"{_usual_points(curves)} points up to step {curves.steps[-1]:,.0f}"
 
 
-def scores(curves: Curves) -> dict[str, Floats]:
-    """name -> `[seeds]`: final performance and area under the curve, of `report.scores`."""
+def _usual_points(curves: Curves) -> int:
+    """How many points a curve has."""
+    if not curves.seeds:
+        return len(curves.steps)
+    return max(1, int(np.median(np.sum(~np.isnan(curves.values), axis=1))))
+
+
+def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
+    """Both at the baseline's steps, so that neither scores better for being recorded more often.
+
+    Where the steps differ, curves are read off on the straight lines between their points, and
+    beyond the first and the last at their height. Raises UserError where one was trained longer.
+    """
+    require_same_steps(now, baseline)
+    if np.array_equal(now.steps, baseline.steps):
+        return baseline, now
+    return at_every_step(baseline), at_every_step(now, baseline.steps)
+
+
+def at_every_step(curves: Curves, steps: Floats | None = None) -> Curves:
+    """The values of every seed at all steps (or at those given), read off its curve."""
+    steps = curves.steps if steps is None else steps
+    values = np.empty((len(curves.seeds), len(steps)))
+    for row, own in zip(values, curves.values, strict=True):
+        seen = ~np.isnan(own)
+        row[:] = np.interp(steps, curves.steps[seen], own[seen])
+    return replace(curves, steps=steps, values=values)
+
+
+def scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> dict[str, Floats]:
+    """name -> `[seeds]`; by default final performance and area under the curve, of
+    `report.scores`."""
     return {
         name: np.array([score(curves.steps, row) for row in curves.values], np.float64)
-        for name, score in SCORES.items()
+        for name, score in wanted.items()
     }
 
 
@@ -212,9 +271,11 @@ def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
     """The seed and the first step at which curves of equal seeds are not the same bits; None where
     all are. Looks only at the seeds that both have."""
     common = [seed for seed in now.seeds if seed in baseline.seeds]
-    ours, theirs = now.of(common).values, baseline.of(common).values
+    parts = [*_points(now.of(common)), *_points(baseline.of(common))]
+    steps, values = on_one_grid(parts)
+    ours, theirs = values[: len(common)], values[len(common) :]
     differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
     if not differs.any():
         return None
     point = int(np.argmax(differs.any(axis=0)))
-    return common[int(np.argmax(differs[:, point]))], float(now.steps[point])
+    return common[int(np.argmax(differs[:, point]))], float(steps[point])

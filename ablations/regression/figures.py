@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from ablations.regression.check import Check
 from ablations.regression.curves import Curves, scores
-from ablations.regression.messages import SCORE_NAMES
+from ablations.regression.messages import score_name
 from ablations.report.figures.style import (
     COLORS,
     VERDICT_COLORS,
     dress,
     footnote,
-    label,
     save,
     style,
     title,
 )
+from ablations.report.series import label
 
 BEFORE = COLORS[0]
 AFTER = {"worse": VERDICT_COLORS["worse"], "better": VERDICT_COLORS["better"]}
@@ -47,8 +47,11 @@ def write(
 
 
 def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:
-    drawn = Figure(figsize=(9.0, 2.7 * len(checks) + 0.7), layout="constrained")
-    panels = drawn.subplots(len(checks), 3, squeeze=False, width_ratios=(2.2, 1, 1))
+    most = max(len(found.rows) for found in checks.values())
+    size = (5.0 + 2.0 * most, 2.7 * len(checks) + 0.7)
+    drawn = Figure(figsize=size, layout="constrained")
+    ratios = (2.2, *[1.0] * most)
+    panels = drawn.subplots(len(checks), 1 + most, squeeze=False, width_ratios=ratios)
     for row, (where, found) in zip(panels, checks.items(), strict=True):
         after = AFTER.get(found.verdict, COLORS[1])
         _curves(row[0], found.baseline, BEFORE, f"baseline, {len(found.baseline)} seeds")
@@ -61,10 +64,12 @@ def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) ->
         row[0].set_xlim(left=0)
         row[0].legend(frameon=False, loc="best")
         dress(row[0])
-        old, new = scores(found.baseline), scores(found.now)
-        for panel, score in zip(row[1:], old, strict=True):
+        old, new = (scores(one, found.terms.scores) for one in (found.baseline, found.now))
+        for panel in row[1 + len(old) :]:
+            panel.set_axis_off()
+        for panel, score in zip(row[1:], old, strict=False):
             _scores(panel, old[score], new[score], after)
-            panel.set_title(SCORE_NAMES[score])
+            panel.set_title(score_name(score))
     title(drawn, name)
     footnote(drawn, "Thin: seeds. Thick: their mean. Dots: seeds; bars: means.")
     return drawn

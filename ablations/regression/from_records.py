@@ -13,7 +13,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, Terms, check, checking
-from ablations.regression.curves import Curves, require_numbers
+from ablations.regression.curves import Curves, require_scores
 
 # More seeds of some groups are wanted: (study, task, variant) -> seeds
 Wanted = Mapping[tuple[str, str, str], Sequence[int]]
@@ -39,12 +39,9 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
                 f"`ablations run {plan.study['name']}` first"
             )
-        references = plan.references(task, variant)
         found[key(plan.study["name"], task, variant)] = Group(
             curves=curves,
             metric=plan.study["metric"],
-            unit=plan.score_unit(task, variant),
-            lowest=None if references is None else references[0],
             about=configuration(plan, task, variant),
         )
     return found
@@ -100,7 +97,9 @@ def read(
             )
         return Curves((), np.zeros(0), np.zeros((0, 0)), failed)
     found = Curves(tuple(kept), steps, np.stack(rows), failed)
-    require_numbers(found, missing_ok=True)
+    if np.isinf(found.values).any():
+        raise UserError(f"{variant} on {task}: a curve is infinite")
+    require_scores(found)
     return found
 
 
@@ -142,13 +141,8 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def terms(group: Group, **asked: Any) -> Terms:
-    """Of a check against a group: what is asked, in the group's own unit."""
-    return Terms(
-        unit=group.unit,
-        lowest=group.lowest,
-        higher_is_better=group.higher_is_better,
-        **asked,
-    )
+    """Of a check against a group: what is asked, and the group's own direction."""
+    return Terms(higher_is_better=group.higher_is_better, **asked)
 
 
 def with_seeds(plan: Plan, wanted: Wanted) -> Plan:

@@ -4,6 +4,12 @@ A check looks at a few seeds first and adds seeds only while it is undecided. It
 is split over the looks, half of it for the last, so their sum bounds the rate whatever the returns
 look like; so is its rate of misses by stopping too early. Within the looks that remain, the last
 has `POWER` of catching the effect, so the whole check has at least `POWER - EARLY_MISSES` = 95%.
+
+Both rates are averages over the baselines that could have been drawn. For the power that means
+that the baseline's standard deviation is not taken for the true one: the power is integrated over
+what the true one may be (after Browne 1995, who takes an upper bound of it), and a baseline of few
+seeds promises less. For false alarms it means that one and the same baseline, checked at every
+push, alarms more often if its seeds happened to do well: `Design.lucky` says how often.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +31,7 @@ FIRST_SEEDS = 4
 EARLY_MISSES = 0.025
 POWER = 0.975
 FEWEST_OLD = 5
+LUCK = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,11 @@ class Look:
 @dataclass(frozen=True)
 class Design:
     """looks: in order. effect: the loss to be caught, in the metric's units. caught: score -> the
-    smallest loss in it that the check catches with 95%. needed: the seeds that would catch
-    `effect` in every score; None above `MOST_NEEDED`.
+    smallest loss in it that the check catches with 95%, on average over baselines. needed: the
+    seeds that would catch `effect` in every score; None above `MOST_NEEDED`. lucky: about how often
+    a check calls an unchanged trainer worse, if the mean of its baseline happens to lie `LUCK`
+    standard errors too high (paired: of seeds that do not go alike at all). More seeds of the
+    baseline bring it down to alpha.
     """
 
     looks: tuple[Look, ...]
@@ -48,6 +59,7 @@ class Design:
     caught: Mapping[str, float]
     needed: int | None
     old_seeds: int
+    lucky: float
 
     @property
     def most_seeds(self) -> int:
@@ -100,7 +112,8 @@ def design(
         name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired))
         for name, one in zip(baseline, spread, strict=True)
     }
-    return Design(looks, alpha, effect, caught, needed, old)
+    lucky = _lucky(last, last if paired else old, alpha)
+    return Design(looks, alpha, effect, caught, needed, old, lucky)
 
 
 def _looks(last: int, alpha: float, old: int, paired: bool) -> tuple[Look, ...]:
@@ -131,15 +144,46 @@ def _too_few(seeds: int, fewest: int, old: int, alpha: float, paired: bool) -> U
 
 
 def _power(seeds: int, old: int, loss: float, spread: float, level: float, paired: bool) -> float:
-    """Of a t-test at `level`, one-sided, for equal variances; paired: seeds unrelated at worst."""
-    from scipy.special import nctdtr, stdtrit
+    """Of a t-test at `level`, one-sided, for equal variances; paired: seeds unrelated at worst.
+
+    An average over baselines: `spread` s is estimated from `old` seeds, so that s²/σ² is
+    chi-squared over its degrees of freedom. The same s is part of the test's own error where that
+    is pooled, which is why a baseline that looks calm by chance makes up for some of what it
+    promises too much.
+    """
+    from scipy.special import ndtr, stdtrit
 
     if not spread > 0:
         return 1.0
-    freedom = seeds - 1 if paired else seeds + old - 2
-    error = spread * math.sqrt(2 / seeds if paired else 1 / seeds + 1 / old)
-    critical = -float(stdtrit(freedom, level))
-    return float(1 - nctdtr(freedom, loss / error, critical))
+    ratio, weight = _variances(old - 1)
+    new, new_weight = _variances(seeds - 1)
+    if paired:
+        freedom, error = seeds - 1, math.sqrt(2 / seeds)
+        variance = np.broadcast_to(new, (len(ratio), len(new)))
+    else:
+        freedom, error = seeds + old - 2, math.sqrt(1 / seeds + 1 / old)
+        variance = ((old - 1) * ratio[:, None] + (seeds - 1) * new) / freedom
+    shift = loss / spread * np.sqrt(ratio) / error
+    caught = ndtr(shift[:, None] + float(stdtrit(freedom, level)) * np.sqrt(variance))
+    return float(weight @ caught @ new_weight)
+
+
+@lru_cache(maxsize=4096)
+def _variances(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What s²/σ² may be, and with which weight: Gauss and Legendre's points on its quantiles."""
+    from scipy.special import gammaincinv
+
+    points, weights = np.polynomial.legendre.leggauss(64)
+    return 2 * gammaincinv(freedom / 2, (points + 1) / 2) / freedom, weights / 2
+
+
+def _lucky(seeds: int, old: int, level: float) -> float:
+    """How often `seeds` new ones look worse, at `level`, than a baseline `LUCK` standard errors
+    above its own mean, of known variance."""
+    from scipy.special import ndtr, ndtri
+
+    ratio = seeds / old
+    return float(ndtr(LUCK * math.sqrt(ratio) + ndtri(level) * math.sqrt(1 + ratio)))
 
 
 def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | None:

@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.looks import Design
-from ablations.report.digits import decimals, p_text
+from ablations.report.formats.numbers import decimals, p_text
 
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
+
+
+def score_name(score: str) -> str:
+    """In words; a user's own score is called as he called it."""
+    return SCORE_NAMES.get(score, score)
 
 
 def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
@@ -21,7 +26,8 @@ def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
     )
     text = (
         f"{name}: {seeds}, against the baseline's {made.old_seeds}; false alarms at most "
-        f"{terms.alpha:.2g}; caught with 95%: {_caught(made, unit, terms)}"
+        f"{terms.alpha:.2g} on average over baselines (about {made.lucky:.1g} with one that was "
+        f"lucky by two standard errors); caught with 95%: {_caught(made, unit, terms)}"
     )
     return text + shortfall(made, unit, terms)
 
@@ -30,7 +36,7 @@ def _caught(made: Design, unit: float, terms: Terms) -> str:
     if max(made.caught.values()) <= 1.001 * made.effect:
         return f"a loss of {_share(made.effect, unit, terms)}"
     each = (
-        f"{_share(max(loss, made.effect), unit, terms)} in {SCORE_NAMES[score]}"
+        f"{_share(max(loss, made.effect), unit, terms)} in {score_name(score)}"
         for score, loss in made.caught.items()
     )
     return f"a loss of {' or of '.join(each)}"
@@ -51,17 +57,18 @@ def line(name: str, found: Check) -> str:
     seeds = f"{len(found.now)} seeds against {len(found.baseline)}"
     terms, effect = found.terms, _share(found.design.effect, found.unit, found.terms)
     diverged = f"; {len(found.now.failed)} diverged" if found.now.failed else ""
+    shown = found.worst.p_worse <= terms.alpha
     if found.verdict == "identical":
         return f"{name}: identical, to the bit, on {len(found.now)} seeds"
     if found.verdict == "worse":
         return f"{name} got worse: {_change(found.worst, found, 'loss')} ({seeds}{diverged})"
     if found.verdict == "better":
+        though = f"; though a loss is shown: {_change(found.worst, found, 'loss')}"
         return (
-            f"{name} is suspiciously better: {_change(found.best, found, 'gain')} ({seeds}); "
-            f"update the baseline if that is meant"
+            f"{name} is suspiciously better: {_change(found.best, found, 'gain')}{though * shown} "
+            f"({seeds}); update the baseline if that is meant"
         )
     if found.verdict == "no worse":
-        shown = found.worst.p_worse <= terms.alpha
         though = f", though a smaller one is shown: {_change(found.worst, found, 'loss')}"
         return f"{name} is no worse: a loss of {effect} is ruled out{though * shown} ({seeds})"
     return (
@@ -76,7 +83,7 @@ def _change(row: Row, found: Check, noun: str) -> str:
     p = row.p_better if noun == "gain" else row.p_worse
     ends = f"[{row.low:+.{places}f}, {row.high:+.{places}f}]"
     return (
-        f"{SCORE_NAMES[row.score]} {row.baseline:.{places}f} → {row.now:.{places}f}, "
+        f"{score_name(row.score)} {row.baseline:.{places}f} → {row.now:.{places}f}, "
         f"{row.difference:+.{places}f} {ends}, a {noun} of "
         f"{_percent(abs(row.difference) / found.unit)} of {_unit(found.terms)}, "
         f"p {'< .001' if p < 0.001 else f'= {p_text(p)}'}"
@@ -92,7 +99,7 @@ def _percent(share: float) -> str:
 
 
 def _unit(terms: Terms) -> str:
-    return "what the baseline learns" if terms.unit is None else "its range"
+    return "what the baseline learns" if terms.unit is None else "its unit"
 
 
 HEAD = [
@@ -117,7 +124,7 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
             lines.append(
                 [
                     name if place == 0 else "",
-                    SCORE_NAMES[row.score],
+                    score_name(row.score),
                     f"{row.baseline:.{width}f}",
                     f"{row.now:.{width}f}",
                     f"{row.difference:+.{width}f}" if row.difference else "0",
@@ -132,7 +139,7 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
 
 def text(checks: Mapping[str, Check]) -> str:
     """A pipe table that also lines up in a terminal, and what its columns are."""
-    from ablations.report.formats import markdown_text, pipes
+    from ablations.report.formats.markdown import markdown_text, pipes
 
     lines = [[markdown_text(cell) for cell in line] for line in table(checks)]
     right = {"baseline", "now", "difference", "[95%]", "p (worse)"}
@@ -146,7 +153,9 @@ def caption(checks: Sequence[Check]) -> str:
     return (
         f"Means over seeds (now / baseline); differences {how} t interval; p from a permutation "
         f"test, corrected over the scores. The chance that any of these checks calls a trainer "
-        f"worse in which nothing changed is at most {alpha:.2g}."
+        f"worse in which nothing changed is at most {alpha:.2g}, on average over baselines: the "
+        f"same baseline again and again alarms more often if its seeds did well by chance, the "
+        f"more so the fewer it has."
     )
 
 

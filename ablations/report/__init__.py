@@ -31,16 +31,15 @@ def table(
 ) -> pandas.DataFrame:
     """What the study's last plan (or the one named) found; caption and notes are in `.attrs`.
 
-    kind: "comparison", or one of `supplements.KINDS`: "effects" of a factorial, "efficiency",
-    "power".
+    kind: "comparison", or one of `tables.KINDS`: "effects" of a factorial, "efficiency", "power".
     """
     from ablations.records import read_plan
-    from ablations.report import supplements, tables
+    from ablations.report import tables
 
     folder = Path(results)
     if kind != "comparison":
         plan_ = read_plan(folder, study, plan)
-        return supplements.sheet(kind, plan_, folder, metric=metric).dataframe()
+        return tables.sheet(kind, plan_, folder, metric=metric).dataframe()
     found = tables.table(read_plan(folder, study, plan), folder, metric=metric, score=score)
     return found.dataframe()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +59,7 @@ class Cell:
     status: "done"; "failed", with the reason (and the environment step, where known); "empty", done
         but the metric has no value where the score looks; "missing", not run yet.
     value: its score, NaN unless done. steps `[n]`, values `[n]`: its curve, empty unless done.
+    hash: names its record; two variants that compose to the same cell share it.
     """
 
     task: str
@@ -70,6 +71,7 @@ class Cell:
     failed_step: int | None = None
     steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     values: Floats = field(default_factory=lambda: np.zeros(0))
+    hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,36 @@ class Scores:
         found = [cell for cell in self.cells if (cell.task, cell.variant) == (task, variant)]
         return sorted(found, key=lambda cell: cell.seed)
 
+    def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
+        """Whether two variants trained alike, bit for bit, on every seed that both have: they share
+        the cell, or their curves are equal, or they failed at the same step. False where no seed
+        says so."""
+        seen = 0
+        for task in tasks:
+            theirs = {cell.seed: cell for cell in self.of(task, other)}
+            for cell in self.of(task, variant):
+                twin = theirs.get(cell.seed)
+                if twin is None or "missing" in (cell.status, twin.status):
+                    continue
+                if not _same(cell, twin):
+                    return False
+                seen += 1
+        return seen > 0
+
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
         """seed -> score of those cells that have one."""
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
+
+
+def _same(one: Cell, other: Cell) -> bool:
+    if one.hash and one.hash == other.hash:
+        return True
+    if one.status != other.status:
+        return False
+    if one.status == "failed":
+        return one.failed_step is not None and one.failed_step == other.failed_step
+    same = np.array_equal(one.steps, other.steps)
+    return same and np.array_equal(one.values, other.values, equal_nan=True)
 
 
 def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
@@ -111,7 +140,7 @@ DIAGNOSTICS = (
     "advantage/std",
     "loss/value",
     "policy/kl_reference",
-    "training/dead_groups",
+    "training/zero_variance_groups",
     "training/length",
 )
 ROUNDING = 1e-9
@@ -146,6 +175,42 @@ def moves(found: Scores) -> bool:
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
+def is_score(plan: Plan, metric: str) -> bool:
+    """Whether a metric is in the units of the task's score, where higher is better."""
+    return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
+
+
+def step_unit(plan: Plan) -> str:
+    """What a step of the study's trainer is, in the plural, for labels and captions."""
+    return f"{plan.study.get('step_unit', 'environment step')}s"
+
+
+def baseline_of(plan: Plan, variant: str) -> str | None:
+    """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
+    versus = plan.variants[variant].get("versus") or plan.study["baseline"]
+    return None if versus == variant else versus
+
+
+def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
+    """Every variant, each directly under the one it is compared with, and how deep it stands."""
+    seen: set[str] = set()
+
+    def under(name: str, depth: int) -> Iterator[tuple[str, int]]:
+        if name not in seen:
+            seen.add(name)
+            yield name, depth
+            for other, versus in baselines.items():
+                if versus == name:
+                    yield from under(other, depth + 1)
+
+    # Heads first; then whatever hangs on a variant that this plan leaves out, or on each other.
+    for name, versus in baselines.items():
+        if versus is None:
+            yield from under(name, 0)
+    for name in baselines:
+        yield from under(name, 1)
+
+
 def _read(
     plan: Plan, results: Path, columns: Sequence[str], score: str, *, strict: bool = True
 ) -> dict[str, Scores]:
@@ -159,19 +224,20 @@ def _read(
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
             for column in columns:
-                cells[column].append(Cell(*place, "missing"))
+                cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
             continue
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         curve = None if record.status == "failed" else read_curve(results, record)
         for column in columns:
             if not strict and curve is not None and column not in curve.column_names:
-                cells[column].append(Cell(*place, "empty"))
+                cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
                 continue
-            cells[column].append(_cell(place, record, curve, column, SCORES[score]))
-    made = tuple((dict(which), count) for which, count in versions.most_common())
+            made = _cell(place, record, curve, column, SCORES[score])
+            cells[column].append(replace(made, hash=cell["hash"]))
+    makers = tuple((dict(which), count) for which, count in versions.most_common())
     return {
-        column: Scores(metric=column, score=score, cells=tuple(of), versions=made)
+        column: Scores(metric=column, score=score, cells=tuple(of), versions=makers)
         for column, of in cells.items()
     }
 

@@ -5,7 +5,7 @@ here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,16 @@ from ablations.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Variant:
-    """One composition: what it sets (choices, coefficients, structure) over the study's common
-    settings.
+    """One composition: what it sets (choices, numbers, structure) over the study's common settings.
 
-    versus: the variant it is compared with, instead of the study's baseline.
+    versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
+    combinations of some levels, so that it may be the same composition as another of them.
     """
 
     sets: Mapping[str, Any] = field(default_factory=dict)
     versus: str | None = None
     summary: str = ""
+    grid: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Profile:
     steps: environment steps of a run, or None for each task's own.
     points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced,
         are followed by an evaluation of `evaluation_envs` episodes.
-    settings: name -> value for every task (task settings, coefficients or structure).
+    settings: name -> value for every task (task settings, numbers or structure).
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
     """
 
@@ -53,7 +54,8 @@ class Study:
 
     claim: the statement under test, in words, and where it was made.
     baseline: the variant that the others are compared with.
-    margin: a difference smaller than this share of the task's score unit does not matter.
+    margin: a difference smaller than this share of what the baseline learned does not matter.
+    margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
     metric: the column of the curve that is judged.
     """
 
@@ -68,10 +70,20 @@ class Study:
     metric: str = "training/return"
     trainer: str = "ppo"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    margin_in_metric: bool = False
+
+
+def combinations(
+    factors: Mapping[str, Sequence[Any]], text: Callable[[Any], str] = str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every combination of the factors' levels: how it is called ("x=1,y=2"), factor -> level."""
+    for levels in itertools.product(*factors.values()):
+        at = dict(zip(factors, levels, strict=True))
+        yield ",".join(f"{name}={text(level)}" for name, level in at.items()), at
 
 
 def crossed(
-    variants: Mapping[str, Variant], baseline: str, **factors: Sequence[Any]
+    variants: Mapping[str, Variant], baseline: str, /, **factors: Sequence[Any]
 ) -> dict[str, Variant]:
     """Every variant at every combination of the factors' levels, compared with the baseline there.
 
@@ -79,12 +91,13 @@ def crossed(
     on; b@discount=0.9 is compared with a@discount=0.9.
     """
     grid = {}
-    for levels in itertools.product(*factors.values()):
-        at = dict(zip(factors, levels, strict=True))
-        where = "@" + ",".join(f"{name}={level}" for name, level in at.items())
+    for where, at in combinations(factors):
         for name, variant in variants.items():
-            grid[name + where] = Variant(
-                {**variant.sets, **at}, versus=baseline + where, summary=variant.summary
+            grid[f"{name}@{where}"] = Variant(
+                {**variant.sets, **at},
+                versus=f"{baseline}@{where}",
+                summary=variant.summary,
+                grid=True,
             )
     return grid
 

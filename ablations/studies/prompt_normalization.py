@@ -60,6 +60,7 @@ register(
         baseline="grpo",
         variants=CHOICES | GRID,
         margin=0.05,
+        margin_in_metric=True,
         metric="evaluation/accuracy",
         trainer="language",
         settings={"samples_per_prompt": 4},

@@ -28,6 +28,7 @@ import numpy as np
 
 from ablations.records import canonical, cell_folder
 from ablations.sweep import provenance
+from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
 from ablations.sweep.program import Lane, Saved
 
@@ -68,32 +69,30 @@ class Checkpoint:
 
 def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
     """What a record says of it. seconds: what the last process added."""
-    told: dict[str, Any] = {"seconds": round(spent.seconds + seconds, 3)}
+    found: dict[str, Any] = {"seconds": round(spent.seconds + seconds, 3)}
     if spent.resumed:
-        told["resumed_at_steps"] = list(spent.resumed)
+        found["resumed_at_steps"] = list(spent.resumed)
     if spent.checkpoints:
-        told["checkpoints"] = {
+        found["checkpoints"] = {
             "written": spent.checkpoints,
             "bytes": spent.bytes,
             "seconds": round(spent.saving_seconds, 3),
         }
-    return told
+    return found
 
 
 def folder_of(results: Path, cell: str) -> Path:
     return work_folder(results, cell) / "checkpoints"
 
 
-def save(
-    results: Path, cell: str, config: Mapping[str, Any], checkpoint: Checkpoint, keep: int = 2
-) -> Spent:
+def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Spent:
     """Writes one, then deletes all but the last `keep` and the one with the highest score.
 
     Returns what was spent, this one included. Raises OSError where it cannot be written; what was
     there before is then still there.
     """
     started = time.monotonic()
-    folder = folder_of(results, cell)
+    folder = folder_of(results, cell.hash)
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
     try:
@@ -102,8 +101,8 @@ def save(
         spent = replace(checkpoint.spent, checkpoints=checkpoint.spent.checkpoints + 1, bytes=size)
         description = {
             "format": FORMAT,
-            "cell": cell,
-            "config": config,
+            "cell": cell.hash,
+            "config": cell.config,
             "versions": _versions(),
             "point": checkpoint.saved.point,
             "score": checkpoint.score,
@@ -143,23 +142,23 @@ def _delete(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def load(results: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:
+def load(results: Path, cell: Cell, point: int) -> Checkpoint:
     """The cell's checkpoint of that point. Raises Refused if it is torn, changed or alien."""
     try:
-        return _load(folder_of(results, cell) / f"{point:08}", cell, config, point)
+        return _load(folder_of(results, cell.hash) / f"{point:08}", cell, point)
     except OSError as error:
         raise Refused(f"it cannot be read: {error.strerror or error}") from None
 
 
-def _load(folder: Path, cell: str, config: Mapping[str, Any], point: int) -> Checkpoint:
+def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
     description = _description(folder)
     if description["format"] != FORMAT:
         raise Refused(f"it has format {description['format']}, not {FORMAT}")
-    if differing := differences(description["config"], config):
+    if differing := differences(description["config"], cell.config):
         raise Refused(f"it belongs to another cell: {differing}")
     if differing := differences(description["versions"], _versions()):
         raise Refused(f"other versions wrote it: {differing}")
-    if description["point"] != point or description["cell"] != cell:
+    if description["point"] != point or description["cell"] != cell.hash:
         raise Refused("it was renamed")
     _verify(folder, description["files"])
     diverged = description["diverged"]
@@ -174,25 +173,21 @@ def _load(folder: Path, cell: str, config: Mapping[str, Any], point: int) -> Che
     )
 
 
-def newest(
-    results: Path, cells: Sequence[Mapping[str, Any]]
-) -> tuple[list[Checkpoint] | None, list[str]]:
+def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | None, list[str]]:
     """The last checkpoints that all these cells have at one point and that are good, or None; and a
     line on each that was refused.
-
-    cells: {"hash", "config"} each.
     """
     refused: list[str] = []
     if not cells:
         return None, refused
-    common = set.intersection(*(set(checkpoint_points(results, cell["hash"])) for cell in cells))
+    common = set.intersection(*(set(checkpoint_points(results, cell.hash)) for cell in cells))
     for point in sorted(common, reverse=True):
         found = []
         for cell in cells:
             try:
-                found.append(load(results, cell["hash"], cell["config"], point))
+                found.append(load(results, cell, point))
             except Refused as why:
-                refused.append(f"checkpoint {cell['hash']}/{point:08} is refused: {why}")
+                refused.append(f"checkpoint {cell.hash}/{point:08} is refused: {why}")
                 break
         else:
             return found, refused

@@ -4,7 +4,7 @@
     results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
     results/work/<hash>/tries.json        how often a worker of one run began it from one point
     results/work/<hash>/checkpoints/      see checkpoints.py
-    results/work/<hash>/policies/         see policies.py
+    results/work/<hash>/policies/         see snapshots.py
 
 The folder goes away when the record is there. All of it may be deleted when nothing runs: a cell
 then starts at its beginning.
@@ -104,22 +104,18 @@ class Claim:
         say how it ended. A cell that moves on between two deaths is not at fault.
         """
         try:
-            told: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
+            last: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
         except (FileNotFoundError, ValueError):
             return 0
-        same = (told.get("run"), told.get("point")) == (run, point)
-        return int(str(told["tries"])) if same else 0
+        same = (last.get("run"), last.get("point")) == (run, point)
+        return int(str(last["tries"])) if same else 0
 
     def begin(self, run: str, point: int) -> None:
-        told = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
-        write_atomically(self._folder / "tries.json", json.dumps(told))
+        this = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
+        write_atomically(self._folder / "tries.json", json.dumps(this))
 
-    def finish(self, *, keep_checkpoints: bool = False) -> None:
-        """Lets go of a cell whose record is published. keep_checkpoints: it is the record of an
-        error, and another try may go on from them."""
-        if keep_checkpoints:
-            self.release()
-            return
+    def finish(self) -> None:
+        """Lets go of a cell whose record is published, and deletes what it left on its way."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.records import read_plan
+from ablations.sweep import diagnosis
 from ablations.sweep.claims import hold, read_heartbeat
-from ablations.sweep.slurm import commands as queue
-from ablations.sweep.slurm.submissions import everything
+from ablations.sweep.slurm import commands
+from ablations.sweep.slurm.submissions import all_submissions
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,18 @@ def waste(results: Path) -> list[Waste]:
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted |= {cell["hash"] for cell in read_plan(results, path.parent.name, path.stem).cells}
     cells = sorted(path for path in (results / "cells").glob("*") if path.is_dir())
+    both = (results, diagnosis.folder(results))
     work = [
         path
-        for path in sorted((results / "work").glob("*"))
-        if path.name not in ("programs",) and not _running(results, path)
+        for folder in both
+        for path in sorted((folder / "work").glob("*"))
+        if path.name not in ("programs",) and not _running(folder, path)
     ]
+    aside = [path for folder in both for path in sorted((folder / "set-aside").glob("*"))]
     stopped = [path for path in work if (path / "checkpoints").is_dir()]
     found = [
         Waste("records that no plan refers to", tuple(c for c in cells if c.name not in wanted)),
-        Waste(
-            "damaged or failed records, set aside", tuple(sorted((results / "set-aside").glob("*")))
-        ),
+        Waste("damaged or failed records, set aside", tuple(aside)),
         Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
         Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
         Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
@@ -54,10 +56,10 @@ def delete(results: Path, found: list[Waste]) -> None:
     """Deletes it, except for what somebody took up meanwhile."""
     for one in found:
         for path in one.paths:
-            if path.is_dir() and not _running(results, path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
+            if not path.is_dir():
                 path.unlink(missing_ok=True)
+            elif not _running(path.parent.parent, path):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _running(results: Path, path: Path) -> bool:
@@ -83,8 +85,8 @@ def _running(results: Path, path: Path) -> bool:
 def _queued(results: Path) -> bool:
     """Whether a job still waits or runs that needs its submission and its code; True where the
     queue does not answer."""
-    jobs = {job for one in everything(results) for job, _, _ in one.arrays()}
+    jobs = {job for one in all_submissions(results) for job, _, _ in one.arrays()}
     try:
-        return any(state.alive or state.held for state in queue.states(jobs).values())
-    except queue.Silent:
+        return any(state.alive or state.held for state in commands.states(jobs).values())
+    except commands.Silent:
         return True

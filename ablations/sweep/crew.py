@@ -12,37 +12,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ablations.errors import UserError
-from ablations.records import write_atomically
-from ablations.sweep.claims import published
 from ablations.sweep.machine import worker_environment
 from ablations.sweep.order import CANNOT_WRITE, Order
 from ablations.sweep.progress import Progress
 
 POLL_SECONDS = 0.25
-STOP_SECONDS = 5.0
 MAX_DEATHS = 3
 
 
 class Crew:
-    """The worker processes of one run: started, watched, replaced when they die, stopped."""
+    """path: of the order's file, which is what the processes are given. It stays there."""
 
-    def __init__(
-        self, order: Order, workers: int, results: Path, *, patience: float = STOP_SECONDS
-    ):
+    def __init__(self, order: Order, path: Path):
         self.order = order
-        self.results = results
-        self.patience = patience
-        self.folder = results / "work"
-        self.path = self.folder / "orders" / f"{order.run}.json"
-        write_atomically(self.path, order.text())
+        self.path = path
+        self.results = Path(order.results)
+        self.logs = self.results / "work" / "logs"
         self.deaths = 0
-        self._read: dict[int, int] = {}
-        self.processes = [self._start(index) for index in range(workers)]
+        self._shown: dict[int, int] = {}  # how many bytes of a worker's log
+        self.processes = [self._start(index) for index in range(order.workers)]
 
     def work(self, progress: Progress, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Until every worker has ended well; or until `interrupted` says so: then each of them has
-        `patience` seconds to save what it has. Raises UserError when they
-        die without end, or cannot write.
+        the order's `stop_seconds` to save what it has. Raises UserError when they die without end,
+        or cannot write.
         """
         try:
             with progress:
@@ -57,7 +50,6 @@ class Crew:
                 progress.update()
         finally:
             self._stop()
-            self.path.unlink(missing_ok=True)
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         log = self._log(index)
@@ -74,14 +66,14 @@ class Crew:
             )
 
     def _log(self, index: int) -> Path:
-        return self.folder / "logs" / f"{self.order.run}-{index}.log"
+        return self.logs / f"{self.order.run}-{index}.log"
 
     def _pass_on_notices(self, progress: Progress) -> None:
         for index in range(len(self.processes)):
             with self._log(index).open("rb") as log:
-                log.seek(self._read.get(index, 0))
+                log.seek(self._shown.get(index, 0))
                 lines = log.read().split(b"\n")
-                self._read[index] = log.tell() - len(lines.pop())  # the last is not whole yet
+                self._shown[index] = log.tell() - len(lines.pop())  # the last is not whole yet
             for line in lines:
                 if line.startswith(b"notice: "):
                     progress.say(line.removeprefix(b"notice: ").decode(errors="replace"))
@@ -99,7 +91,7 @@ class Crew:
                     f"{last}: make room or give another --results; what is done is safe"
                 )
             self.deaths += 1
-            finished = sum(published(self.results, cell["hash"]) for cell in self.order.cells)
+            finished = len(self.order.cells) - len(self.order.left)
             if self.deaths > MAX_DEATHS * (len(self.processes) + finished):
                 raise UserError(
                     f"workers die before they finish a cell (exit code {code}): "
@@ -115,7 +107,7 @@ class Crew:
         running = [process for process in self.processes if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.order.stop_seconds
         for process in running:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))

@@ -5,28 +5,26 @@ itself.
 from __future__ import annotations
 
 import math
+import sys
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TextIO
+
+from rich.console import Console
 
 from ablations import plugins
 from ablations.errors import UserError
-from ablations.records import (
-    Plan,
-    Record,
-    read_record,
-)
+from ablations.records import Plan, Record, read_record
 from ablations.sweep import provenance
-from ablations.sweep.config import program_of
+from ablations.sweep.cell import Cell
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import cores, has_accelerator, use_cache
+from ablations.sweep.machine import cores, has_accelerator
 from ablations.sweep.order import Keeping, Order
-from ablations.sweep.prepare import look
+from ablations.sweep.prepare import Work, prepare
 from ablations.sweep.progress import Progress
-from ablations.trainers.composition import fixed_axes
 
 ACCELERATOR_LANES = 16
 
@@ -38,7 +36,7 @@ class Outcome:
     cells: int
     found: int
     done: int = 0
-    failed: list[tuple[Mapping[str, Any], Record]] = field(default_factory=list)
+    failed: list[tuple[Cell, Record]] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -52,64 +50,101 @@ def run(
     quiet: bool = False,
     keeping: Keeping | None = None,
     fresh: bool = False,
-    only: Collection[str] | None = None,
 ) -> Outcome:
     """Runs whatever the plans need and nobody has. Returns when every cell has a record.
 
     workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
     side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
     for debuggers. keeping: how often state is saved. fresh: computes everything again; what was
-    there is set aside. only: hashes of the cells to look at. Raises UserError when the results
-    folder cannot be written, KeyboardInterrupt after a clean stop.
+    there is set aside. Raises UserError when the results folder cannot be written,
+    KeyboardInterrupt after a clean stop.
+    """
+    names = ", ".join(f"{plan.study['name']} ({plan.request['profile']})" for plan in plans)
+    return carry_out(
+        prepare(plans, results, fresh=fresh),
+        results,
+        names,
+        workers=workers,
+        lanes=lanes,
+        in_process=in_process,
+        quiet=quiet,
+        keeping=keeping or Keeping(),
+        cache=results / "cache",
+    )
+
+
+def carry_out(
+    work: Work,
+    results: Path,
+    names: str,
+    *,
+    workers: int | None,
+    lanes: int | None,
+    keeping: Keeping,
+    cache: Path,
+    in_process: bool = False,
+    quiet: bool = False,
+    output: TextIO | None = None,
+) -> Outcome:
+    """Has a crew do what is to do, and says what became of it.
+
+    names: of the work, for people. output: where its progress is shown; default: stdout.
     """
     started = time.monotonic()
-    work = look(plans, results, fresh=fresh, only=only)
-    cells, todo = work.cells, work.todo
-    outcome = Outcome(cells=len(cells), found=len(cells) - len(todo))
-    if todo:
-        accelerator = has_accelerator()
-        checkout = provenance.of_checkout()
-        provenance.keep_difference(results, checkout)
-        order = Order(
-            run=uuid.uuid4().hex[:8],
-            results=str(results),
-            cells=tuple({"hash": cell["hash"], "config": cell["config"]} for cell in todo),
-            plugins=plugins.loaded(),
-            lanes=lanes or (min(len(todo), ACCELERATOR_LANES) if accelerator else 1),
-            accelerator=accelerator,
-            metric=plans[0].study["metric"],
-            keeping=keeping or Keeping(),
-            provenance=checkout,
-        )
-        workers = min(
-            workers or (1 if accelerator else cores()), math.ceil(len(todo) / order.lanes)
-        )
-        _announce(plans, cells, todo, order, 0 if in_process else workers, quiet)
+    output = output or sys.stdout
+    if work.todo:
+        order = _order(work.todo, results, cache, workers, lanes, keeping)
+        if not quiet:
+            print(_announcement(work, order, names, in_process), file=output, flush=True)
         if in_process:
             _run_in_process(order)
         else:
-            Crew(order, workers, results).work(Progress(plans, todo, results, quiet=quiet))
+            console = Console(file=output, quiet=quiet, highlight=False)
+            path = order.write(results / "work" / "orders" / f"{order.run}.json")
+            try:
+                Crew(order, path).work(Progress(work.todo, results, console=console))
+            finally:
+                path.unlink(missing_ok=True)
     elif not quiet:
-        print(f"{_names(plans)}: all {len(cells)} cells are done; nothing to run", flush=True)
-    for cell in cells:
-        record = read_record(results, cell["hash"])
-        if record is None:
-            raise UserError(
-                f"the record of {cell['variant']} on {cell['task']}, seed {cell['seed']}, was set "
-                f"aside by another run meanwhile: run it again"
-            )
-        if record.status == "done":
-            outcome.done += 1
-        else:
-            outcome.failed.append((cell, record))
+        line = f"{names}: all {_count(len(work.cells), 'cell')} are done; nothing to run"
+        print(line, file=output, flush=True)
+    outcome = _outcome(work, results)
     outcome.seconds = time.monotonic() - started
     return outcome
 
 
+def _order(
+    todo: Sequence[Cell],
+    results: Path,
+    cache: Path,
+    workers: int | None,
+    lanes: int | None,
+    keeping: Keeping,
+) -> Order:
+    accelerator = has_accelerator()
+    lanes = lanes or (min(len(todo), ACCELERATOR_LANES) if accelerator else 1)
+    workers = workers or (1 if accelerator else cores())
+    checkout = provenance.of_checkout()
+    provenance.keep_difference(results, checkout)
+    return Order(
+        run=uuid.uuid4().hex[:8],
+        results=str(results),
+        cache=str(cache),
+        cells=tuple(todo),
+        workers=min(workers, math.ceil(len(todo) / lanes)),
+        lanes=lanes,
+        accelerator=accelerator,
+        plugins=plugins.loaded(),
+        keeping=keeping,
+        provenance=checkout,
+    )
+
+
 def _run_in_process(order: Order) -> None:
+    from ablations.sweep.machine import use_cache
     from ablations.sweep.worker import Worker
 
-    use_cache(order.results)
+    use_cache(order.cache)
     worker = Worker(order, 0)
     try:
         worker.run()
@@ -117,36 +152,35 @@ def _run_in_process(order: Order) -> None:
         worker.release()
 
 
-def _announce(
-    plans: Sequence[Plan],
-    cells: Sequence[Mapping[str, Any]],
-    todo: Sequence[Mapping[str, Any]],
-    order: Order,
-    workers: int,
-    quiet: bool,
-) -> None:
-    if quiet:
-        return
-    programs = {
-        program_of(c["config"], fixed_axes(c["config"], accelerator=order.accelerator))
-        for c in todo
-    }
-    tasks = {cell["task"] for cell in cells}
+def _outcome(work: Work, results: Path) -> Outcome:
+    outcome = Outcome(cells=len(work.cells), found=len(work.cells) - len(work.todo))
+    for cell in work.cells:
+        record = read_record(results, cell.hash)
+        if record is None:
+            raise UserError(
+                f"the record of {cell.variant} on {cell.task}, seed {cell.seed}, was set aside by "
+                f"another run meanwhile: run it again"
+            )
+        if record.status == "done":
+            outcome.done += 1
+        else:
+            outcome.failed.append((cell, record))
+    return outcome
+
+
+def _announcement(work: Work, order: Order, names: str, in_process: bool) -> str:
+    programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
+    tasks = sorted({cell.task for cell in work.cells})
     how = (
-        f"{_count(workers, 'worker')} of {_count(order.lanes, 'lane')}"
-        if workers
-        else "in this process"
+        "in this process"
+        if in_process
+        else f"{_count(order.workers, 'worker')} of {_count(order.lanes, 'lane')}"
     )
-    print(
-        f"{_names(plans)}: {_count(len(cells), 'cell')} on {_count(len(tasks), 'task')}"
-        f" ({', '.join(sorted(tasks))}): {len(cells) - len(todo)} done, {len(todo)} to run;"
-        f" {_count(len(programs), 'program')} to compile; {how}",
-        flush=True,
+    return (
+        f"{names}: {_count(len(work.cells), 'cell')} on {_count(len(tasks), 'task')}"
+        f" ({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to run;"
+        f" {_count(len(programs), 'program')} to compile; {how}"
     )
-
-
-def _names(plans: Sequence[Plan]) -> str:
-    return ", ".join(f"{plan.study['name']} ({plan.request['profile']})" for plan in plans)
 
 
 def _count(number: int, noun: str) -> str:

@@ -52,14 +52,13 @@ def has_accelerator() -> bool:
     return done.returncode == 0 and done.stdout.split()[-1:] not in (["cpu"], [])
 
 
-def use_cache(results: str | Path) -> None:
-    """Keeps compiled programs for the other workers and for the next run: beside the results, or
-    where JAX_COMPILATION_CACHE_DIR says.
+def use_cache(folder: str | Path) -> None:
+    """Keeps compiled programs there for the other workers and for the next run, or where
+    JAX_COMPILATION_CACHE_DIR says.
     """
     import jax
 
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(results) / "cache"
-        jax.config.update("jax_compilation_cache_dir", str(cache.resolve()))
+        jax.config.update("jax_compilation_cache_dir", str(Path(folder).resolve()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

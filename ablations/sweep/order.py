@@ -8,7 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ablations.records import write_atomically
+from ablations.sweep.cell import Cell
+from ablations.sweep.claims import published
+
 CANNOT_WRITE = 74  # a worker's exit code (EX_IOERR): another worker would not fare better
+STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -28,25 +33,36 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is told. Nothing but the cells decides a result.
+    """What a crew is told: one file, written once. Nothing but the cells decides a result.
 
-    cells: {"hash", "config"} each. metric: what the progress display shows, and what the best
-    policy is best at where nothing is evaluated.
+    run: its name, in logs and claims. results: where records go. cache: where compiled programs
+    are kept. workers: processes. lanes: cells side by side in each. waits: workers stay until every
+    cell has a record, also those that others run; else they end when nothing is left that nobody
+    runs. stop_seconds: what workers have to save their state in when they are told to end.
     """
 
     run: str
     results: str
-    cells: tuple[Mapping[str, Any], ...]
-    plugins: tuple[str, ...] = ()
+    cache: str
+    cells: tuple[Cell, ...]
+    workers: int = 1
     lanes: int = 1
     accelerator: bool = False
-    metric: str = "training/return"
+    waits: bool = True
+    stop_seconds: float = STOP_SECONDS
+    plugins: tuple[str, ...] = ()
     keeping: Keeping = field(default_factory=Keeping)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    patient: bool = True
 
-    def text(self) -> str:
-        return json.dumps(asdict(self))
+    @property
+    def left(self) -> tuple[Cell, ...]:
+        """The cells that have no record yet."""
+        results = Path(self.results)
+        return tuple(cell for cell in self.cells if not published(results, cell.hash))
+
+    def write(self, path: Path) -> Path:
+        write_atomically(path, json.dumps(asdict(self)))
+        return path
 
     @classmethod
     def read(cls, path: Path) -> Order:
@@ -54,7 +70,7 @@ class Order:
         return cls(
             **fields
             | {
-                "cells": tuple(fields["cells"]),
+                "cells": tuple(Cell(**cell) for cell in fields["cells"]),
                 "plugins": tuple(fields["plugins"]),
                 "keeping": Keeping(**fields["keeping"]),
             }

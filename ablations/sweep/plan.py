@@ -7,81 +7,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations import studies
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study
-from ablations.sweep.config import steps_of
+from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task, task
 from ablations.trainers import Definition, trainer
-from ablations.trainers.composition import count, formulas, resolve
+from ablations.trainers.composition import count
 
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
-MAX_SEEDS = 100_000
+READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
+
+# Task -> variant -> all of its configuration but the seed.
+Configurations = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
-    study = studies.study(request.study)
-    if request.profile not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
-    profile = study.profiles[request.profile]
-    names = _selected(
-        request.variants, profile.variants, study.variants, f"variant of '{study.name}'"
-    )
-    seeds = profile.seeds if request.seeds is None else request.seeds
-    if not 0 < seeds <= MAX_SEEDS:
-        raise UserError(f"--seeds must be at least 1 and at most {MAX_SEEDS}, not {seeds}")
-    tasks = [task(name) for name in _unique(request.tasks or profile.tasks)]
-    definition = trainer(study.trainer)
-    for name in request.set:
-        differing = [v for v in names if name in study.variants[v].sets]
-        if differing:
-            raise UserError(
-                f"--set {name}: variants of '{study.name}' set it themselves "
-                f"({', '.join(differing)}): leave those out with --variants, or drop the --set"
-            )
-
-    cells, described = [], {}
-    chosen: dict[str, dict[str, str]] = {}
-    for one in tasks:
-        configs = {}
-        for name in names:
-            common = _common(study, profile, one, definition, request)
-            values = {**common, **study.variants[name].sets}
-            try:
-                config = resolve(one, definition, values, RUN_SETTINGS)
-                iteration_steps = definition.iteration_steps(config["structure"])
-                configs[name] = config | {"run": _schedule(values, profile, one, iteration_steps)}
-            except UserError as error:
-                raise UserError(f"{study.name}/{name} on {one.name}: {error}") from None
-        for name, config in configs.items():
-            chosen[name] = {axis: one["name"] for axis, one in config["choices"].items()}
-        shared = configs.get(study.baseline) or next(iter(configs.values()))
-        unit = one.score_unit(shared["task"]["settings"])
-        units = {name: one.score_unit(c["task"]["settings"]) for name, c in configs.items()}
-        described[one.name] = {
-            "score_unit": unit,
-            "references": list(one.references(shared["task"]["settings"])),
-            "score_units": {name: its for name, its in units.items() if its != unit},
-            "steps": steps_of(shared),
-            "settings": shared["task"]["settings"],
-            "summary": one.summary,
-        }
-        for seed in range(seeds):
-            for name, config in configs.items():
-                whole = config | {"seed": seed}
-                cells.append(
-                    {
-                        "task": one.name,
-                        "variant": name,
-                        "seed": seed,
-                        "hash": digest(whole),
-                        "config": whole,
-                    }
-                )
+    selected = select(studies.study(request.study), request)
+    study, profile = selected.study, selected.profile
+    tasks = {name: task(name) for name in selected.tasks}
+    configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
+    every = [config for of_variants in configs.values() for config in of_variants.values()]
+    _require_that_flags_act(study, request, every)
+    for name, of_variants in configs.items():
+        _require_differences(study, name, of_variants)
+    _require_that_variants_act(study, every)
+    if not (request.set or request.vary or request.variants or profile.variants):
+        _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
         study={
@@ -91,22 +46,132 @@ def plan(request: Request) -> Plan:
             "claim_source": study.claim_source,
             "baseline": study.baseline,
             "margin": study.margin,
+            "margin_in_metric": study.margin_in_metric,
             "metric": study.metric,
+            "step_unit": trainer(study.trainer).step_unit,
         },
-        variants={
-            name: {
-                "versus": study.variants[name].versus,
-                "summary": study.variants[name].summary,
-                "sets": dict(study.variants[name].sets),
-                "formulas": told,
-            }
-            for name, told in formulas(
-                chosen, {name: study.variants[name].sets for name in names}
-            ).items()
-        },
-        tasks=described,
-        cells=tuple(cells),
+        variants=_described_variants(study, configs),
+        tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
+        cells=tuple(
+            {"task": one, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for one, of_variants in configs.items()
+            for seed in selected.seeds
+            for name, config in of_variants.items()
+            for whole in [config | {"seed": seed}]
+        ),
     )
+
+
+def _configurations(
+    study: Study,
+    profile: Profile,
+    task: Task,
+    request: Request,
+) -> dict[str, dict[str, Any]]:
+    """Variant -> all of its configuration on a task but the seed."""
+    definition = trainer(study.trainer)
+    common = _common(study, profile, task, definition, request)
+    found = {}
+    for name, variant in study.variants.items():
+        values = {**common, **variant.sets}
+        try:
+            config = definition.resolve(task, values, RUN_SETTINGS)
+            iteration_steps = definition.iteration_steps(config["structure"])
+            found[name] = config | {"run": _schedule(values, profile, task, iteration_steps)}
+        except UserError as error:
+            raise UserError(f"{study.name}/{name} on {task.name}: {error}") from None
+    return found
+
+
+def _require_that_flags_act(study: Study, request: Request, every: Sequence[Any]) -> None:
+    """What a flag sets or varies must change something, in some variant on some task."""
+    flags = {name: f"--set {name}" for name in request.set}
+    flags |= {name: f"--vary {name}" for name in request.vary}
+    _require_effects(study, flags, every)
+
+
+def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) -> None:
+    """A table of a variant and itself says nothing. In a grid some of it may coincide."""
+    for name, variant in study.variants.items():
+        other = variant.versus or study.baseline
+        if variant.grid or name == other or other not in configs:
+            continue
+        if configs[name] == configs[other]:
+            raise UserError(
+                f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with "
+                f"these settings: there is nothing to compare; leave one out with --variants"
+            )
+
+
+def _require_that_variants_act(study: Study, every: Sequence[Any]) -> None:
+    """What variants differ in must change something."""
+    if len(study.variants) > 1:
+        varied = {name for variant in study.variants.values() for name in variant.sets}
+        _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
+
+
+def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> None:
+    """What a study sets for all of its variants must be read by one of them."""
+    tasks = {one["task"]["name"] for one in every}
+    shared = {
+        *study.settings,
+        *profile.settings,
+        *(name for task in tasks for name in profile.task_settings.get(task, ())),
+    }
+    read = {*RUN_SETTINGS}
+    for one in every:
+        read.update(*(one[part] for part in READ), one["task"]["settings"])
+    if unread := sorted(shared - read):
+        raise UserError(
+            f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
+            f"{', '.join(study.variants)} reads"
+        )
+
+
+def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any]) -> None:
+    """names: setting -> whose it is, in words. every: the configurations."""
+    definition = trainer(study.trainer)
+    reasons = [definition.inert(config, names) for config in every]
+    for name in sorted(names):
+        if all(name in one for one in reasons):
+            reason = reasons[0][name]
+            raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
+
+
+def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
+    chosen = {
+        name: {axis: one["name"] for axis, one in config["choices"].items()}
+        for of_variants in configs.values()
+        for name, config in of_variants.items()
+    }
+    sets = {name: one.sets for name, one in study.variants.items()}
+    of_choices = trainer(study.trainer).formulas(chosen, sets)
+    return {
+        name: {
+            "versus": variant.versus,
+            "summary": variant.summary,
+            "sets": dict(variant.sets),
+            "formulas": of_choices[name],
+            "same_as": next(
+                other
+                for other in study.variants
+                if all(of[other] == of[name] for of in configs.values())
+            ),
+        }
+        for name, variant in study.variants.items()
+    }
+
+
+def _described_task(
+    study: Study, task: Task, configs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    shared = configs.get(study.baseline) or next(iter(configs.values()))
+    run = shared["run"]
+    return {
+        "steps": run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
+        "settings": shared["task"]["settings"],
+        "summary": task.summary,
+    }
 
 
 def _common(
@@ -145,17 +210,3 @@ def _schedule(
         "evaluations": min(evaluations, points),
         "evaluation_envs": environments if evaluations else 0,
     }
-
-
-def _selected(
-    asked: Sequence[str] | None, profile: Sequence[str] | None, known: Mapping[str, Any], kind: str
-) -> list[str]:
-    names = _unique(asked or profile or tuple(known))
-    for name in names:
-        if name not in known:
-            raise unknown(kind, name, known)
-    return [name for name in known if name in names]
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(names))

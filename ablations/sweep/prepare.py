@@ -5,72 +5,69 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ablations.errors import UserError
 from ablations.records import (
     DamagedRecord,
     Plan,
+    Record,
     cell_folder,
     read_record,
     verify_curve,
     write_atomically,
     write_plan,
 )
+from ablations.sweep.cell import Cell, cells_of, distinct
 from ablations.sweep.claims import hold, work_folder
 
 
 @dataclass(frozen=True)
 class Work:
-    """cells: all that the plans need, each once; todo: those that nobody has computed."""
+    """cells: all that is asked for, each once; todo: those that nobody has computed."""
 
-    cells: tuple[Mapping[str, Any], ...]
-    todo: tuple[Mapping[str, Any], ...]
+    cells: tuple[Cell, ...]
+    todo: tuple[Cell, ...]
 
 
-def look(
-    plans: Sequence[Plan],
-    results: Path,
-    *,
-    fresh: bool = False,
-    only: Collection[str] | None = None,
-) -> Work:
-    """Stores the plans and finds out what they still need.
+def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
+    """Stores the plans and clears the way for what they still need.
 
-    fresh: everything is to do; what was there is set aside. only: hashes of the cells to look at;
-    the others are not in the answer. Raises UserError when the results
+    fresh: everything is to do; what was there is set aside. Raises UserError when the results
     folder cannot be written.
     """
     require_writable(results)
     for plan in plans:
         write_plan(results, plan)
-    cells = list({cell["hash"]: cell for plan in plans for cell in plan.cells}.values())
-    if only is not None:
-        cells = [cell for cell in cells if cell["hash"] in only]
+    return clear_the_way(needed(plans), results, fresh=fresh)
+
+
+def clear_the_way(
+    cells: Sequence[Cell],
+    results: Path,
+    *,
+    fresh: bool = False,
+    say: Callable[[str], None] = print,
+) -> Work:
+    """Which of the cells have no result; a record that is none is set aside: damaged, which is
+    said, or of an error, which is worth another try."""
     if fresh:
         for cell in cells:
-            _start_over(results, cell["hash"])
-    todo = [cell for cell in cells if not _has_result(results, cell["hash"])]
+            _start_over(results, cell.hash)
+    todo = [cell for cell in cells if not _has_result(results, cell.hash, say)]
     return Work(tuple(cells), tuple(todo))
 
 
-def missing(plans: Sequence[Plan], results: Path) -> list[Mapping[str, Any]]:
-    """What `look` would find to do; changes nothing."""
-    cells = {cell["hash"]: cell for plan in plans for cell in plan.cells}
-    return [cell for cell in cells.values() if not _is_computed(results, cell["hash"])]
+def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
+    """What `prepare` would find to do; changes nothing."""
+    return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
 
 
-def _is_computed(results: Path, cell: str) -> bool:
-    try:
-        record = read_record(results, cell)
-        if record is not None:
-            verify_curve(results, record)
-    except DamagedRecord:
-        return False
-    return record is not None and record.failure != "error"
+def needed(plans: Sequence[Plan]) -> tuple[Cell, ...]:
+    """The cells of all plans, each once."""
+    return distinct(cell for plan in plans for cell in cells_of(plan))
 
 
 def require_writable(results: Path) -> None:
@@ -86,25 +83,42 @@ def require_writable(results: Path) -> None:
         ) from None
 
 
-def _has_result(results: Path, cell: str) -> bool:
+def _is_computed(results: Path, cell: str) -> bool:
+    try:
+        return _is_result(_whole_record(results, cell))
+    except DamagedRecord:
+        return False
+
+
+def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
     """Whether a cell needs no run. What is damaged, or failed for no reason of its own, is set
     aside.
     """
     try:
-        record = read_record(results, cell)
-        if record is not None:
-            verify_curve(results, record)
+        record = _whole_record(results, cell)
     except DamagedRecord as damaged:
-        print(f"{str(damaged).partition(';')[0]}: set aside, to be computed again", flush=True)
+        say(f"{str(damaged).partition(';')[0]}: set aside, to be computed again")
     else:
         if record is None:
             return False
-        if record.failure != "error":
+        if _is_result(record):
             if work_folder(results, cell).is_dir() and (held := hold(results, cell)):
                 held.finish()  # left by one that was killed right after it wrote the record
             return True
     _set_aside(results, cell, cell_folder(results, cell))
     return False
+
+
+def _whole_record(results: Path, cell: str) -> Record | None:
+    """The record of a cell, if its curve is the one that was written. Raises DamagedRecord."""
+    record = read_record(results, cell)
+    if record is not None:
+        verify_curve(results, record)
+    return record
+
+
+def _is_result(record: Record | None) -> bool:
+    return record is not None and record.failure != "error"
 
 
 def _set_aside(results: Path, cell: str, path: Path) -> None:

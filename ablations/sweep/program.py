@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ablations.sweep.config import steps_of
-from ablations.tasks import task
-from ablations.trainers import Trainer, Variant, trainer
+from ablations.sweep.cell import Cell
+from ablations.trainers import Variant
+from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
 
 LARGE_BYTES = 2**20
@@ -53,30 +53,6 @@ class Saved:
     state: Mapping[str, np.ndarray]
 
 
-def compose(
-    config: Mapping[str, Any], fixed: Sequence[str] = ()
-) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
-    """The trainer of a configuration, and the function that turns such a configuration into its
-    data.
-    """
-    definition = trainer(config["trainer"]["name"])
-    composed = definition.make(
-        task=task(config["task"]["name"]),
-        settings=config["task"]["settings"],
-        structure=config["structure"],
-        updates_per_chunk=config["run"]["updates_per_chunk"],
-        evaluation_envs=config["run"]["evaluation_envs"],
-        choices={name: config["choices"][name]["name"] for name in fixed},
-    )
-
-    def as_data(config: Mapping[str, Any]) -> Variant:
-        run = config["run"]
-        iterations = run.get("points", np.inf) * run["updates_per_chunk"]
-        return definition.data(config)._replace(iterations=np.float32(iterations))
-
-    return composed, as_data
-
-
 def pass_large_constants(
     init: Callable[[Any, Variant], Any], keys: Any, data: Variant, lift: Callable[..., Any]
 ) -> tuple[Callable[[Any, Any, Any], Any], list[Any]]:
@@ -109,15 +85,18 @@ class Program:
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, lanes: int = 1, fixed: Sequence[str] = ()):
+    def __init__(self, cell: Cell, *, lanes: int = 1, accelerator: bool = False):
         self.lanes = lanes
-        self.trainer, self._as_data = compose(config, fixed)
-        self._compile(config)
+        self.trainer, self._as_data = compose(
+            cell.config, cell.compiled_in(accelerator=accelerator)
+        )
+        self._compile(cell)
 
-    def _compile(self, config: Mapping[str, Any]) -> None:
+    def _compile(self, cell: Cell) -> None:
         started = time.monotonic()
+        measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
         lift = jax.vmap if self.lanes > 1 else lambda function: function
-        keys, evaluation_keys, data = self._inputs([{**config, "seed": 0}])
+        keys, measuring_keys, data = self._inputs([cell])
 
         def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
             state, metrics = self.trainer.chunk(state, variant)
@@ -143,43 +122,43 @@ class Program:
                 lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
             )
         self._chunk = jax.jit(lift(chunk), donate_argnums=0, **spread).lower(state, data).compile()
-        self._evaluate = None
-        if config["run"]["evaluations"]:
-            self._evaluate = (
-                jax.jit(lift(self.trainer.evaluate)).lower(state, data, evaluation_keys).compile()
-            )
+        self._measure = None
+        if cell.measured:
+            self._measure = jax.jit(lift(measure)).lower(state, data, measuring_keys).compile()
         self.compile_seconds = time.monotonic() - started
 
-    def start(
-        self, configs: Sequence[Mapping[str, Any]], saved: Sequence[Saved] | None = None
-    ) -> Block:
+    def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """At most `lanes` cells of this program with equally long runs, ready to train side by
         side.
 
         saved: where each of them goes on from, all at one point; None: from the beginning. Raises
         `leaves.Mismatch` for a state that this program does not have.
         """
-        keys, evaluation_keys, data = self._inputs(configs)
+        keys, measuring_keys, data = self._inputs(cells)
         if saved is None:
             state = self._init(self._constants, keys, data)
-            return Block(self, configs, state, evaluation_keys, data)
+            return Block(self, cells, state, measuring_keys, data)
         states = [from_arrays(one.state, self._one_state) for one in saved]
         states += [states[-1]] * (self.lanes - len(states))
         state = states[0] if self.lanes == 1 else jax.tree.map(lambda *x: jnp.stack(x), *states)
         state = self._place(jax.tree.map(jnp.asarray, state))
-        return Block(self, configs, state, evaluation_keys, data, saved)
+        return Block(self, cells, state, measuring_keys, data, saved)
 
-    def _inputs(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any, Variant]:
-        """Keys of training and of evaluation, and the variants, of a block padded with its last
+    def _inputs(self, cells: Sequence[Cell]) -> tuple[Any, Any, Variant]:
+        """Keys of training and of measuring, and the variants, of a block padded with its last
         cell.
         """
-        block = [*configs, *[configs[-1]] * (self.lanes - len(configs))]
-        seeds = np.array([config["seed"] for config in block], np.uint32)
-        keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
-        data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, block))
+        block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
+        seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
+        whole = jax.vmap(jax.random.key)(seeds)
+        keys = jax.vmap(jax.random.split)(whole)
+        measuring = whole if cells[0].is_diagnosis else keys[:, 1]
+        configs = [cell.config for cell in block]
+        data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, configs))
+        inputs = keys[:, 0], measuring, data
         if self.lanes == 1:
-            keys, data = keys[0], jax.tree.map(lambda x: x[0], data)
-        return tuple(map(self._place, (keys[..., 0], keys[..., 1], data)))
+            inputs = jax.tree.map(lambda x: x[0], inputs)
+        return tuple(map(self._place, inputs))
 
     def _place(self, tree: Any) -> Any:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)
@@ -202,46 +181,58 @@ class Block:
     def __init__(
         self,
         program: Program,
-        configs: Sequence[Mapping[str, Any]],
+        cells: Sequence[Cell],
         state: Any,
-        evaluation_keys: Any,
+        measuring_keys: Any,
         data: Variant,
         saved: Sequence[Saved] | None = None,
     ):
         self._program = program
         self._state = state
-        self._evaluation_keys = evaluation_keys
+        self._measuring_keys = measuring_keys
         self._data = data
-        self._evaluated = evaluation_points(configs[0])
-        self.points = configs[0]["run"]["points"]
-        self.steps_per_point = steps_of(configs[0]) // self.points
+        self._cell = cells[0]  # in what is asked of it, all are alike
+        self._measured = self._cell.measured
         self.point = saved[0].point if saved else 0
-        self.lanes = [one.lane.copy() for one in saved] if saved else [Lane() for _ in configs]
+        self.lanes = [one.lane.copy() for one in saved] if saved else [Lane() for _ in cells]
 
     @property
     def step(self) -> int:
-        """Environment steps done, of each cell."""
-        return self.point * self.steps_per_point
+        """Steps done, of each cell."""
+        return self._cell.step_at(self.point)
 
     @property
     def finished(self) -> bool:
         """Whether every cell is at its end, or has diverged."""
-        return self.point == self.points or all(lane.diverged for lane in self.lanes)
+        return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
-        """One chunk of training, the evaluation that follows it, and a row of each curve."""
+        """One chunk of training, the measurement that follows it, and a row of each curve; of a
+        diagnosis, only what was measured."""
         program = self._program
         self._state, metrics, finite = program._chunk(self._state, self._data)
         self.point += 1
-        if self.point in self._evaluated and program._evaluate is not None:
-            key = program._place(_fold_in(self._evaluation_keys, self.point))
-            metrics = metrics | program._evaluate(self._state, self._data, key)
+        measured = {}
+        if self.point in self._measured and program._measure is not None:
+            key = program._place(_fold_in(self._measuring_keys, self.point))
+            measured = program._measure(self._state, self._data, key)
+        if self._cell.is_diagnosis:
+            self._append(measured)
+        else:
+            self._append(metrics | measured)
+            self._note_divergence(finite)
+
+    def _append(self, metrics: Mapping[str, Any]) -> None:
         values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
-        for index, (lane, ok) in enumerate(zip(self.lanes, np.atleast_1d(finite), strict=False)):
-            if lane.diverged is None:
-                lane.append(self.step, {n: finite_or_none(v[index]) for n, v in values.items()})
-                if not ok:
-                    lane.diverged = (self.step - self.steps_per_point, self.step)
+        for index, lane in enumerate(self.lanes):
+            if values and lane.diverged is None:
+                row = {name: finite_or_none(value[index]) for name, value in values.items()}
+                lane.append(self.step, row)
+
+    def _note_divergence(self, finite: Any) -> None:
+        for lane, ok in zip(self.lanes, np.atleast_1d(finite), strict=False):
+            if lane.diverged is None and not ok:
+                lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
     def saved(self, index: int) -> Saved:
         """All that a cell needs to go on from here, on the host."""
@@ -254,14 +245,6 @@ class Block:
 
     def _lane_of(self, tree: Any, index: int) -> Any:
         return tree if self._program.lanes == 1 else jax.tree.map(lambda x: x[index], tree)
-
-
-def evaluation_points(config: Mapping[str, Any]) -> frozenset[int]:
-    """The points, counted from 1, that an evaluation follows: evenly spaced, the last among
-    them.
-    """
-    points, evaluations = config["run"]["points"], config["run"]["evaluations"]
-    return frozenset(-(-(k + 1) * points // evaluations) for k in range(evaluations))
 
 
 def _fold_in(keys: Any, point: int) -> Any:

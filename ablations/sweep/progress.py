@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ablations.records import Plan, read_record
+from ablations.records import read_record
+from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Heartbeat, published, read_heartbeat
-from ablations.sweep.config import steps_of
 
 LINE_SECONDS = 10.0
 
@@ -24,25 +23,22 @@ LINE_SECONDS = 10.0
 class Progress:
     """Cells done, steps, steps per second, current return, time left.
 
-    On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`. A
-    cell that none of the plans names goes by its hash.
+    On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`.
     """
 
     def __init__(
         self,
-        plans: Sequence[Plan],
-        todo: Sequence[Mapping[str, Any]],
+        cells: Sequence[Cell],
         results: Path,
         *,
-        quiet: bool = False,
         console: Console | None = None,
         line_seconds: float = LINE_SECONDS,
     ):
         self.results = results
-        self.console = console or Console(quiet=quiet, highlight=False)
+        self.console = console or Console(highlight=False)
         self._line_seconds = line_seconds
-        self._names = {cell["hash"]: cell["hash"] for cell in todo} | _names(plans, todo)
-        self._steps = {cell["hash"]: steps_of(cell["config"]) for cell in todo}
+        self._names = {cell.hash: cell.name for cell in cells}
+        self._steps = {cell.hash: cell.steps for cell in cells}
         self._waiting = dict.fromkeys(self._steps)
         self._done_steps = 0
         self._head_start: dict[str, int] = {}
@@ -149,16 +145,6 @@ class Progress:
                 "" if beat.score is None else f"return {beat.score:.4g}",
             )
         return Group(total, running)
-
-
-def _names(plans: Sequence[Plan], todo: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    wanted = {cell["hash"] for cell in todo}
-    return {
-        cell["hash"]: f"{plan.study['name']}/{cell['variant']} {cell['task']} seed {cell['seed']}"
-        for plan in reversed(plans)
-        for cell in plan.cells
-        if cell["hash"] in wanted
-    }
 
 
 def _clock(seconds: float) -> str:

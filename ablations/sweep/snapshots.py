@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ablations.records import canonical, write_atomically
+from ablations.sweep.cell import Cell
 from ablations.sweep.claims import work_folder
 
 if TYPE_CHECKING:
@@ -31,18 +32,16 @@ class Snapshots:
     """Which policies of a running cell are kept: evenly spaced ones, the last among them, and the
     best.
 
-    metric: what is best; a column of the curve. count: how many evenly spaced; 0: nothing is kept.
+    count: how many evenly spaced; 0: nothing is kept.
     """
 
     results: Path
-    cell: str
-    config: Mapping[str, Any]
-    metric: str
+    cell: Cell
     count: int
 
     @property
     def folder(self) -> Path:
-        return work_folder(self.results, self.cell) / "policies"
+        return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:
         """Whether the policy of this point is to be kept, by the schedule or as the best so far."""
@@ -54,26 +53,29 @@ class Snapshots:
         """Keeps the policy of a step, by `to_arrays`."""
         data = io.BytesIO()
         dtypes = {name: str(array.dtype) for name, array in arrays.items()}
-        about = canonical({"config": self.config, "step": step, "dtypes": dtypes}).encode()
+        about = canonical({"config": self.cell.config, "step": step, "dtypes": dtypes}).encode()
         # bfloat16 and its like are not NumPy's own: as plain bytes they are stored without pickle
         plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
         np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
         write_atomically(self.folder / f"{step}.npz", data.getvalue())
 
     def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
-        """The step with the highest metric, the first of equals; None where it has no value yet."""
-        scores = dict(zip(lane.columns["step"], lane.columns.get(self.metric, []), strict=False))
+        """The step with the highest value of what ranks them, the first of equals; None where there
+        is none yet."""
+        scores = dict(
+            zip(lane.columns["step"], lane.columns.get(self.cell.ranked_by, []), strict=False)
+        )
         known = {s: v for s, v in scores.items() if v is not None and (not among or s in among)}
         return max(known, key=lambda step: known[step]) if known else None
 
     def score(self, lane: Lane) -> float | None:
-        """The last value of the metric."""
-        values = [v for v in lane.columns.get(self.metric, []) if v is not None]
+        """The last value of what ranks them."""
+        values = [v for v in lane.columns.get(self.cell.ranked_by, []) if v is not None]
         return values[-1] if values else None
 
     def prune(self, lane: Lane) -> None:
         """Deletes those that were the best once and are not any more."""
-        keep = {point * self._steps_per_point for point in self._schedule} | {self.best(lane)}
+        keep = {self.cell.step_at(point) for point in self._schedule} | {self.best(lane)}
         for step, path in _files(self.folder).items():
             if step not in keep:
                 path.unlink(missing_ok=True)
@@ -94,14 +96,7 @@ class Snapshots:
 
     @property
     def _schedule(self) -> frozenset[int]:
-        points = self.config["run"]["points"]
-        count = min(self.count, points)
-        return frozenset(-(-(k + 1) * points // count) for k in range(count))
-
-    @property
-    def _steps_per_point(self) -> int:
-        run = self.config["run"]
-        return run["updates_per_chunk"] * run["iteration_steps"]
+        return self.cell.evenly_spaced(min(self.count, self.cell.points))
 
 
 def _files(folder: Path) -> dict[int, Path]:

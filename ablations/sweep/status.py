@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablations.records import DamagedRecord, Plan, read_record
+from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import Held, holders
@@ -39,13 +40,13 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
     """
     rows, lost = [], []
     for plan in plans:
-        for cell in plan.cells:
+        for cell in cells_of(plan):
             row = {
-                "study": plan.study["name"],
-                "task": cell["task"],
-                "variant": cell["variant"],
-                "seed": cell["seed"],
-                "hash": cell["hash"],
+                "study": cell.study,
+                "task": cell.task,
+                "variant": cell.variant,
+                "seed": cell.seed,
+                "hash": cell.hash,
                 **_state(results, cell),
             }
             rows.append(row)
@@ -76,9 +77,9 @@ def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
     return {"reason": held.why_ended, "log": held.last_line()}
 
 
-def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
+def _state(results: Path, cell: Cell) -> dict[str, Any]:
     try:
-        record = read_record(results, cell["hash"])
+        record = read_record(results, cell.hash)
     except DamagedRecord as damaged:
         return {"state": "damaged", "reason": str(damaged)}
     if record is not None:
@@ -90,7 +91,7 @@ def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
             "failed_step": record.failed_step,
             "log": record.provenance.get("log", []),
         }
-    beat = read_heartbeat(results, cell["hash"])
+    beat = read_heartbeat(results, cell.hash)
     if beat is not None and beat.alive:
         return {
             "state": "running",
@@ -100,8 +101,6 @@ def _state(results: Path, cell: Mapping[str, Any]) -> dict[str, Any]:
             "rate": round(beat.rate),
             "host": beat.host,
         }
-    if points := checkpoint_points(results, cell["hash"]):
-        run = cell["config"]["run"]
-        step = points[-1] * run["updates_per_chunk"] * run["iteration_steps"]
-        return {"state": "missing", "checkpoint": step}
+    if points := checkpoint_points(results, cell.hash):
+        return {"state": "missing", "checkpoint": cell.step_at(points[-1])}
     return {"state": "missing"}

@@ -70,12 +70,11 @@ def _register(
     name: str,
     summary: str,
     *,
-    score_range: tuple[float, float],
     steps: int,
     source: str,
     **hyperparameters: Any,
 ) -> None:
-    """A Brax environment as a task. score_range is measured by tests/benchmarks/score_ranges.py."""
+    """A Brax environment as a task."""
     register(
         Task(
             name=name,
@@ -90,7 +89,6 @@ def _register(
             hyperparameters={"ppo": hyperparameters},
             steps=steps,
             source=source,
-            score_range=score_range,
             check=_check,
         )
     )
@@ -99,7 +97,6 @@ def _register(
 _register(
     "inverted_pendulum",
     "balance a pole on a cart",
-    score_range=(21.0, 900.0),
     steps=1_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -110,7 +107,6 @@ _register(
 _register(
     "inverted_double_pendulum",
     "balance two jointed poles on a cart",
-    score_range=(230.0, 6900.0),
     steps=2_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -121,7 +117,6 @@ _register(
 _register(
     "reacher",
     "bring the tip of a two-jointed arm to a target; never terminates (Gymnasium truncates at 50)",
-    score_range=(-840.0, -150.0),
     steps=2_000_000,
     source=_BRAX,
     learning_rate=3e-4,
@@ -131,7 +126,6 @@ _register(
 _register(
     "hopper",
     "hop forward on one leg without falling",
-    score_range=(120.0, 820.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -142,7 +136,6 @@ _register(
 _register(
     "walker2d",
     "walk forward on two legs without falling",
-    score_range=(200.0, 470.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -153,7 +146,6 @@ _register(
 _register(
     "halfcheetah",
     "run forward on two legs; never terminates",
-    score_range=(-76.0, 2600.0),
     steps=5_000_000,
     source=_OWN,
     learning_rate=1e-3,
@@ -164,7 +156,6 @@ _register(
 _register(
     "ant",
     "walk forward on four legs",
-    score_range=(-250.0, 3700.0),
     steps=10_000_000,
     source=_BRAX,
     learning_rate=3e-4,
@@ -174,7 +165,6 @@ _register(
 _register(
     "humanoid",
     "walk forward as a humanoid without falling",
-    score_range=(450.0, 730.0),
     steps=20_000_000,
     source=_BRAX,
     learning_rate=3e-4,

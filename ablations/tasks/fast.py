@@ -88,7 +88,6 @@ register(
         },
         steps=50_000,
         source="own choice",
-        score_range=(18.0, 48.0),
         check=check_episodes,
     )
 )

@@ -22,8 +22,6 @@ class Task:
         defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.
-    score_range: (return of a random policy, return of a good one) at the default episode_length, in
-        the task's reward units. The unit in which a study states its margin.
     check: settings -> complaints in words, [] when the task can be made with them.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
@@ -35,21 +33,8 @@ class Task:
     hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     steps: int = 1_000_000
     source: str = ""
-    score_range: tuple[float, float] = (0.0, 1.0)
     check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
     revision: int = 1
-
-    def score_unit(self, settings: Mapping[str, Any]) -> float:
-        """The task's range of returns, in proportion to the length of an episode."""
-        low, high = self.references(settings)
-        return high - low
-
-    def references(self, settings: Mapping[str, Any]) -> tuple[float, float]:
-        """`score_range` in proportion to the length of an episode: a normalised score is 0 at the
-        first and 1 at the second."""
-        length = settings.get("episode_length", 1) / self.settings.get("episode_length", 1)
-        low, high = self.score_range
-        return low * length, high * length
 
 
 def check_episodes(settings: Mapping[str, Any]) -> list[str]:

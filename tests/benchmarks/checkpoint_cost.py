@@ -17,6 +17,7 @@ from pathlib import Path
 from ablations.records import Record, write_record
 from ablations.request import Request
 from ablations.sweep import checkpoints
+from ablations.sweep.cell import cells_of
 from ablations.sweep.checkpoints import Checkpoint, Spent
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Program
@@ -34,16 +35,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What it costs to save state.")
     parser.add_argument("--task", default="hopper")
     task = parser.parse_args().task
-    (cell,) = plan(Request("gae", tasks=(task,), variants=("standard",), seeds=1)).cells
-    config, name = cell["config"], cell["hash"]
-    program = Program(config)
+    (cell,) = cells_of(plan(Request("gae", tasks=(task,), variants=("standard",), seeds=1)))
+    program = Program(cell)
     with tempfile.TemporaryDirectory() as root:
         results = Path(root)
 
         def train(count: int) -> tuple[float, Snapshots]:
-            snapshots = Snapshots(results, name, config, "evaluation/return", count)
+            snapshots = Snapshots(results, cell, count)
             started = time.monotonic()
-            block = program.start([config])
+            block = program.start([cell])
             while not block.finished:
                 block.advance()
                 if snapshots.wanted(block.point, block.lanes[0]):
@@ -61,19 +61,19 @@ def main() -> None:
             ratios.append(with_policies / without)
             seconds.append(without)
         block = trained[-1]
-        record = Record(name, config, "done", policies=snapshots.finish(block.lanes[0]))
+        record = Record(cell.hash, cell.config, "done", policies=snapshots.finish(block.lanes[0]))
         write_record(results, record, block.lanes[0].columns, snapshots.folder)
-        left = size(results / "cells" / name)
+        left = size(results / "cells" / cell.hash)
 
         saved = Checkpoint(block.saved(0), Spent())
-        spent = checkpoints.save(results, name, config, saved)  # the first imports orbax
+        spent = checkpoints.save(results, cell, saved)  # the first imports orbax
         writing, reading = [], []
         for _ in range(REPEATS):
             started = time.monotonic()
-            checkpoints.save(results, name, config, Checkpoint(block.saved(0), Spent()))
+            checkpoints.save(results, cell, Checkpoint(block.saved(0), Spent()))
             writing.append(time.monotonic() - started)
             started = time.monotonic()
-            checkpoints.load(results, name, config, block.point)
+            checkpoints.load(results, cell, block.point)
             reading.append(time.monotonic() - started)
     write, read = statistics.median(writing), statistics.median(reading)
     print(

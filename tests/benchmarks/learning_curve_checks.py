@@ -1,7 +1,11 @@
 """How often `ablations check` is wrong, and what it catches, on curves of really trained seeds.
 
-python tests/benchmarks/learning_curve_checks.py train    # 10 CPU minutes
-    python tests/benchmarks/learning_curve_checks.py report   # into results/reference
+    python tests/benchmarks/learning_curve_checks.py train      # 10 CPU minutes
+    python tests/benchmarks/learning_curve_checks.py report     # into results/reference
+    python tests/benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, there as well
+
+`simulate` takes made-up curves instead, normal between seeds, and baselines of 5 to 24 seeds: is
+the promised power there, how often does "better" hide a loss, what does a lucky baseline cost?
 """
 
 from __future__ import annotations
@@ -9,13 +13,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from ablations.regression.check import Check, Terms, gained, sequential
+from ablations.regression.check import Check, Terms, gained, layout, sequential
 from ablations.regression.curves import Curves, scores
 from ablations.report.formats import pipes
 
@@ -202,6 +207,111 @@ def _share(hits: int, of: int) -> str:
     return f"{100 * hits / of:.1f}%"
 
 
+# Made-up curves: a spread of 1 between seeds in both scores
+
+SIMULATED = Path("results/reference/learning_curve_power.md")
+OLD_SEEDS = (5, 8, 12, 24)
+SIMULATED_CHECKS = 1_000
+ASKED = 2.0  # the effect, in standard deviations, where one is asked for
+
+
+def simulate() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "regression"))
+    from synthetic_curves import independent
+
+    def verdicts(
+        old: int,
+        terms: Terms,
+        now: Callable[[dict[str, float]], dict[str, float]],
+        luck: float = 0.0,
+    ) -> tuple[list[Check], Counter[str]]:
+        """now: what a design catches -> what the new curves have lost in each score. luck: the
+        baseline's means are so many of their standard errors above their expectation."""
+        random = np.random.default_rng([old, 7])
+        found = []
+        for _ in range(SIMULATED_CHECKS):
+            baseline = independent(random, range(old))
+            if luck:
+                above = {name: values.mean() for name, values in scores(baseline).items()}
+                expected = scores(independent(_Still(), range(1)))
+                off = {name: above[name] - expected[name][0] - luck / old**0.5 for name in above}
+                moved = independent(_Still(), range(1), final=off["final"], area=off["auc"])
+                moved_by = moved.values - independent(_Still(), range(1)).values
+                baseline = Curves(baseline.seeds, baseline.steps, baseline.values + moved_by)
+            made, _ = layout(baseline, terms)
+            lost = now({s: max(made.effect, loss) for s, loss in made.caught.items()})
+            found.append(sequential(baseline, lambda s, x=lost: independent(random, s, **x), terms))
+        return found, Counter(one.verdict for one in found)
+
+    few = Terms(effect=0.01, unit=1.0, most=NEW)
+    wanted = Terms(effect=ASKED, unit=1.0)
+    lines = []
+    for old in OLD_SEEDS:
+        line = [str(old)]
+        for terms in (few, wanted):
+            checks, final = verdicts(old, terms, lambda caught: {"final": caught["final"]})
+            _, area = verdicts(old, terms, lambda caught: {"area": caught["auc"]})
+            promised = np.median([max(one.design.caught.values()) for one in checks])
+            if terms is wanted:
+                line.append(f"{np.median([one.design.needed or np.inf for one in checks]):.0f}")
+            line += [
+                f"{promised:.2f}",
+                _share(final["worse"], SIMULATED_CHECKS),
+                _share(area["worse"], SIMULATED_CHECKS),
+            ]
+        _, mixed = verdicts(old, wanted, lambda _: {"final": 1.3 * ASKED, "area": -2 * ASKED})
+        _, same = verdicts(old, wanted, lambda _: {})
+        unlucky, alarms = verdicts(old, wanted, lambda _: {}, luck=2.0)
+        line += [
+            _share(mixed["better"], SIMULATED_CHECKS),
+            _share(same["worse"], SIMULATED_CHECKS),
+            _share(alarms["worse"], SIMULATED_CHECKS),
+            f"{100 * np.mean([one.design.lucky for one in unlucky]):.1f}%",
+        ]
+        lines.append(line)
+        print(" | ".join(line), flush=True)
+    head = ["baseline", f"caught, ≤{NEW} seeds", "final", "area", "needed", "caught, ≤32 seeds"]
+    head += ["final", "area", '"better"', "false alarms", "lucky baseline", "stated"]
+    SIMULATED.write_text(
+        "\n".join(
+            [
+                *SIMULATION.format(
+                    checks=f"{SIMULATED_CHECKS:,}", new=NEW, asked=ASKED
+                ).splitlines(),
+                "",
+                *pipes(head, lines, set(head)),
+                "",
+            ]
+        )
+    )
+    print(SIMULATED)
+
+
+class _Still:
+    """In place of random numbers: what is expected."""
+
+    def normal(self, size: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(size)
+
+
+SIMULATION = """\
+# Does a check keep its promises, on average over baselines?
+
+Made by `tests/benchmarks/learning_curve_checks.py simulate` from made-up curves: both scores normal
+with a standard deviation of 1 between seeds and a correlation of one half; {checks} checks in each
+place, so a share of 95% has a standard error of 0.7%. False alarms are at 1%.
+
+*baseline*: its seeds. *caught*: the loss that a check says it catches with 95%, in standard
+deviations, the median over baselines; *final*, *area*: how often just that loss is called "worse",
+where it is lost in one score alone. First with at most {new} seeds whatever the effect, then with
+an effect of {asked:g} standard deviations and at most 32. *needed*: seeds that would catch that
+effect (median; inf: more than 1,000, so it takes a larger baseline).
+
+*"better"*: how often a trainer whose final performance has lost 1.3 effects and whose area has
+gained two passes as better. *false alarms*: of a trainer that did not change. *lucky baseline*:
+the same where the means of the baseline's scores both lie two standard errors too high, which
+happens to one baseline in forty; *stated*: what the check says of it, for one score."""
+
 TEXT = """\
 # How often a learning-curve check is wrong, and what it catches
 
@@ -233,5 +343,7 @@ if __name__ == "__main__":
         train()
     elif sys.argv[1:] == ["report"]:
         report()
+    elif sys.argv[1:] == ["simulate"]:
+        simulate()
     else:
         sys.exit(__doc__)

@@ -2,7 +2,7 @@
 
 Everything but the bug is the same program, and the lanes are trained side by side under vmap:
 `curves(name, seeds)` gives `[seeds, points]` training returns. Bugs are choices registered by name,
-coefficients that no study would accept, or, for stale log-probabilities, another loop.
+numbers that no study would accept, or, for stale log-probabilities, another loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ablations.trainers import Variant, trainer
 from ablations.trainers.choices import fix
 from ablations.trainers.control.networks import normal_log_prob
 from ablations.trainers.control.ppo import PPO, Rollout, State
-from ablations.trainers.control.settings import AXES, COEFFICIENTS, compose
+from ablations.trainers.control.settings import AXES, compose
 
 TASK = "fast"
 POINTS = 20
@@ -50,7 +50,7 @@ STEPS = POINTS * UPDATES_PER_POINT * STRUCTURE["num_envs"] * STRUCTURE["unroll_l
 )
 def truncation_mask_dropped(
     *, rewards: Any, values: Any, next_values: Any, termination: Any, truncation: Any,
-    discount: Any, lambda_: Any,
+    discount: Any, gae_lambda: Any,
 ) -> Any:  # fmt: skip
     return variants.axis("advantage")["standard"].fn(
         rewards=rewards,
@@ -59,16 +59,17 @@ def truncation_mask_dropped(
         termination=termination,
         truncation=jnp.zeros_like(truncation),
         discount=discount,
-        lambda_=lambda_,
+        gae_lambda=gae_lambda,
     )
 
 
-# name -> what it sets: choices by name, coefficients past any bound.
+NUMBERS = trainer("ppo").known_numbers()
+# name -> what it sets: choices by name, numbers past any bound.
 PLANTED: Mapping[str, Mapping[str, Any]] = {
     "none": {},
     "truncation mask dropped": {"advantage": "truncation_mask_dropped"},
     "learning rate x4": {"learning_rate": 4 * COMMON["learning_rate"]},
-    "value loss sign flipped": {"value_coefficient": -COEFFICIENTS["value_coefficient"].default},
+    "value loss sign flipped": {"value_coefficient": -NUMBERS["value_coefficient"].default},
     "advantage normalisation off": {"advantage_statistics": "none"},
     "observation normaliser frozen": {"observation_normalization": "none"},
     "reward scale x100": {"reward_scale": 100.0},
@@ -137,9 +138,8 @@ def variant(name: str) -> Variant:
             axis: np.int32(variants.axis(axis).index(sets.get(axis, default)))
             for axis, default in AXES.items()
         },
-        coefficients={
-            coefficient: np.float32(sets.get(coefficient, one.default))
-            for coefficient, one in COEFFICIENTS.items()
+        numbers={
+            number: np.float32(sets.get(number, one.default)) for number, one in NUMBERS.items()
         },
         iterations=np.float32(POINTS * UPDATES_PER_POINT),
     )

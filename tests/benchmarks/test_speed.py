@@ -28,30 +28,19 @@ def composed_trainer(
     name: str, updates: int, evaluation_envs: int = 1, **sets: Any
 ) -> tuple[Any, Any]:
     """A task's trainer with its defaults and what is set over them, and the variant as data."""
-    import numpy as np
-
-    import variants
     from ablations.tasks import task
-    from ablations.trainers import Variant, trainer
+    from ablations.trainers import trainer
 
     definition, one = trainer("ppo"), task(name)
-    values = {n: option.default for n, option in definition.structure.items()}
-    values |= {n: coefficient.default for n, coefficient in definition.coefficients.items()}
-    values |= {**one.hyperparameters["ppo"], **sets}
+    config = definition.resolve(one, {**one.hyperparameters["ppo"], **sets})
     composed = definition.make(
         task=one,
         settings=one.settings,
-        structure={n: values[n] for n in definition.structure},
+        structure=config["structure"],
         updates_per_chunk=updates,
         evaluation_envs=evaluation_envs,
     )
-    variant = Variant(
-        choices={
-            n: np.int32(variants.axis(n).index(choice)) for n, choice in definition.axes.items()
-        },
-        coefficients={n: np.float32(values[n]) for n in definition.coefficients},
-    )
-    return composed, variant
+    return composed, definition.data(config)
 
 
 def _physics(name: str, steps: int) -> Callable[[], None]:

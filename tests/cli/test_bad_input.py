@@ -41,8 +41,41 @@ CASES = [
     ("run gae --set episode_length=0", "episode_length"),
     ("run gae --set advantage_timing=minibatch advantage_scope=batch", "minibatch"),
     ("run gae --set advantage=brax", "variants of 'gae' set it themselves"),
-    ("run gae --seeds 0", "--seeds must be at least 1 and at most 100000, not 0"),
-    ("run gae --seeds 1.5", "'1.5' is not a whole number"),
+    ("run gae --seeds 0", "seeds must be a count from 1 to 100000, or a range such as 8-31, not 0"),
+    ("run gae --seeds -3", "or a range such as 8-31, not -3"),
+    ("run gae --seeds 1.5", "or a range such as 8-31, not '1.5'"),
+    ("run gae --seeds 3,5", "or a range such as 8-31, not '3,5'"),
+    ("run gae --seeds 31-8", "seeds 31-8 run backwards"),
+    ("run gae --seeds 0-99999999999", "not 100000000000 of them"),
+    ("run gae --seeds 3000000000-3000000007", "a seed must be from 0 to 2147483647"),
+    ("run gae --vary discount", "--vary takes name=value,value,..., not 'discount'"),
+    ("run gae --vary discount=0.9,", "--vary takes name=value,value,..., not 'discount=0.9,'"),
+    ("run gae --vary discount=0.9", "two values or more, such as discount=a,b"),
+    ("run gae --vary discount=0.9,0.90", "takes each value once, and 0.9 is there twice"),
+    ("run gae --vary discount=0.9,1 discount=0,1", "--vary names discount twice"),
+    ("run gae --vary discount=0.9,NaN", "discount must be a finite number, not NaN"),
+    ("run gae --vary discount=0.9,2", "discount=2 is out of range: it goes from 0 to 1"),
+    ("run gae --vary discuont=0.9,1", "unknown setting 'discuont': did you mean 'discount'?"),
+    ("run gae --vary value_clip=none,pessimistik", "did you mean 'pessimistic'?"),
+    ("run gae --vary steps=100,200", "steps cannot be varied"),
+    ("run gae --vary discount=0.9,1 --set discount=0.9", "discount is both set and varied"),
+    ("run gae --vary discount=0.9,1 --set advantage=brax", "the baseline of 'gae' sets it itself"),
+    (
+        "run gae --variants brax --vary advantage=brax,standard",
+        "--vary advantage: variants of 'gae' set it themselves (brax)",
+    ),
+    ("run gae --vary dual_clip=1,2", "--vary dual_clip: no variant of 'gae' reads it"),
+    ("table prompt_normalization --set critic=separate", "are one composition on addition"),
+    ("run gae --seed 3", "unknown flag --seed: did you mean --seeds?"),
+    ("run gae --var brax", "unknown flag --var: did you mean --variants or --vary?"),
+    ("run --prof=smoke", "unknown flag --prof: did you mean --profile?"),
+    ("baseline save gae --nam x", "unknown flag --nam: did you mean --name?"),
+    ("render gae --snapshots 3", "unknown flag --snapshots: did you mean --snapshot?"),
+    ("run gae --frehs", "unknown flag --frehs: did you mean --fresh?"),
+    ("list --josn", "unknown flag --josn: did you mean --json?"),
+    ("--verison", "unknown flag --verison: did you mean --version?"),
+    ("table gae -f csv", "unknown flag -f"),
+    ("retry gae", "invalid choice: 'retry'"),
     ("run gae --steps 0", "steps must be at least 1, not 0"),
     ("run gae --workers 0", "must be at least 1, not 0"),
     ("run", "STUDY"),
@@ -50,6 +83,7 @@ CASES = [
     ("list axis", "unknown kind 'axis': did you mean 'axes'?"),
     ("show brx", "did you mean"),
     ("show up", "several studies have a variant 'up'"),
+    ("show gae/discount=0.8 --vary discount=0.9,1", "unknown variant of 'gae' as it is varied"),
     ("table gae", "'gae' has not run in 'results': start with `ablations run gae`"),
     ("figure toy --output /dev/null/x", "cannot make the folder '/dev/null/x'"),
     ("table gae --format word", "invalid choice: 'word'"),
@@ -105,7 +139,7 @@ def test_a_plugin_whose_choice_disagrees_is_refused(shell) -> None:
         "def odd(*, rewards, values):\n    return rewards\n"
     )
     line = refused(shell, "list", "axes", "--plugin", "odd", plugin=False)
-    assert "choice 'odd' of axis 'advantage' must take rewards, values, next_values" in line
+    assert "choice 'odd' of axis 'advantage' disagrees with 'standard': it returns" in line
 
 
 def test_an_unwritable_results_folder(shell) -> None:
@@ -140,7 +174,7 @@ def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
 def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     """Room for the plan, but not for one matrix of the state."""
     flags = ["--profile", "smoke", "--variants", "brax", "--seeds", "1", "--workers", "1"]
-    flags += ["--snapshots", "0"]
+    flags += ["--keep-policies", "0"]
     command = shell.command("run", "gae", *flags, "--checkpoint-steps", "5000", plugin=False)
     done = subprocess.run(
         ["prlimit", "--fsize=14000", *command],
@@ -157,6 +191,15 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     assert not list(shell.results.glob("work/*/checkpoints/.saving-*"))
     resumed = shell("run", "gae", *flags, plugin=False).stdout
     assert "1 of 1 cells done" in resumed
+
+
+def test_what_cannot_be_read_is_not_called_written(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    path = sorted(shell.results.glob("cells/*/record.json"))[0]
+    path.unlink()
+    path.mkdir()
+    line = refused(shell, "table", "toy")
+    assert f"cannot read '{path.relative_to(shell.folder)}': Is a directory" in line
 
 
 def test_a_plan_that_is_cut_short(shell) -> None:

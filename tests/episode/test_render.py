@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+import variants
 from ablations import studies, tasks, trainers
 
 MODEL = """<mujoco><worldbody><light pos="0 0 3"/><geom type="plane" size="5 5 1"/>
@@ -75,7 +76,7 @@ def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choic
     """Learns to push harder and harder."""
 
     def chunk(state, variant):
-        state = state + updates_per_chunk * variant.coefficients["rate"]
+        state = state + updates_per_chunk * variant.numbers["rate"]
         return state, {"training/return": state}
 
     return trainers.Trainer(
@@ -92,7 +93,7 @@ trainers.register(trainers.Definition(
     name="pushing",
     summary="learns nothing",
     axes={"advantage_statistics": "all"},
-    coefficients={"rate": trainers.Coefficient(0.01, 0.0, 1.0, "how fast")},
+    numbers={"rate": variants.Number(0.01, 0.0, 1.0, "how fast")},
     structure={"population": trainers.Option(64, "steps of an update", low=1)},
     make=make,
     iteration_steps=lambda structure: structure["population"],
@@ -149,7 +150,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> None:
     done = shell(
         *("render", "rolling", "--task", "rolling", "--variant", "slow", "quick"),
-        *("--steps", "last", "--length", "4"),
+        *("--snapshot", "last", "--length", "4"),
     )
     results = shell.folder / "results"
     cells = {
@@ -191,8 +192,8 @@ def test_they_become_a_film(shell: Shell) -> None:
         (("--task", "fast"), "task 'fast' has no bodies to draw"),
         ((), "ran on several tasks (rolling, fast): name one"),
         (("--task", "rolling", "--variant", "nine"), "unknown variant"),
-        (("--task", "rolling", "--steps", "soon"), "none of best, last, all or a step"),
-        (("--task", "rolling", "--steps", "7"), "no policy of step 7"),
+        (("--task", "rolling", "--snapshot", "soon"), "none of best, last, all or a step"),
+        (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
         (("--task", "rolling", "--format", "mp4", "--output", "a.gif"), "--format says mp4"),
     ],
 )

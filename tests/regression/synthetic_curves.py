@@ -25,3 +25,16 @@ def array(seeds: Sequence[int], loss: float = 0.0, stream: int = 0) -> np.ndarra
 
 def made(seeds: Sequence[int], loss: float = 0.0, stream: int = 0) -> Curves:
     return from_user(array(seeds, loss, stream), steps=STEPS, seeds=seeds)
+
+
+def independent(
+    random: np.random.Generator, seeds: Sequence[int], *, final: float = 0.0, area: float = 0.0
+) -> Curves:
+    """Curves of a trainer that loses each score by itself. Both scores have a spread of about 1
+    between seeds, with a correlation of one half; `final` and `area` are what they have lost."""
+    steps = np.arange(1.0, 21.0)
+    late, share = steps > 18, 0.075  # of the area, under the points that make the final score
+    early_level, own = random.normal(size=(2, len(seeds), 1))
+    level = np.where(late, 0.5 * early_level + np.sqrt(0.75) * own, early_level)
+    lost = np.where(late, final, (area - share * final) / (1 - share))
+    return Curves(tuple(seeds), steps, 40 * (1 - np.exp(-steps / 4)) + level - lost)

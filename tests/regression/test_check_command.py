@@ -68,14 +68,14 @@ def described(shell: Shell) -> dict:
 
 def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
     files = sorted(path.name for path in (saved.folder / "results/baselines/up").iterdir())
-    assert files == ["baseline.json", "baseline.parquet"]
+    assert files == ["baseline.csv", "baseline.json"]
     one = described(saved)
     assert one["provenance"]["versions"]["jax"]
     assert "host" not in one["provenance"]
     assert one["curves"]["toy/line/up"]["seeds"] == 20
     import pandas
 
-    frame = pandas.read_parquet(saved.folder / "results/baselines/up/baseline.parquet")
+    frame = pandas.read_csv(saved.folder / "results/baselines/up/baseline.csv")
     assert list(frame.columns) == ["curves", "seed", "step", "value"]
     assert len(frame) == 200
     assert "toy/line/up; 20 seeds" in saved("baseline", "list")
@@ -97,7 +97,7 @@ def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
     said = shell("check", "up", "--format", "markdown", code=1)
     assert said.startswith("### up: 1 of 1 got worse")
     assert "toy/line/up got worse: " in said
-    assert "of its range" in said
+    assert "of what the baseline learns" in said
     assert "| worse" in said
     assert "bits differ from step 20 on (seed 0); versions and machine are alike" in said
 
@@ -108,7 +108,7 @@ def test_exact_says_which_step_first_differs(shell: Shell) -> None:
     # By step 100 at the latest; another program may round differently before.
     (step,) = re.findall(r"seed 0 differs from step (\d+) on; versions and machine are alike", said)
     assert int(step) in range(20, 101, 20)
-    assert "no worse" in shell("check", "up")
+    assert "no worse" in shell("check", "up", "--effect", "2")
 
 
 def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
@@ -154,11 +154,11 @@ def test_bad_input(shell: Shell) -> None:
     assert "too few seeds: 2 seeds against 20 of the baseline" in few
     name = shell("baseline", "save", "toy", "--name", "../up", code=2)
     assert "letters, digits" in name
-    edit(shell, format=2)
+    edit(shell, format=3)
     newer = shell("check", "up", code=2)
-    assert "has format 2, and this rl-ablations reads 1: a newer version wrote it" in newer
-    edit(shell, format=1, sha256="0")
-    assert "'baseline.parquet' fails the checksum" in shell("check", "up", code=2)
+    assert "has format 3, and this rl-ablations reads 2: a newer version wrote it" in newer
+    edit(shell, format=2, sha256="0")
+    assert "'baseline.csv' fails the checksum" in shell("check", "up", code=2)
     shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
     few = shell("baseline", "save", "toy", "--name", "few", code=2)
     assert "a baseline of 3 seeds says too little" in few
@@ -179,3 +179,32 @@ def test_comparing_needs_no_jax(saved: Shell) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: Shell) -> None:
+    """In place of an environment without the extras: none of their modules can be imported."""
+    script = (
+        "import sys; from ablations.errors import EXTRAS; from ablations.cli import main\n"
+        "sys.modules.update({name: None for names in EXTRAS.values() for name in names})\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+
+    def light(*arguments: str, code: int) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            cwd=saved.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.stderr.count("\n") <= 1
+        return done.stdout + done.stderr
+
+    assert "| line" in light("table", "toy", code=0)
+    said = light("check", "up", "--records", "results", code=0)
+    assert "identical, to the bit, on 20 seeds" in said
+    assert "figure: this needs matplotlib: pip install 'rl-ablations[report]'" in said
+    for command, extra in (("figure toy", "report"), ("report", "report"), ("run gae", "train")):
+        said = light(*command.split(), code=2)
+        assert f"pip install 'rl-ablations[{extra}]'" in said

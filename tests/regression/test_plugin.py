@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -87,6 +88,13 @@ class Project:
         assert "INTERNALERROR" not in done.stdout + done.stderr
         return done.stdout + done.stderr
 
+    def test(self, text: str) -> None:
+        """What tests/test_it.py is from now on."""
+        self.write("tests/test_it.py", "import numpy as np\nfrom trainer import train\n\n" + text)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "tests/learning_curves").iterdir())
+
     def plant(self, old: str, new: str) -> None:
         assert old in TRAINER
         self.write("trainer.py", TRAINER.replace(old, new))
@@ -95,7 +103,7 @@ class Project:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("foreign"))
-    project.pytest("--learning-curve-update", "--reason", "first version")
+    project.pytest("--learning-curve-update", "--learning-curve-reason", "first version")
     return project
 
 
@@ -111,7 +119,7 @@ def project(stored: Project, tmp_path: Path) -> Project:
 def test_without_a_baseline_it_says_how_to_get_one(tmp_path: Path) -> None:
     said = Project(tmp_path).pytest(code=1)
     assert "no baseline 'bandit' in" in said
-    assert "--learning-curve-update --reason" in said
+    assert "--learning-curve-update --learning-curve-reason" in said
     assert "Traceback" not in said
 
 
@@ -154,8 +162,8 @@ def test_a_failure_is_drawn_without_being_asked(project: Project) -> None:
 def test_an_update_needs_a_reason_and_is_accepted(project: Project) -> None:
     project.plant("RATE = 0.5", "RATE = 0.1")
     said = project.pytest("--learning-curve-update", code=4)
-    assert "--learning-curve-update needs --reason" in said
-    said = project.pytest("--learning-curve-update", "--reason", "a gentler rate")
+    assert "--learning-curve-update needs --learning-curve-reason" in said
+    said = project.pytest("--learning-curve-update", "--learning-curve-reason", "a gentler rate")
     assert "bandit: stored 20 seeds in tests/learning_curves/bandit.json: a gentler rate" in said
     one = json.loads((project.folder / "tests/learning_curves/bandit.json").read_text())
     assert [version["reason"] for version in one["history"]] == ["first version", "a gentler rate"]
@@ -170,7 +178,9 @@ def test_it_works_under_xdist(project: Project) -> None:
     assert "bandit got worse: " in said
     assert "2 failed, 1 passed" in said
     assert len(list((project.folder / "figures").glob("*.png"))) == 2
-    project.pytest("-p", "xdist", "-n", "2", "--learning-curve-update", "--reason", "slower")
+    project.pytest(
+        "-p", "xdist", "-n", "2", "--learning-curve-update", "--learning-curve-reason", "slower"
+    )
     assert "identical" in project.pytest()
 
 
@@ -197,11 +207,15 @@ def test_bad_input_is_one_line(project: Project) -> None:
     whole = json.loads((folder / "bandit.json").read_text())
     (folder / "newer.json").write_text(json.dumps(whole | {"format": 9}))
     (folder / "damaged.json").write_text("{")
-    (folder / "cli.json").write_text(json.dumps(whole | {"curves": {}}))
-    (folder / "cli.parquet").write_bytes((folder / "bandit.parquet").read_bytes())
+    empty = hashlib.sha256(b"curves,seed,step,value\n").hexdigest()
+    (folder / "cli.json").write_text(json.dumps(whole | {"curves": {}, "sha256": empty}))
+    (folder / "cli.csv").write_text("curves,seed,step,value\n")
     tests = ["from trainer import train\n"]
     for name, (arguments, _) in BAD.items():
-        named = "" if "name=" in arguments else ", name='bandit'"
+        named = "" if "name=" in arguments else f", name='{name}'"
+        for suffix in ("json", "csv") if not arguments.count("name=") else ():
+            copied = (folder / f"bandit.{suffix}").read_bytes()
+            (folder / f"{name}.{suffix}").write_bytes(copied)
         tests.append(
             f"def test_{name}(learning_curve):\n    learning_curve.check({arguments}{named})\n"
         )
@@ -245,7 +259,179 @@ def test_the_plugin_costs_nobody_anything_who_does_not_use_it(project: Project) 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_light_install_has_no_trainer_in_it() -> None:
+UPDATE = ("--learning-curve-update", "--learning-curve-reason", "because")
+CURVES = "[train(seed) for seed in range(20)]"
+
+
+def test_another_plugin_may_have_a_reason_too(project: Project) -> None:
+    project.write("other.py", "def pytest_addoption(parser):\n    parser.addoption('--reason')\n")
+    assert "identical" in project.pytest("-p", "other", "--reason", "theirs")
+
+
+def test_the_name_is_the_tests_own_unless_it_is_given(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    text = (
+        "import pytest\n"
+        "class TestBandit:\n"
+        "    @pytest.mark.parametrize('rate', [0.5, 'a/b'])\n"
+        f"    def test_it(self, learning_curve, rate):\n        learning_curve.check({CURVES})\n"
+    )
+    project.test(text)
+    said = project.pytest(*UPDATE)
+    names = ["test_it.TestBandit.test_it_0.5", "test_it.TestBandit.test_it_a_b"]
+    assert project.names() == sorted(f"{n}.{suffix}" for n in names for suffix in ("csv", "json"))
+    assert f"{names[0]}: stored 20 seeds" in said
+    assert project.pytest().count("identical, to the bit") == 2
+    project.write("pytest.ini", "[pytest]\npythonpath = .\nlearning_curve_dir = kept\n")
+    project.pytest(*UPDATE)
+    assert (tmp_path / f"kept/tests_{names[1]}.csv").exists()
+
+
+TWICE = {
+    "two tests": (
+        f"def test_a(learning_curve):\n    learning_curve.check({CURVES}, name='bandit')\n\n"
+        f"def test_b(learning_curve):\n    learning_curve.check({CURVES}, name='bandit')\n",
+        r"the name 'bandit' is taken by tests/test_it.py::test_[ab]: give each check its own name=",
+    ),
+    "one test": (
+        f"def test_a(learning_curve):\n    learning_curve.check({CURVES}, name='bandit')\n"
+        f"    learning_curve.check({CURVES}, name='bandit')\n",
+        "the name 'bandit' is taken earlier in this test",
+    ),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("case", TWICE)
+def test_a_name_is_used_once(project: Project, case: str, workers: int) -> None:
+    text, says = TWICE[case]
+    project.test(text)
+    before = (project.folder / "tests/learning_curves/bandit.json").read_text()
+    xdist = ("-p", "xdist", "-n", str(workers)) if workers else ()
+    said = project.pytest(*xdist, code=1)
+    assert "1 failed" in said
+    assert re.search(says, said)
+    if workers:
+        said = project.pytest(*xdist, *UPDATE, code=1)
+        assert re.search(says, said)
+        after = json.loads((project.folder / "tests/learning_curves/bandit.json").read_text())
+        assert len(after["history"]) == len(json.loads(before)["history"]) + 1
+
+
+def test_few_seeds_need_not_stay_green_for_ever(project: Project) -> None:
+    """Five noisy seeds: neither shown nor ruled out."""
+    text = (
+        "def test_it(learning_curve):\n"
+        "    curves = [train(seed + 50) for seed in range(5)]\n"
+        "    found = learning_curve.check(curves, name='bandit', effect=0.01{more})\n"
+        "    print('found', found.verdict)\n"
+    )
+    project.test(text.format(more=""))
+    assert "found undecided" in project.pytest("-rP")
+    project.test(text.format(more=", fail_on='undecided'"))
+    said = project.pytest(code=1)
+    assert "bandit is undecided: " in said
+    assert "Undecided fails here (fail_on)" in said
+    project.test(text.format(more=""))
+    project.write("pytest.ini", "[pytest]\npythonpath = .\nlearning_curve_fail_on = undecided\n")
+    assert "bandit is undecided: " in project.pytest(code=1)
+    project.write("pytest.ini", "[pytest]\npythonpath = .\nlearning_curve_fail_on = better\n")
+    assert "fail_on is 'worse' or 'undecided', not 'better'" in project.pytest(code=1)
+
+
+def test_an_update_returns_what_it_found_and_says_what_changes(project: Project) -> None:
+    project.plant("RATE = 0.5", "RATE = 0.1")
+    project.test(
+        "def test_it(learning_curve):\n"
+        f"    found = learning_curve.check({CURVES}, name='bandit')\n"
+        "    print('found', found.verdict, found.rows[0].difference, len(found.now))\n"
+    )
+    said = project.pytest(*UPDATE, "-rP")
+    assert "found identical 0.0 20" in said
+    assert "against the version before: bandit got worse: final performance" in said
+
+
+def test_defaults_are_set_in_the_ini(project: Project) -> None:
+    project.test(
+        "def test_it(learning_curve):\n"
+        "    found = learning_curve.check(\n"
+        "        lambda seeds: [train(seed + 99) for seed in seeds], name='bandit'\n    )\n"
+        "    print('terms', found.terms.effect, found.terms.most, found.terms.alpha)\n"
+    )
+    ini = "[pytest]\npythonpath = .\nlearning_curve_effect = {}\nlearning_curve_seeds = {}\n"
+    project.write("pytest.ini", ini.format("0.3", "6") + "learning_curve_alpha = 0.05\n")
+    assert "terms 0.3 6 0.05" in project.pytest("-rP")
+    project.write("pytest.ini", ini.format("big", "6"))
+    assert "learning_curve_effect must be a number, not 'big'" in project.pytest(code=1)
+    project.write("pytest.ini", ini.format("0.3", "many"))
+    assert "learning_curve_seeds must be a number of seeds, not 'many'" in project.pytest(code=1)
+    project.write("pytest.ini", ini.format("0.3", "6") + "learning_curve_baseline_seeds = 9\n")
+    assert "stored 9 seeds" in project.pytest(*UPDATE)
+
+
+def test_ones_own_scores_and_steps(tmp_path: Path) -> None:
+    """Step 0, as Brax logs it; steps of each seed's own; a score that the others do not see."""
+    project = Project(tmp_path)
+    project.test(
+        "def test_it(learning_curve):\n"
+        "    rows = [train(seed) for seed in range(12)]\n"
+        "    steps = [[0, *range(seed % 3 + 1, 20)][:20] for seed in range(12)]\n"
+        "    rows = [row[: len(own)] for row, own in zip(rows, steps)]\n"
+        "    scores = {'at half': lambda steps, values: values[steps == 10][0]}\n"
+        "    found = learning_curve.check(rows, steps=steps, scores=scores)\n"
+        "    print('scores', [row.score for row in found.rows])\n"
+    )
+    project.pytest(*UPDATE)
+    (path,) = (tmp_path / "tests/learning_curves").glob("*.json")
+    assert list(json.loads(path.read_text())["curves"][""]["scores"]) == ["at half"]
+    rows = path.with_suffix(".csv").read_text().splitlines()
+    assert rows[0] == "curves,seed,step,value"
+    assert rows[1].startswith(",0,0,")
+    said = project.pytest("-rP")
+    assert "scores ['at half']" in said
+    assert "identical, to the bit, on 12 seeds" in said
+
+
+def test_a_baseline_that_no_test_uses_is_reported(project: Project) -> None:
+    folder = project.folder / "tests/learning_curves"
+    for suffix in ("json", "csv"):
+        (folder / f"old.{suffix}").write_bytes((folder / f"bandit.{suffix}").read_bytes())
+    stale = "stale: tests/learning_curves/old.json: no test used it"
+    assert stale in project.pytest()
+    assert stale in project.pytest("-p", "xdist", "-n", "2", "tests")
+    # Who runs some of the tests learns nothing about the others.
+    assert "stale" not in project.pytest("-k", "still_learns")
+    assert "stale" not in project.pytest("tests/test_it.py")
+    project.write("tests/test_it.py", TESTS.replace("def test_asked", "@skip\ndef test_asked"))
+    text = (project.folder / "tests/test_it.py").read_text()
+    project.write("tests/test_it.py", "import pytest\nskip = pytest.mark.skip\n" + text)
+    assert "stale" not in project.pytest()
+
+
+def test_a_check_loads_neither_pandas_nor_matplotlib_nor_pyarrow(project: Project) -> None:
+    text = (
+        "def test_it(learning_curve):\n"
+        "    import sys\n"
+        f"    learning_curve.check({CURVES}, name='bandit', seeds=range(100, 120))\n"
+        "    heavy = {'pandas', 'matplotlib', 'pyarrow', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+    )
+    project.test(text)
+    assert "bandit is no worse" in project.pytest()
+    project.pytest(*UPDATE)
+
+
+def test_without_matplotlib_a_failure_says_what_would_draw_it(project: Project) -> None:
+    project.write("sitecustomize.py", "")
+    blocked = "import sys\nsys.modules['matplotlib'] = None\n"
+    project.write("tests/conftest.py", blocked)
+    project.plant("RATE = 0.5", "RATE = 0.1")
+    said = project.pytest("-k", "still_learns", code=1)
+    assert "bandit got worse" in said
+    assert "figure: this needs matplotlib: pip install 'rl-ablations[report]'" in said
+
+
+def test_the_light_install_has_neither_trainer_nor_figures_in_it() -> None:
     """What `pip install rl-ablations` pulls in: its requirements, theirs, and so on, by what is
     installed here."""
     from importlib.metadata import PackageNotFoundError, requires
@@ -264,6 +450,9 @@ def test_the_light_install_has_no_trainer_in_it() -> None:
                 waiting += requires(name) or []
             except PackageNotFoundError:
                 continue
-    assert {"numpy", "pandas", "pyarrow", "python-dateutil"} <= found
+    # What comes with rich, so that requirements of requirements are seen to be followed.
+    assert {"numpy", "pyarrow", "scipy", "pygments"} <= found
     heavy = {"jax", "jaxlib", "brax", "flax", "optax", "orbax-checkpoint", "torch", "mujoco"}
-    assert not heavy & found
+    figures = {"matplotlib", "pandas", "plotly", "seaborn", "jinja2", "pillow"}
+    assert not (heavy | figures) & found
+    assert len(found) <= 10

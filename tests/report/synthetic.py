@@ -22,6 +22,7 @@ def synthetic_study(
     versus: Mapping[str, str] | None = None,
     units: Mapping[str, float] | None = None,
     margin: float = 0.05,
+    margin_in_metric: bool = False,
     points: int = 20,
     steps: int = 400_000,
     noise: float = 0.0,
@@ -31,14 +32,14 @@ def synthetic_study(
     title: str = "Generalised advantage estimation",
     claim: str = "how an episode's end enters the advantage matters",
     summary: str = "",
-    references: Mapping[str, tuple[float, float]] | None = None,
     sets: Mapping[str, Mapping[str, Any]] | None = None,
     formulas: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None,
 ) -> Plan:
     """Writes a study of which every cell's final score is known, and returns its plan.
 
-    finals: (task, variant) -> the final score of each seed. Curves rise to it and stand still over
-    the last tenth. failed: cell -> reason; missing: cells without a record.
+    finals: (task, variant) -> the final score of each seed. Curves rise to it by the task's unit
+    (1 by default), which is what each seed learns, and stand still over the last tenth. failed:
+    cell -> reason; missing: cells without a record.
     """
     failed = failed or {}
     tasks = list(dict.fromkeys(task for task, _ in finals))
@@ -71,12 +72,11 @@ def synthetic_study(
                     "failed_step": steps // 2,
                 }
             step = np.arange(1, points + 1, dtype=np.int64) * (steps // points)
-            shape = 1 - np.exp(-4 * step / step[-1])
+            unit = (units or {}).get(task, 1.0)
+            shape = np.exp(-4 * (step - step[0]) / step[-1])
             wobble = noise * random.normal(size=points)
             wobble[10 * step > 9 * step[-1]] = 0
-            curve = (
-                np.where(10 * step > 9 * step[-1], value, value - abs(value) * (1 - shape)) + wobble
-            )
+            curve = np.where((10 * step > 9 * step[-1]), value, value - unit * shape) + wobble
             columns = {
                 "step": step,
                 "training/return": curve,
@@ -109,6 +109,7 @@ def synthetic_study(
             "claim_source": "Andrychowicz et al. 2021",
             "baseline": baseline or variants[0],
             "margin": margin,
+            "margin_in_metric": margin_in_metric,
             "metric": "training/return",
         },
         variants={
@@ -122,8 +123,6 @@ def synthetic_study(
         },
         tasks={
             task: {
-                "score_unit": (units or {}).get(task, 1.0),
-                **({"references": list(references[task])} if references else {}),
                 "steps": steps,
                 "settings": {},
                 "summary": "",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from synthetic import synthetic_study
 
-from ablations.report import sheets
-from ablations.report.diagnostics import estimates_sheet, read_measured, training_sheet
+from ablations.report import formats
+from ablations.report.tables.diagnostics import estimates_sheet, read_measured, training_sheet
 
 KINDS = ("bias", "squared_bias", "variance", "correlation")
 
@@ -65,8 +65,8 @@ def test_a_diverged_seed_is_left_out_and_counted(tmp_path: Path) -> None:
             measured["here", 1][name] = [None, None]  # type: ignore[list-item]
     made = estimates_sheet(plan, measured, "standard")
     assert {row[3] for row in made.rows} == {2}
-    for format in sheets.FORMATS:
-        assert "nan" not in sheets.render(made, format).lower()
+    for format in formats.FORMATS:
+        assert "nan" not in formats.render(made, format).lower()
 
 
 def test_nothing_measured_is_an_empty_table(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 
 from ablations.report.statistics import (
@@ -102,7 +103,8 @@ def test_an_additive_truth_has_no_interaction() -> None:
     shared = y[:, :1, :1] + np.array([0, 1, 3])[:, None] + np.array([0, 10])
     found = effects(shared, factorial, margin=0.1)
     assert [e.comparison.difference for e in found] == pytest.approx([1, 3, 10, 0, 0])
-    assert found[-1].comparison.p_equivalent < 0.025
+    assert found[-1].comparison.difference == pytest.approx(0)
+    assert found[-1].margin == 0.1
 
 
 def test_without_a_complete_seed_there_are_effects_without_numbers() -> None:
@@ -125,9 +127,40 @@ def test_scores_of_another_shape_are_refused() -> None:
 
 def test_steps_to_a_threshold() -> None:
     steps = [10, 20, 30, 40]
-    assert steps_to_threshold(steps, [0, 5, 3, 9], 5) == 20
+    assert steps_to_threshold(steps, [0, 5, 6, 9], 5) == 20
     assert steps_to_threshold(steps, [math.nan, 4, math.nan, 5], 5) == 40
     assert steps_to_threshold(steps, [0, 1, 2, 3], 5) == math.inf
+    assert steps_to_threshold(steps, [6, 7, 8, 9], 5) == 10
+    assert steps_to_threshold([], [], 5) == math.inf
+
+
+def test_a_threshold_is_reached_where_a_run_stays() -> None:
+    steps = np.arange(1, 11)
+    assert steps_to_threshold(steps, [0, 0, 9, 0, 0, 0, 5, 6, 6, 6], 5) == 7
+    assert steps_to_threshold(steps, [0, 0, 6, 6, 4.5, 6, 6, 6, 6, 6], 5) == 3
+    assert steps_to_threshold(steps, [0, 0, 6, 6, 0, 0, 0, 0, 0, 0], 5) == math.inf
+
+
+def test_crossings_are_those_of_the_isotonic_fit() -> None:
+    random = np.random.default_rng(5)
+    steps = np.cumsum(random.integers(1, 9, 60)).astype(float)
+    for _ in range(50):
+        values = 0.02 * steps + random.normal(size=60)
+        fit = scipy.optimize.isotonic_regression(values, weights=np.diff(steps, prepend=0)).x
+        reached = np.flatnonzero(fit >= 2.5)
+        expected = steps[reached[0]] if len(reached) else math.inf
+        assert steps_to_threshold(steps, values, 2.5) == expected
+
+
+def test_a_noisy_curve_does_not_cross_earlier() -> None:
+    steps = np.arange(1, 101)
+    curve = steps / 100
+    random = np.random.default_rng(6)
+    noisy = curve + 0.3 * random.normal(size=(400, 100))
+    crossings = [steps_to_threshold(steps, row, 0.5) for row in noisy]
+    first = [steps[np.argmax(row >= 0.5)] for row in noisy]
+    assert np.median(crossings) == pytest.approx(50, abs=2)
+    assert np.median(first) < 25
 
 
 def test_runs_that_never_get_there_count() -> None:

@@ -30,14 +30,14 @@ from ablations.report.figures import (
     figure,
     improvement,
     intervals,
-    points,
     profiles,
 )
 from ablations.report.figures.style import style
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
+from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
-from ablations.report.supplements import sheet
-from ablations.report.tables import complete, table
+from ablations.report.tables import sheet, table
+from ablations.report.units import normalised, units
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 
@@ -61,7 +61,8 @@ def svg_text(path) -> str:
 def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
     plan, results = drawn
     written = figure(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
-    stems = [f"gae_{name}" for name in ("curves", "differences", "improvement", "diagnostics")]
+    names = ("curves", "differences", "improvement", "intervals", "profiles", "diagnostics")
+    stems = [f"gae_{name}" for name in names]
     assert [path.name for path in written] == [
         f"{stem}.{format}" for stem in stems for format in ("svg", "png", "pdf")
     ]
@@ -84,7 +85,7 @@ def test_text_of_the_curves_stays_text(drawn, tmp_path) -> None:
 def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
     plan, results = drawn
     text = svg_text(figure(plan, results, tmp_path / "out", formats=["svg"])[1])
-    for part in ("brax", "worse", "equivalent", "all tasks", "margin", "in score units"):
+    for part in ("brax", "worse", "undecided", "all tasks", "margin", "in what was learned"):
         assert part in text, part
 
 
@@ -186,7 +187,6 @@ def test_another_metric_has_its_own_file(drawn, tmp_path) -> None:
     assert "value (loss)" in svg_text(written[0])
 
 
-REFERENCES = {"reacher": (-40.0, -10.0), "hopper": (0.0, 2000.0)}
 FACTORIAL = {
     "standard": {"lambda": 0.9},
     "brax": {"lambda": 0.5},
@@ -198,7 +198,7 @@ FACTORIAL = {
 @pytest.fixture
 def whole(study):
     """A study that has every figure there is."""
-    return study(realistic(), units=UNITS, references=REFERENCES, sets=FACTORIAL, points=10)
+    return study(realistic(), units=UNITS, sets=FACTORIAL, points=10)
 
 
 def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
@@ -216,7 +216,6 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
     plan, results = study(
         realistic(tasks=tasks),
         units=UNITS,
-        references=REFERENCES,
         sets=FACTORIAL,
         points=6,
         title="A rather long title of a study that asks something in many words",
@@ -234,7 +233,8 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
 def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     plan, results = whole
     found = scores(plan, results)
-    drawn = intervals(plan, found)
+    learned = units(plan, results, found)
+    drawn = intervals(plan, found, learned)
     assert [panel.get_title() for panel in drawn.axes][:2] == [
         "IQM, mean over tasks",
         "IQM, pooled",
@@ -243,17 +243,18 @@ def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
         drawn.axes, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True
     ):
         for bar, line, variant in zip(panel.patches, panel.lines, plan.variants, strict=True):
-            normalised = complete(plan, found, variant)
-            low, high = aggregate_interval(normalised, statistic)
+            rows = normalised(plan, found, learned, variant)
+            low, high = aggregate_interval(rows, statistic)
             assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((low, high))
-            assert line.get_xdata()[0] == pytest.approx(aggregate(normalised, statistic))
+            assert line.get_xdata()[0] == pytest.approx(aggregate(rows, statistic))
 
 
 def test_profiles_are_shares_of_runs(whole) -> None:
     plan, results = whole
     found = scores(plan, results)
-    line = profiles(plan, found).axes[0].lines[0]
-    runs = np.concatenate(complete(plan, found, "standard"))
+    learned = units(plan, results, found)
+    line = profiles(plan, found, learned).axes[0].lines[0]
+    runs = np.concatenate(normalised(plan, found, learned, "standard"))
     for cut, share in zip(line.get_xdata(), line.get_ydata(), strict=True):
         assert share == pytest.approx(np.mean(runs > cut))
 
@@ -319,20 +320,21 @@ def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
             ["IQM, mean over tasks", "IQM, pooled", "mean", "median", "optimality gap"],
         ),
     ):
-        references = dict.fromkeys(tasks, (0.0, 10.0))
         plan, results = study(
             {(t, v): [1.0, 2.0, 3.0] for t in tasks for v in "ab"},
             name=f"of_{len(tasks)}",
-            references=references,
         )
-        drawn = intervals(plan, scores(plan, results))
+        found = scores(plan, results)
+        drawn = intervals(plan, found, units(plan, results, found))
         assert [panel.get_title() for panel in drawn.axes] == names
 
 
-def test_without_references_there_is_nothing_normalised_to_draw(drawn) -> None:
-    plan, results = drawn
-    assert intervals(plan, scores(plan, results)) is None
-    assert profiles(plan, scores(plan, results)) is None
+def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) -> None:
+    plan, results = study(realistic(), units={"reacher": 0.0, "hopper": 0.0})
+    found = scores(plan, results)
+    learned = units(plan, results, found)
+    assert intervals(plan, found, learned) is None
+    assert profiles(plan, found, learned) is None
 
 
 def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:

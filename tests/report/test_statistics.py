@@ -10,18 +10,19 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from shapes_of_returns import SHAPES
 
 from ablations.report.statistics import (
     Comparison,
+    chances,
     compare,
-    holm,
+    deviations,
     interval,
     iqm,
     judge,
-    power_of_difference,
-    power_of_equivalence,
-    seeds_for_effect,
+    most_differing,
+    not_the_best,
+    seeds_for,
+    seeds_range,
     seeds_to_decide,
     summary,
     verdict,
@@ -127,7 +128,7 @@ def test_a_comparison_agrees_with_scipy() -> None:
 def test_exchanging_the_two_only_turns_the_sign(scores: np.ndarray) -> None:
     there, back = compare(*scores, 1.0), compare(*scores[::-1], 1.0)
     assert there.difference == -back.difference
-    assert there.low == -back.high
+    assert (there.low is None and back.high is None) or there.low == -back.high
     assert (there.p, there.wilcoxon_p, there.p_equivalent) == (
         back.p,
         back.wilcoxon_p,
@@ -140,24 +141,6 @@ def test_pairing_removes_what_the_seeds_share() -> None:
     shared = 100 * sample(8, 3)
     found = compare(shared + 1 + 0.1 * sample(8, 4), shared + 0.1 * sample(8, 5))
     assert found.p < 1e-5 < scipy.stats.ttest_ind(shared + 1, shared).pvalue
-
-
-def test_identical_scores_are_equal_and_nothing_divides_by_zero() -> None:
-    scores = sample(8)
-    found = compare(scores, scores.copy(), 0.01)
-    assert found.identical
-    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
-    assert verdict(found, 1.0) == "equivalent"
-    assert found.probability_of_improvement == 0.5
-    assert seeds_to_decide(found, 0.01) is None
-
-
-def test_one_constant_difference_has_the_p_of_a_sign_test() -> None:
-    found = compare(sample(8) + 0.5, sample(8), 1.0)
-    assert found.low == found.difference == found.high == pytest.approx(0.5)
-    assert (found.p, found.p_equivalent) == (2**-7, 2**-8)
-    assert not found.identical
-    assert compare(sample(8) + 0.5, sample(8), 0.1).p_equivalent == 1
 
 
 def test_one_seed_says_a_difference_and_nothing_more() -> None:
@@ -188,130 +171,207 @@ def test_smallest_wilcoxon_p_at_eight_seeds() -> None:
     assert wilcoxon(np.zeros(5)) == 1
 
 
-# Holm
+def test_the_interval_is_student_s_at_its_level() -> None:
+    pairs = sample(9, 3, 0.4)
+    for level in (0.05, 0.01, 0.05 / 24):
+        found = judge(pairs, level=level)
+        expected = scipy.stats.t.interval(1 - level, 8, pairs.mean(), scipy.stats.sem(pairs))
+        assert (found.low, found.high) == pytest.approx(expected)
+        assert (found.low > 0 or found.high < 0) == (found.p < level)
 
 
-def test_holm_by_hand() -> None:
-    adjusted = holm([0.01, 0.04, 0.03, np.nan, 0.005])
-    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, np.nan, 0.02])
+# Ties
 
 
-@given(arrays(np.float64, st.integers(1, 8), elements=st.floats(0, 1)))
-def test_holm_lies_between_the_raw_p_and_bonferroni_and_keeps_the_order(p: np.ndarray) -> None:
-    adjusted = holm(p)
-    assert np.all(adjusted >= p)
-    assert np.all(adjusted <= np.minimum(1, len(p) * p) + 1e-15)
-    assert np.all(np.diff(adjusted[np.argsort(p, kind="stable")]) >= 0)
+def test_equal_pairs_have_no_interval_and_prove_nothing() -> None:
+    found = compare(sample(8), sample(8), 0.01)
+    assert (found.difference, found.low, found.high, found.p) == (0, None, None, 1)
+    assert (found.p_equivalent, found.probability_of_improvement) == (None, 0.5)
+    assert verdict(found, 0.01) == "undecided"
+    assert seeds_to_decide(found, 0.01) == (None, None, None)
 
 
-def test_eight_seeds_can_reach_significance_under_holm() -> None:
-    """Where Wilcoxon cannot: over 10 comparisons its smallest adjusted p is .078."""
-    found = compare(sample(8, 1) + 3, sample(8, 2), None)
-    assert holm([found.p, *[0.9] * 9])[0] < 0.05 < holm([found.wilcoxon_p, *[0.9] * 9])[0]
+def test_one_constant_difference_has_the_p_of_a_sign_test() -> None:
+    found = compare(sample(8) + 0.5, sample(8), 1.0)
+    assert (found.difference, found.low) == (pytest.approx(0.5), None)
+    assert (found.p, found.p_equivalent) == (2**-7, None)
+    assert verdict(found, 0.1) == verdict(found, None) == "better, by an undecided amount"
+    strict = compare(sample(8) + 0.5, sample(8), 1.0, level=0.005)
+    assert verdict(strict, 0.1) == "undecided"
+
+
+@pytest.mark.parametrize("n", [2, 5, 8, 50])
+def test_equal_pairs_bound_the_share_of_seeds_that_differ(n: int) -> None:
+    """The upper end of Clopper and Pearson's interval of a share that was never seen."""
+    expected = scipy.stats.binomtest(0, n).proportion_ci(0.95).high
+    assert most_differing(n) == pytest.approx(expected)
 
 
 # Verdicts
 
 
 @pytest.mark.parametrize(
-    ("difference", "p_holm", "p_equivalent", "said"),
+    ("low", "high", "margin", "said"),
     [
-        (1.0, 0.01, 0.9, "better"),
-        (-1.0, 0.01, 0.9, "worse"),
-        (1.0, 0.06, 0.9, "undecided"),
-        (0.1, 0.9, 0.02, "equivalent"),
-        (0.1, 0.9, 0.03, "undecided"),
-        (0.1, 0.01, 0.02, "equivalent"),
-        (1.0, 0.01, None, "better"),
-        (0.0, None, None, "undecided"),
+        (1.1, 2.0, 1.0, "better"),
+        (-2.0, -1.1, 1.0, "worse"),
+        (0.1, 2.0, 1.0, "better, by an undecided amount"),
+        (-1.5, -0.5, 1.0, "worse, by an undecided amount"),
+        (-0.5, 0.5, 1.0, "equivalent"),
+        (0.1, 0.9, 1.0, "equivalent"),
+        (-0.5, 1.0, 1.0, "undecided"),
+        (-2.0, 2.0, 1.0, "undecided"),
+        (0.1, 0.9, None, "better, by an undecided amount"),
+        (-0.1, 0.9, None, "undecided"),
     ],
 )
-def test_verdicts(
-    difference: float, p_holm: float | None, p_equivalent: float | None, said: str
+def test_where_the_interval_lies_decides_the_word(
+    low: float, high: float, margin: float | None, said: str
 ) -> None:
-    assert verdict(Comparison(8, difference, p_equivalent=p_equivalent), p_holm) == said
+    assert verdict(Comparison(8, (low + high) / 2, low, high), margin) == said
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 3), st.floats(0.01, 3), st.sampled_from([0.5, 2.0, 4.0]))
+def test_a_verdict_does_not_depend_on_units_and_turns_with_the_sign(
+    center: float, reach: float, margin: float, unit: float
+) -> None:
+    def said(factor: float) -> str:
+        ends = sorted((factor * (center - reach), factor * (center + reach)))
+        return verdict(Comparison(8, factor * center, *ends), abs(factor) * margin)
+
+    turned = {"better": "worse", "worse": "better"}
+    word, comma, amount = said(1.0).partition(",")
+    assert said(unit) == said(1.0)
+    assert said(-unit) == turned.get(word, word) + comma + amount
+
+
+@pytest.mark.parametrize("comparisons", [1, 4, 12])
+def test_all_words_of_a_family_are_right_at_once(comparisons: int) -> None:
+    """Truths at 0, at the margin and beyond; a word is false if it says what is not so."""
+    random = np.random.default_rng(9)
+    margin, studies, wrong = 1.0, 1_500, 0
+    truths = np.resize([0.0, margin, -margin, 0.4, 2 * margin], comparisons)
+    for _ in range(studies):
+        false = False
+        for truth in truths:
+            found = judge(random.normal(truth, 0.8, 8), margin, level=0.05 / comparisons)
+            said = verdict(found, margin)
+            false |= said == "equivalent" and abs(truth) >= margin
+            false |= said.startswith("better") and truth <= 0
+            false |= said.startswith("worse") and truth >= 0
+            false |= said == "better" and truth <= margin
+            false |= said == "worse" and truth >= -margin
+        wrong += false
+    assert wrong / studies <= 0.05 + 2 * 0.0056
+
+
+# The best
+
+
+@pytest.mark.parametrize("k", [4, 8, 16])
+def test_variants_that_are_equal_all_keep_the_mark(k: int) -> None:
+    random = np.random.default_rng([10, k])
+    trials = 400
+    shared = random.normal(size=(trials, 1, 8))
+    wrong = sum(np.any(not_the_best(rows)) for rows in shared + random.normal(size=(trials, k, 8)))
+    assert wrong / trials <= 0.05 + 2 * 0.011
+
+
+def test_the_mark_is_lost_where_another_is_clearly_better() -> None:
+    random = np.random.default_rng(11)
+    rows = random.normal(size=(4, 8)) + np.array([0.0, 0.0, 6.0, 6.0])[:, None]
+    assert not_the_best(rows).tolist() == [True, True, False, False]
+    assert not_the_best(rows[:1]).tolist() == [False]
+
+
+def test_a_pair_uses_the_seeds_that_both_have() -> None:
+    rows = np.array([[0.0, 1, 2, 3, np.nan, np.nan], [5, 6.1, 7, 8, 9, np.nan]])
+    assert not_the_best(rows).tolist() == [True, False]
+    rows[0, :4] = np.nan
+    assert not_the_best(rows).tolist() == [False, False]
 
 
 # Power
 
 
-def test_power_of_difference_is_that_of_the_noncentral_t() -> None:
-    critical = scipy.stats.t.ppf(0.975, 9)
-    expected = scipy.stats.nct.sf(critical, 9, 0.8 * np.sqrt(10))
-    assert power_of_difference(10, -0.8, 1.0) == pytest.approx(expected)
-    assert power_of_difference(10, 0.0, 1.0) == pytest.approx(0.025)
-
-
-@pytest.mark.parametrize("shape", ["normal", "near ceiling", "half collapse", "ceiling with atom"])
-@pytest.mark.parametrize(("n", "effect"), [(8, 0.0), (10, 1.2), (20, 0.6), (50, 0.4)])
-def test_power_predictions_hold_within_five_points(shape: str, n: int, effect: float) -> None:
-    """Against simulated studies: effect and margin in standard deviations of the differences."""
-    random = np.random.default_rng([7, n])
-    a, b = SHAPES[shape](random, (2, 4_000, n))
-    pairs = a - b
-    deviation = float(pairs.std())
-    pairs += effect * deviation
-    margin = 1.2 * deviation
-    found = [judge(row, margin) for row in pairs]
-    decided = np.mean([verdict(one, None) == "equivalent" for one in found])
-    predicted = power_of_equivalence(n, effect * deviation, deviation, margin)
-    assert predicted == pytest.approx(decided, abs=0.05)
-    if effect:
-        excluded = np.mean([one.p < 0.05 for one in found])
-        assert power_of_difference(n, effect * deviation, deviation) == pytest.approx(
-            excluded, abs=0.05
+@pytest.mark.parametrize("level", [0.05, 0.005, 0.001])
+@pytest.mark.parametrize("n", [3, 8, 20, 100])
+def test_the_chance_of_a_difference_is_that_of_the_noncentral_t(n: int, level: float) -> None:
+    critical = scipy.stats.t.ppf(1 - level / 2, n - 1)
+    for difference in (0.0, 0.3, -1.0):
+        law = scipy.stats.nct(n - 1, difference * np.sqrt(n)) if difference else None
+        law = law or scipy.stats.t(n - 1)
+        expected = law.sf(critical) + law.cdf(-critical)
+        assert chances(n, difference, 1.0, None, level).differs == pytest.approx(
+            expected, abs=0.003
         )
 
 
-@pytest.mark.parametrize("shape", ["skewed up", "skewed down", "quarter collapse", "heavy tails"])
-@pytest.mark.parametrize(("n", "effect"), [(8, 0.0), (20, 0.6)])
-def test_power_is_never_promised_too_high(shape: str, n: int, effect: float) -> None:
-    """Log-normal and heavy-tailed returns decide more often than said, by up to 10 points."""
-    random = np.random.default_rng([8, n])
-    pairs = np.subtract(*SHAPES[shape](random, (2, 1_500, n)))
-    deviation = float(pairs.std())
-    pairs += effect * deviation
-    margin = 1.2 * deviation
-    found = [judge(row, margin) for row in pairs]
-    decided = np.mean([verdict(one, None) == "equivalent" for one in found])
-    surplus = power_of_equivalence(n, effect * deviation, deviation, margin) - decided
-    assert -0.11 < surplus < 0.05
-    if effect:
-        excluded = np.mean([one.p < 0.05 for one in found])
-        surplus = power_of_difference(n, effect * deviation, deviation) - excluded
-        assert -0.11 < surplus < 0.05
+@pytest.mark.parametrize(
+    ("n", "difference", "margin"), [(8, 0.0, 1.2), (20, 0.3, 0.8), (5, 0.5, 2)]
+)
+def test_the_chances_of_verdicts_are_those_of_simulation_and_disjoint(
+    n: int, difference: float, margin: float
+) -> None:
+    pairs = np.random.default_rng(12).normal(difference, 1, (40_000, n))
+    reach = scipy.stats.t.ppf(0.975, n - 1) * scipy.stats.sem(pairs, axis=1)
+    differs = np.abs(pairs.mean(1)) > reach
+    inside = np.abs(pairs.mean(1)) + reach < margin
+    found = chances(n, difference, 1.0, margin)
+    assert found.differs == pytest.approx(np.mean(differs), abs=0.01)
+    assert found.equivalent == pytest.approx(np.mean(inside & ~differs), abs=0.01)
+    assert found.decides == pytest.approx(np.mean(inside | differs), abs=0.01)
 
 
-def test_seeds_to_decide_is_the_smallest_number_that_does() -> None:
-    found = Comparison(8, 0.2, deviation=1.0)
-    needed = seeds_to_decide(found, None)
-    assert power_of_difference(needed, 0.2, 1.0) >= 0.8 > power_of_difference(needed - 1, 0.2, 1.0)
-    sooner = seeds_to_decide(found, 1.0)
-    assert power_of_equivalence(sooner, 0.2, 1.0, 1.0) >= 0.8
-    assert power_of_equivalence(sooner - 1, 0.2, 1.0, 1.0) < 0.8
-    assert sooner < needed < seeds_to_decide(found, None, comparisons=6)
-
-
-def test_seeds_to_decide_knows_when_to_give_up() -> None:
-    assert seeds_to_decide(Comparison(8, 1e-6, deviation=1.0), None) is None
-    assert seeds_to_decide(Comparison(1, 0.5), 1.0) is None
-    assert seeds_to_decide(Comparison(8, 5.0, deviation=1.0), None) == 9
-
-
-def test_equivalent_means_that_the_interval_lies_within_the_margin() -> None:
-    random = np.random.default_rng(8)
-    for pairs in random.normal(0.2, 1.0, (300, 9)):
-        found = judge(pairs, 1.0)
-        inside = found.low > -1.0 and found.high < 1.0
-        assert (verdict(found, None) == "equivalent") == inside
-
-
-def test_seeds_for_an_effect_do_not_depend_on_those_there_are() -> None:
-    needed = seeds_for_effect(0.5, 1.0)
-    assert power_of_difference(needed, 0.5, 1.0) >= 0.8 > power_of_difference(needed - 1, 0.5, 1.0)
-    assert seeds_to_decide(Comparison(5, 0.5, deviation=1.0), None) == needed
-    assert seeds_to_decide(Comparison(99, 0.5, deviation=1.0), None) == 100
-    assert seeds_for_effect(1e-6, 1.0) is None
-    assert seeds_for_effect(0.0, 1.0, margin=0.5) == seeds_for_effect(0.0, 2.0, margin=1.0)
+def test_seeds_are_the_fewest_that_decide() -> None:
+    for effect, margin, level in ((0.5, None, 0.05), (0.0, 0.5, 0.05), (0.25, 0.5, 0.005)):
+        needed = seeds_for(effect, 1.0, margin, level)
+        assert chances(needed, effect, 1.0, margin, level).decides >= 0.8
+        assert chances(needed - 1, effect, 1.0, margin, level).decides < 0.8
+    assert seeds_for(1e-6, 1.0) is None
+    assert seeds_for(5.0, 1.0, fewest=9) == 9
+    assert seeds_for(0.0, 1.0, margin=0.5) == seeds_for(0.0, 2.0, margin=1.0)
     with pytest.raises(ValueError, match="positive"):
-        seeds_for_effect(1.0, 0.0)
+        seeds_for(1.0, 0.0)
+
+
+@pytest.mark.parametrize("n", [5, 8, 20])
+def test_the_interval_of_a_deviation_is_the_chi_squared_one(n: int) -> None:
+    low, high = deviations(n, 2.0, 0.1)
+    ends = scipy.stats.chi2.ppf([0.95, 0.05], n - 1)
+    assert (low, high) == pytest.approx(tuple(2.0 * np.sqrt((n - 1) / ends)))
+
+
+@pytest.mark.parametrize("n", [5, 8, 20])
+def test_nine_of_ten_ranges_of_seeds_for_an_effect_hold_the_truth(n: int) -> None:
+    random = np.random.default_rng([13, n])
+    truth = seeds_for(0.5, 1.0, 0.5)
+    hits = 0
+    for pairs in random.normal(size=(200, n)):
+        low, _, high = seeds_range(0.5, judge(pairs), 0.5)
+        hits += low <= truth <= (high or 10**9)
+    assert hits / 200 > 0.9 - 2 * 0.021
+
+
+@pytest.mark.parametrize(("n", "difference"), [(5, 0.0), (8, 0.25), (20, 0.4)])
+def test_nine_of_ten_ranges_of_undecided_comparisons_hold_the_truth(
+    n: int, difference: float
+) -> None:
+    random = np.random.default_rng([14, n])
+    margin = 0.5
+    truth = max(n + 1, seeds_for(difference, 1.0, margin))
+    hits, trials = 0, 0
+    while trials < 60:
+        found = judge(random.normal(difference, 1.0, n), margin)
+        if verdict(found, margin) == "undecided":
+            low, seen, high = seeds_to_decide(found, margin)
+            assert n < low <= (seen or 10**9)
+            hits += low <= truth <= (high or 10**9)
+            trials += 1
+    assert hits / trials > 0.9 - 2 * 0.039
+
+
+def test_without_a_margin_no_number_of_seeds_is_sure_to_decide() -> None:
+    found = judge(sample(8, 5))
+    assert seeds_to_decide(found, None).high is None
+    assert seeds_to_decide(Comparison(1, 0.5), 1.0) == (None, None, None)

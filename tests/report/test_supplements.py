@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ from ablations import report
 from ablations.errors import UserError
 from ablations.report.figures import effect_matrix
 from ablations.report.figures.style import style
-from ablations.report.sheets import FORMATS, render
-from ablations.report.statistics import power_of_difference
-from ablations.report.supplements import factorial, sheet
-from ablations.report.tables import ALL_TASKS
+from ablations.report.formats import FORMATS, render
+from ablations.report.statistics import Comparison, seeds_range
+from ablations.report.tables import ALL_TASKS, sheet
+from ablations.report.tables.factorial import factorial
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 SETS = {
@@ -53,7 +54,7 @@ def test_effects_are_contrasts_of_seeds(study) -> None:
     assert row["effect"] == pytest.approx(both.mean())
     assert row["verdict"] not in ("better", "worse")
     assert {task for task, *_ in found} == {"reacher", "hopper", ALL_TASKS}
-    assert row["p_holm"] >= row["p"]
+    assert row["p_adjusted"] >= row["p"]
 
 
 def test_an_effect_uses_only_seeds_that_every_variant_has(study) -> None:
@@ -67,7 +68,7 @@ def test_a_factorial_without_a_complete_seed_says_so(study) -> None:
     missing = [("hopper", "plain_low", 0), ("hopper", "shared_high", 1)]
     plan, results = study(scores, units=UNITS, sets=SETS, missing=missing)
     found = {(r["task"], r["kind"]): r for r in rows(sheet("effects", plan, results))}
-    for task, n in (("hopper", 0), (ALL_TASKS, 0), ("reacher", 2)):
+    for task, n in (("hopper", 0), ("reacher", 2)):
         for kind in ("main", "interaction"):
             row = found[task, kind]
             assert (row["n"], row["effect"] is None) == (n, n == 0)
@@ -97,7 +98,11 @@ def test_failed_runs_never_reach_the_threshold(study) -> None:
     failed = {("hopper", "brax", seed): "NaN" for seed in (1, 2, 3, 4, 5)}
     plan, results = study(realistic(tasks=["hopper"]), units=UNITS, failed=failed)
     found = {row["variant"]: row for row in rows(sheet("efficiency", plan, results))}
-    assert (found["brax"]["n"], found["brax"]["reached"], found["brax"]["steps"]) == (3, 3, None)
+    assert (found["brax"]["n"], found["brax"]["reached"], found["brax"]["steps"]) == (
+        3,
+        3,
+        math.inf,
+    )
     assert found["standard"]["reached"] == 8
     assert 0 < found["standard"]["steps"] < 400_000
     assert found["standard"]["auc"] < found["standard"]["auc_high"]
@@ -111,10 +116,52 @@ def test_power_rests_on_the_deviations_seen(study) -> None:
     row = found["hopper", "brax"]
     pairs = np.array(scores["hopper", "brax"]) - scores["hopper", "standard"]
     assert row["deviation"] == pytest.approx(pairs.std(ddof=1))
-    needed, level = row["seeds_1_margins"], 0.05 / 6
-    assert power_of_difference(needed, 100, row["deviation"], level) >= 0.8
-    assert power_of_difference(needed - 1, 100, row["deviation"], level) < 0.8
-    assert row["seeds_1_margins"] > row["seeds_2_margins"] > row["seeds_4_margins"]
+    seen = Comparison(8, deviation=row["deviation"], level=0.025 / 6)
+    for k, name in ((0, "equivalent"), (1, "1_margins"), (4, "4_margins")):
+        low, _, high = seeds_range(100.0 * k, seen, 100.0)
+        assert (row[f"seeds_{name}_low"], row[f"seeds_{name}_high"]) == (low, high)
+    assert row["seeds_1_margins_low"] > row["seeds_2_margins_low"] > row["seeds_4_margins_low"]
+    assert row["seeds_2_margins_low"] < row["seeds_2_margins_high"]
+
+
+def test_failures_at_a_level_make_its_effect_unstable(study) -> None:
+    scores = {place: np.array(values) for place, values in finals(("hopper",)).items()}
+    for name in ("plain_high", "shared_high"):
+        scores["hopper", name] = scores["hopper", name] + 5_000
+    plan, results = study(
+        scores, units={"hopper": 2000.0}, sets=SETS, failed={("hopper", "plain_high", 0): "NaN"}
+    )
+    found = {row["factor"]: row for row in rows(sheet("effects", plan, results))}
+    assert found["coefficient"]["low"] > 0
+    assert found["coefficient"]["verdict"] == "unstable"
+    assert "unstable" in render(sheet("efficiency", plan, results), "markdown")
+
+
+def test_a_level_that_changes_no_bit_is_identical(study) -> None:
+    base = realistic(variants=1, tasks=["hopper"])["hopper", "standard"]
+    scores = {("hopper", v): np.array(base) + (100 if "high" in v else 0) for v in SETS}
+    plan, results = study(scores, units=UNITS, sets=SETS)
+    found = {row["factor"]: row["verdict"] for row in rows(sheet("effects", plan, results))}
+    assert found["torso"] == found["coefficient \u00d7 torso"] == "identical"
+    assert found["coefficient"] != "identical"
+
+
+def test_effects_hold_at_once(study) -> None:
+    plan, results = study(finals(), units=UNITS, sets=SETS)
+    made = sheet("effects", plan, results)
+    row = next(row for row in rows(made) if row["task"] == "hopper")
+    assert row["p_adjusted"] == pytest.approx(min(1, 12 * row["p"]))
+    assert (row["low"] > 0 or row["high"] < 0) == (row["p_adjusted"] < 0.05)
+    assert "at once with 95%" in made.caption
+
+
+def test_thresholds_are_those_of_comparable_settings(study) -> None:
+    scores = {("hopper", v): np.full(4, 10.0) + np.arange(4) for v in ("a", "b")}
+    scores |= {("hopper", v): 10 * values for v, values in (("c", scores["hopper", "a"]),)}
+    plan, results = study(scores, units={"hopper": 4.0}, versus={"c": "c"})
+    found = {row["variant"]: row for row in rows(sheet("efficiency", plan, results))}
+    assert found["a"]["threshold"] == found["b"]["threshold"] == pytest.approx(11.5 - 1)
+    assert found["c"]["threshold"] == pytest.approx(115 - 1)
 
 
 def test_python_gives_the_same_tables(study) -> None:

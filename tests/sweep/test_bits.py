@@ -15,7 +15,7 @@ PLUGIN = """
 import variants
 
 @variants.axis("advantage").choice("none_at_all", formula="A = 0", source="a test", summary="zero")
-def none_at_all(*, rewards, values, next_values, termination, truncation, discount, lambda_):
+def none_at_all(*, rewards, values):
     return 0 * rewards, values
 """
 

@@ -19,6 +19,7 @@ import pytest
 from ablations.records import canonical
 from ablations.request import Request
 from ablations.sweep import checkpoints
+from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.plan import plan
@@ -35,14 +36,14 @@ STATEFUL = {
 
 
 @pytest.fixture(scope="module")
-def cell() -> dict[str, Any]:
+def cell() -> Cell:
     request = Request("gae", "smoke", variants=("brax",), seeds=1, steps=6_000, set=STATEFUL)
-    return dict(plan(request).cells[0])
+    return cells_of(plan(request))[0]
 
 
 @pytest.fixture(scope="module")
 def program(cell) -> Program:
-    return Program(cell["config"])
+    return Program(cell)
 
 
 def finish(block: Block) -> tuple[Lane, dict[str, np.ndarray]]:
@@ -53,12 +54,12 @@ def finish(block: Block) -> tuple[Lane, dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(program, cell) -> tuple[Lane, dict[str, np.ndarray]]:
-    return finish(program.start([cell["config"]]))
+    return finish(program.start([cell]))
 
 
 @pytest.fixture(scope="module")
 def halfway(program, cell) -> Saved:
-    block = program.start([cell["config"]])
+    block = program.start([cell])
     for _ in range(3):
         block.advance()
     return block.saved(0)
@@ -66,8 +67,8 @@ def halfway(program, cell) -> Saved:
 
 @pytest.fixture
 def written(tmp_path, cell, halfway) -> Path:
-    checkpoints.save(tmp_path, cell["hash"], cell["config"], Checkpoint(halfway, Spent()))
-    return checkpoints.folder_of(tmp_path, cell["hash"]) / "00000003"
+    checkpoints.save(tmp_path, cell, Checkpoint(halfway, Spent()))
+    return checkpoints.folder_of(tmp_path, cell.hash) / "00000003"
 
 
 def test_the_run_has_state_to_lose(halfway) -> None:
@@ -81,17 +82,17 @@ def test_the_run_has_state_to_lose(halfway) -> None:
 def test_stopped_and_resumed_it_ends_with_the_same_bits(
     tmp_path, program, cell, uninterrupted, stops: tuple[int, ...]
 ) -> None:
-    block = program.start([cell["config"]])
+    block = program.start([cell])
     for stop in stops:
         while block.point < stop:
             block.advance()
         saved = Checkpoint(block.saved(0), Spent())
-        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
+        checkpoints.save(tmp_path, cell, saved)
         found, refused = checkpoints.newest(tmp_path, [cell])
         assert not refused
         assert found is not None
         assert found[0].saved.point == stop
-        block = program.start([cell["config"]], [found[0].saved])
+        block = program.start([cell], [found[0].saved])
     lane, state = finish(block)
     assert lane == uninterrupted[0]
     assert list(lane.columns) == list(uninterrupted[0].columns)
@@ -101,8 +102,8 @@ def test_stopped_and_resumed_it_ends_with_the_same_bits(
 
 
 def test_a_program_of_several_lanes_goes_on_too(program, cell, halfway, uninterrupted) -> None:
-    two = Program(cell["config"], lanes=2)
-    lane, _ = finish(two.start([cell["config"]] * 2, [halfway, halfway]))
+    two = Program(cell, lanes=2)
+    lane, _ = finish(two.start([cell] * 2, [halfway, halfway]))
     for name, values in uninterrupted[0].columns.items():
         mine = np.array(lane.columns[name], float)
         np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
@@ -119,34 +120,32 @@ def test_every_file_is_guarded(tmp_path, cell, written) -> None:
             flipped[position] ^= 1 << int(positions.integers(8))
             file.write_bytes(flipped)
             with pytest.raises(Refused, match=r"damaged|checksum|format|renamed"):
-                checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+                checkpoints.load(tmp_path, cell, 3)
         for length in {0, 1, len(whole) // 2, len(whole) - 1} - {len(whole)}:
             file.write_bytes(whole[:length])
             with pytest.raises(Refused):
-                checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+                checkpoints.load(tmp_path, cell, 3)
         file.unlink()
         with pytest.raises(Refused, match="missing"):
-            checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+            checkpoints.load(tmp_path, cell, 3)
         file.write_bytes(whole)
-    checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+    checkpoints.load(tmp_path, cell, 3)
     (written / "state" / "stray").write_text("")
     with pytest.raises(Refused, match="not part of it"):
-        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        checkpoints.load(tmp_path, cell, 3)
 
 
 def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -> None:
-    block = program.start([cell["config"]])
+    block = program.start([cell])
     for _ in range(2):
         block.advance()
-        checkpoints.save(
-            tmp_path, cell["hash"], cell["config"], Checkpoint(block.saved(0), Spent())
-        )
-    last = checkpoints.folder_of(tmp_path, cell["hash"]) / "00000002"
+        checkpoints.save(tmp_path, cell, Checkpoint(block.saved(0), Spent()))
+    last = checkpoints.folder_of(tmp_path, cell.hash) / "00000002"
     (last / "checkpoint.json").write_text("{")
     found, refused = checkpoints.newest(tmp_path, [cell])
     assert found is not None
     assert found[0].saved.point == 1
-    assert refused == [f"checkpoint {cell['hash']}/00000002 is refused: checkpoint.json is damaged"]
+    assert refused == [f"checkpoint {cell.hash}/00000002 is refused: checkpoint.json is damaged"]
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -163,7 +162,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
         (("task", "name"), "hopper", "task.name is hopper there and fast here"),
         (("structure", "num_envs"), 64, "structure.num_envs is 64 there and 32 here"),
         (("choices", "advantage", "name"), "standard", "choices.advantage.name is standard there"),
-        (("coefficients", "discount"), 0.5, "coefficients.discount is 0.5 there and"),
+        (("numbers", "discount"), 0.5, "numbers.discount is 0.5 there and"),
         (("seed",), 7, "seed is 7 there and 0 here"),
         (("trainer", "revision"), 0, "trainer.revision is 0 there"),
     ],
@@ -171,14 +170,14 @@ def rewrite(folder: Path, **changes: Any) -> None:
 def test_anothers_is_refused_and_says_what_differs(
     tmp_path, cell, written, place: tuple[str, ...], value: Any, says: str
 ) -> None:
-    config = json.loads(json.dumps(cell["config"]))
+    config = json.loads(json.dumps(cell.config))
     inner = config
     for name in place[:-1]:
         inner = inner[name]
     inner[place[-1]] = value
     rewrite(written, config=config)
     with pytest.raises(Refused, match="it belongs to another cell") as refused:
-        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        checkpoints.load(tmp_path, cell, 3)
     assert says in str(refused.value)
 
 
@@ -186,16 +185,16 @@ def test_one_of_other_versions_is_refused(tmp_path, cell, written) -> None:
     versions = json.loads((written / "checkpoint.json").read_text())["versions"]
     rewrite(written, versions=versions | {"jax": "0.0.1"})
     with pytest.raises(Refused, match=r"other versions wrote it: jax is 0\.0\.1 there and"):
-        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        checkpoints.load(tmp_path, cell, 3)
 
 
 def test_one_of_another_format_or_renamed_is_refused(tmp_path, cell, written) -> None:
     shutil.copytree(written, written.with_name("00000005"))
     with pytest.raises(Refused, match="renamed"):
-        checkpoints.load(tmp_path, cell["hash"], cell["config"], 5)
+        checkpoints.load(tmp_path, cell, 5)
     rewrite(written, format=99)
     with pytest.raises(Refused, match="format 99"):
-        checkpoints.load(tmp_path, cell["hash"], cell["config"], 3)
+        checkpoints.load(tmp_path, cell, 3)
 
 
 def test_a_state_of_another_structure_is_refused(program, cell, halfway) -> None:
@@ -203,15 +202,15 @@ def test_a_state_of_another_structure_is_refused(program, cell, halfway) -> None
     state["iteration"] = state["iteration"].astype(np.int32)
     state["more"] = state.pop("key")
     with pytest.raises(Mismatch, match="'key' is missing; 'more' is not expected; 'iteration' is"):
-        program.start([cell["config"]], [replace(halfway, state=state)])
+        program.start([cell], [replace(halfway, state=state)])
 
 
 def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
     for point, score in enumerate([1.0, 5.0, None, 2.0, 3.0], start=1):
         saved = replace(halfway, point=point)
         checkpoint = Checkpoint(saved, Spent(), score)
-        checkpoints.save(tmp_path, cell["hash"], cell["config"], checkpoint, keep=2)
-    kept = sorted(p.name for p in checkpoints.folder_of(tmp_path, cell["hash"]).iterdir())
+        checkpoints.save(tmp_path, cell, checkpoint, keep=2)
+    kept = sorted(p.name for p in checkpoints.folder_of(tmp_path, cell.hash).iterdir())
     assert kept == ["00000002", "00000004", "00000005"]
 
 
@@ -219,15 +218,15 @@ def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
     """Of other versions, and further on: what starts over saves its own way."""
     for point in (5, 6):
         saved = Checkpoint(replace(halfway, point=point), Spent(), 9.0)
-        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
-        folder = checkpoints.folder_of(tmp_path, cell["hash"]) / f"{point:08}"
+        checkpoints.save(tmp_path, cell, saved)
+        folder = checkpoints.folder_of(tmp_path, cell.hash) / f"{point:08}"
         rewrite(folder, versions={"jax": "0.0.1"})
     assert checkpoints.newest(tmp_path, [cell])[0] is None
-    checkpoints.discard_after(tmp_path, cell["hash"], 0)
+    checkpoints.discard_after(tmp_path, cell.hash, 0)
     for point in (1, 2, 3):
         saved = Checkpoint(replace(halfway, point=point), Spent(), 1.0 / point)
-        checkpoints.save(tmp_path, cell["hash"], cell["config"], saved)
-    assert checkpoint_points(tmp_path, cell["hash"]) == [1, 2, 3]
+        checkpoints.save(tmp_path, cell, saved)
+    assert checkpoint_points(tmp_path, cell.hash) == [1, 2, 3]
     assert len(list((tmp_path / "set-aside").iterdir())) == 2
 
 
@@ -247,11 +246,11 @@ def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
         work / ".heartbeat.json.abc",
         work / "policies" / ".20.npz.abc",
         written.parent / ".saving-abc",
-        tmp_path / "cells" / f".{cell['hash']}.abc",
+        tmp_path / "cells" / f".{cell.hash}.abc",
     ]
     for half in halves:
         half.mkdir(parents=True)
-    checkpoints.tidy(tmp_path, cell["hash"])
+    checkpoints.tidy(tmp_path, cell.hash)
     assert not any(half.exists() for half in halves)
     assert checkpoints.newest(tmp_path, [cell])[0]
 
@@ -260,7 +259,7 @@ def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:
     spent = Spent(seconds=5.0, resumed=(100,))
     for _ in range(2):
         checkpoint = Checkpoint(halfway, spent)
-        spent = checkpoints.save(tmp_path, cell["hash"], cell["config"], checkpoint)
+        spent = checkpoints.save(tmp_path, cell, checkpoint)
     assert (spent.checkpoints, spent.seconds, spent.resumed) == (2, 5.0, (100,))
     assert spent.bytes > sum(array.nbytes for array in halfway.state.values()) / 2
     assert spent.saving_seconds > 0
@@ -271,19 +270,19 @@ def test_steps_are_exact_past_the_limits_of_integers(
     tmp_path, program, cell, halfway, limit: int
 ) -> None:
     """From a checkpoint just below, across: on the host, in the file and in the trainer's count."""
-    config = json.loads(json.dumps(cell["config"]))
-    per_point = config["run"]["updates_per_chunk"] * config["run"]["iteration_steps"]
+    per_point = cell.step_at(1)
     point = limit // per_point - 1
-    config["run"]["points"] = point + 4
-    iterations = np.asarray(point * config["run"]["updates_per_chunk"], np.uint32)
+    run = cell.config["run"] | {"points": point + 4}
+    longer = replace(cell, config={**cell.config, "run": run})
+    iterations = np.asarray(point * run["updates_per_chunk"], np.uint32)
     lane = Lane({"step": [point * per_point], "training/return": [1.0]})
     saved = Saved(point, lane, dict(halfway.state) | {"iteration": iterations})
-    checkpoints.save(tmp_path, cell["hash"], config, Checkpoint(saved, Spent()))
-    loaded = checkpoints.load(tmp_path, cell["hash"], config, point)
-    lane, state = finish(program.start([config], [loaded.saved]))
+    checkpoints.save(tmp_path, longer, Checkpoint(saved, Spent()))
+    loaded = checkpoints.load(tmp_path, longer, point)
+    lane, state = finish(program.start([longer], [loaded.saved]))
     assert lane.columns["step"] == [(point + i) * per_point for i in range(5)]
     assert lane.columns["step"][1] <= limit < lane.columns["step"][-1]
-    assert state["iteration"] == (point + 4) * config["run"]["updates_per_chunk"]
+    assert state["iteration"] == (point + 4) * run["updates_per_chunk"]
     assert np.isfinite(lane.columns["training/reward_per_step"][1:]).all()
 
 
@@ -291,8 +290,8 @@ def test_the_trainers_count_wraps_nowhere_near_a_run(program, cell, halfway) -> 
     """Iterations are counted in 32 bits without sign: across 2**31 of them too."""
     count = np.asarray(2**31 - 2, np.uint32)
     saved = replace(halfway, state=dict(halfway.state) | {"iteration": count})
-    _, state = finish(program.start([cell["config"]], [saved]))
-    assert int(state["iteration"]) == 2**31 - 2 + 3 * cell["config"]["run"]["updates_per_chunk"]
+    _, state = finish(program.start([cell], [saved]))
+    assert int(state["iteration"]) == 2**31 - 2 + 3 * cell.config["run"]["updates_per_chunk"]
 
 
 def test_arrays_there_and_back() -> None:
@@ -319,7 +318,9 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     undisturbed, stopped = shells(), shells()
     flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
     undisturbed("run", "toy_slow", *flags)
-    process = stopped.start("run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep", "9")
+    process = stopped.start(
+        "run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep-checkpoints", "9"
+    )
     folder = stopped.results / "work"
     while not len(list(folder.glob("*/checkpoints/0*/checkpoint.json"))) > 2:
         assert process.poll() is None, process.communicate()

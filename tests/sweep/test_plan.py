@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import variants
@@ -14,75 +15,75 @@ from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
-from ablations.sweep.config import program_of, steps_of
-from ablations.sweep.program import evaluation_points
+from ablations.sweep.cell import Cell, cells_of, program_of
+from ablations.sweep.plan import plan
 from ablations.tasks import task
-from ablations.trainers.composition import fixed_axes, plan, resolve
+from ablations.trainers.composition import resolve
 
 
-def cells(study: str = "gae", **flags):
-    return plan(Request(study, "smoke", **flags)).cells
+def cells(study: str = "gae", **flags) -> tuple[Cell, ...]:
+    return cells_of(plan(Request(study, "smoke", **flags)))
 
 
+@settings(deadline=None)  # the first example imports JAX
 @given(steps=st.integers(1, 3_000_000), points=st.integers(1, 60), evaluations=st.integers(0, 80))
 def test_a_run_has_at_least_its_steps_and_less_than_a_chunk_more(
     steps, points, evaluations
 ) -> None:
     sets = {"points": points, "evaluations": evaluations}
-    config = cells(seeds=1, variants=("brax",), steps=steps, set=sets)[0]["config"]
-    chunk = steps_of(config) // config["run"]["points"]
-    assert steps <= steps_of(config) < steps + chunk
-    evaluated = evaluation_points(config)
-    assert len(evaluated) == min(evaluations, config["run"]["points"])
-    assert evaluated <= set(range(1, config["run"]["points"] + 1))
+    cell = cells(seeds=1, variants=("brax",), steps=steps, set=sets)[0]
+    assert steps <= cell.steps < steps + cell.step_at(1)
+    assert cell.step_at(cell.points) == cell.steps
+    assert len(cell.measured) == min(evaluations, cell.points)
+    assert cell.measured <= set(range(1, cell.points + 1))
     if evaluations:
-        assert config["run"]["points"] in evaluated
-        gaps = {b - a for a, b in zip(sorted(evaluated), sorted(evaluated)[1:], strict=False)}
+        assert cell.points in cell.measured
+        evaluated = sorted(cell.measured)
+        gaps = {b - a for a, b in itertools.pairwise(evaluated)}
         assert not gaps or max(gaps) - min(gaps) <= 1
 
 
 def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
-    config = cells(seeds=1)[0]["config"]
+    config = cells(seeds=1)[0].config
     reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0]["config"]
-    assert (
-        config["coefficients"]["lambda_"] == trainers.trainer("ppo").coefficients["lambda_"].default
-    )
+    known = trainers.trainer("ppo").known_numbers()
+    assert config["numbers"]["gae_lambda"] == known["gae_lambda"].default
     own = task("reacher").hyperparameters["ppo"]
-    assert reacher["coefficients"]["discount"] == own["discount"]
+    assert reacher["numbers"]["discount"] == own["discount"]
     assert reacher["task"]["settings"]["episode_length"] == 50
     changed = plan(Request("gae", tasks=("reacher",), seeds=1, set={"episode_length": 70}))
     assert changed.cells[0]["config"]["task"]["settings"]["episode_length"] == 70
 
 
 def test_all_variants_and_seeds_of_a_structure_share_a_program() -> None:
-    assert len({program_of(cell["config"]) for cell in cells()}) == 1
+    assert len({cell.program() for cell in cells()}) == 1
     both = [*cells("value_coefficient"), *cells("gae", set={"learning_rate": 0.1})]
-    assert len({program_of(cell["config"]) for cell in both}) == 2, "separate and shared torso"
+    assert len({cell.program() for cell in both}) == 2, "separate and shared torso"
 
 
 def test_an_accelerator_gets_a_program_per_specialised_choice() -> None:
-    config = cells()[0]["config"]
-    assert fixed_axes(config, accelerator=False) == ()
-    fixed = fixed_axes(config, accelerator=True)
-    assert "advantage_timing" in fixed
-    other = {**config["choices"], "advantage_timing": {"name": "epoch", "revision": 1}}
-    assert program_of(config, fixed) != program_of(config | {"choices": other}, fixed)
-    assert program_of(config) == program_of(config | {"choices": other})
+    cell = cells()[0]
+    assert cell.compiled_in() == ()
+    assert "advantage_timing" in cell.compiled_in(accelerator=True)
+    other = {**cell.config["choices"], "advantage_timing": {"name": "epoch", "revision": 1}}
+    changed = cell.config | {"choices": other}
+    assert program_of(cell.config, accelerator=True) != program_of(changed, accelerator=True)
+    assert program_of(cell.config) == program_of(changed)
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:
-    gae = {cell["hash"] for cell in cells("gae") if cell["variant"] == "standard"}
-    other = {c["hash"] for c in cells("value_coefficient") if c["variant"] == "separate_0.25"}
+    gae = {cell.hash for cell in cells("gae") if cell.variant == "standard"}
+    other = {c.hash for c in cells("value_coefficient") if c.variant == "separate_0.25"}
     assert gae == other
 
 
-@pytest.mark.parametrize("what", ["seed", "coefficient", "choice", "revision", "task", "steps"])
+@pytest.mark.parametrize("what", ["seed", "number", "choice", "revision", "task", "steps"])
 def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
-    config = cells(seeds=1)[0]["config"]
+    config = cells(seeds=1)[0].config
     changed = {
         "seed": lambda c: c | {"seed": 1},
-        "coefficient": lambda c: c | {"coefficients": c["coefficients"] | {"lambda_": 0.5}},
+        "number": lambda c: c | {"numbers": c["numbers"] | {"gae_lambda": 0.5}},
         "choice": lambda c: (
             c | {"choices": c["choices"] | {"value_clip": {"name": "replace", "revision": 1}}}
         ),
@@ -97,17 +98,17 @@ def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
 
 
 def test_a_bumped_revision_makes_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {cell["hash"] for cell in cells(variants=("brax",))}
+    before = {cell.hash for cell in cells(variants=("brax",))}
     choices = variants.axis("advantage")._choices
     monkeypatch.setitem(
         choices, "brax", dataclasses.replace(choices["brax"], revision=choices["brax"].revision + 1)
     )
-    assert before.isdisjoint(cell["hash"] for cell in cells(variants=("brax",)))
+    assert before.isdisjoint(cell.hash for cell in cells(variants=("brax",)))
 
 
 def test_names_are_stored_and_never_indices() -> None:
     for cell in cells():
-        assert cell["config"]["choices"]["advantage"]["name"] == cell["variant"]
+        assert cell.config["choices"]["advantage"]["name"] == cell.variant
 
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
@@ -137,13 +138,6 @@ def test_crossing_compares_at_the_same_levels() -> None:
     assert grid["b@y=2,z=u"].versus == "a@y=2,z=u"
 
 
-def test_a_score_unit_follows_the_episode_length_of_its_variant() -> None:
-    resolved = plan(Request("gae", "paper", tasks=("reacher",), seeds=1))
-    short = resolved.score_unit("reacher", "brax@lambda_=0.8,episode_length=100")
-    long = resolved.score_unit("reacher", "brax@lambda_=0.8,episode_length=1000")
-    assert long == pytest.approx(10 * short)
-
-
 def test_a_combination_that_makes_no_sense_is_named() -> None:
     with pytest.raises(UserError, match="minibatch"):
         resolve(
@@ -151,3 +145,57 @@ def test_a_combination_that_makes_no_sense_is_named() -> None:
             trainers.trainer("ppo"),
             {"advantage_timing": "minibatch", "advantage_scope": "batch"},
         )
+
+
+def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monkeypatch) -> None:
+    study = studies.study("gae")
+    same = {"standard": Variant({}), "again": Variant({})}
+    known = {"gae": dataclasses.replace(study, variants=same)}
+    monkeypatch.setattr("ablations.studies.study", known.__getitem__)
+    with pytest.raises(UserError, match=r"'again' and 'standard'.* nothing to compare") as refused:
+        cells(variants=tuple(same))
+    assert "\n" not in str(refused.value)
+    grid = crossed(same, "standard", discount=(0.9, 0.95))
+    baseline = "standard@discount=0.9"
+    known["gae"] = dataclasses.replace(study, variants=grid, baseline=baseline)
+    planned = plan(Request("gae", "smoke", seeds=1, variants=tuple(grid)))
+    assert len({cell.hash for cell in cells_of(planned)}) == 2
+    assert planned.variants["again@discount=0.95"]["same_as"] == "standard@discount=0.95"
+    assert planned.variants[baseline]["same_as"] == baseline
+
+
+def test_what_nothing_reads_is_refused(monkeypatch) -> None:
+    """No variant of this study clips its values."""
+    assert "value_clip_range" not in cells(seeds=1)[0].config["numbers"]
+    with pytest.raises(UserError, match="--set value_clip_range changes nothing in 'gae'"):
+        cells(seeds=1, set={"value_clip_range": 0.1})
+    assert cells(seeds=1, set={"value_clip": "replace", "value_clip_range": 0.1})
+    study = studies.study("gae")
+    whole = dataclasses.replace(study.profiles["smoke"], variants=None)
+    setting = dataclasses.replace(
+        study,
+        settings={**study.settings, "value_clip_range": 0.1},
+        variants={name: study.variants[name] for name in ("standard", "brax")},
+        profiles={"smoke": whole},
+    )
+    monkeypatch.setattr("ablations.studies.study", {"gae": setting}.__getitem__)
+    with pytest.raises(UserError, match="'gae' sets value_clip_range, which none of the variants"):
+        cells(seeds=1)
+    assert cells(seeds=1, variants=("brax",))
+
+
+def test_variants_of_what_a_critic_replaces_are_refused() -> None:
+    """With a critic of its own the language trainer reads no prompt_advantage."""
+    with pytest.raises(UserError, match="there is nothing to compare") as refused:
+        cells("prompt_normalization", set={"critic": "separate"})
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_read_and_cannot_act_is_refused_where_it_is_set() -> None:
+    """With one gradient step per iteration the policy ratio is 1."""
+    one_step = {"num_minibatches": 1, "epochs": 1}
+    assert cells(seeds=1, set=one_step), "never about a default"
+    with pytest.raises(UserError, match="--set policy_loss changes nothing in 'gae'"):
+        cells(seeds=1, set={**one_step, "policy_loss": "none"})
+    with pytest.raises(UserError, match="value_clip, which variants set, changes nothing"):
+        cells("value_clipping", seeds=1, set=one_step)

@@ -8,27 +8,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablations.errors import UserError
-from ablations.sweep.config import program_of
-from ablations.sweep.slurm import cluster
-from ablations.sweep.slurm import code as snapshot
-from ablations.sweep.slurm import commands as queue
-from ablations.sweep.slurm import packing as jobs
+from ablations.sweep.cell import Cell
+from ablations.sweep.slurm import cluster, commands, packing
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.code import copy_code
 
 
-def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:
+def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
     return [
-        {
-            "hash": f"{program}-{seed}",
-            "task": "line",
-            "variant": "up",
-            "config": {
-                "trainer": {"name": "toy", "revision": 1},
+        Cell(
+            study="toy",
+            task="line",
+            variant="up",
+            seed=seed,
+            hash=f"{program}-{seed}",
+            config={
+                "trainer": {"name": "ppo", "revision": 1},
                 "task": {"name": "line"},
                 "structure": {"width": program},
                 "choices": {},
@@ -40,16 +40,17 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[dict]:
                     "evaluation_envs": 0,
                 },
             },
-        }
+        )
         for seed in range(seeds)
         for program in range(programs)
     ]
 
 
-def speeds(of: list[dict], rate: float, megabytes: int = 100) -> dict[str, jobs.Speed]:
-    return {program_of(one["config"]): jobs.Speed(rate, 10.0, megabytes) for one in of}
+def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, packing.Speed]:
+    return {one.program(): packing.Speed(rate, 10.0, megabytes) for one in of}
 
 
+@settings(deadline=None)  # the first example imports JAX
 @given(
     seeds=st.integers(1, 60),
     programs=st.integers(1, 3),
@@ -59,11 +60,13 @@ def speeds(of: list[dict], rate: float, megabytes: int = 100) -> dict[str, jobs.
 )
 def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
     mine = cells(seeds, programs)
-    packed = jobs.pack(mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate))
-    assert sorted(cell for job in packed for cell in job.cells) == sorted(c["hash"] for c in mine)
-    programs_of = {cell["hash"]: program_of(cell["config"]) for cell in mine}
+    packed = packing.pack(
+        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate)
+    )
+    packed_cells = [cell.hash for job in packed for cell in job.cells]
+    assert sorted(packed_cells) == sorted(cell.hash for cell in mine)
     for job in packed:
-        assert {programs_of[cell] for cell in job.cells} == {job.program}
+        assert {cell.program() for cell in job.cells} == {job.program}
         assert 1 <= job.workers <= min(cpus, len(job.cells))
         one_round = 10 + 1000 / rate
         assert job.seconds <= max(60 * minutes, one_round) + 1e-6
@@ -76,32 +79,32 @@ def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes,
 def test_as_long_as_asked_for() -> None:
     mine = cells(64)
     measured = speeds(mine, rate=10.0)  # 100 s a cell
-    packed = jobs.pack(mine, Cluster(cpus=4, job_minutes=30), measured)
+    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=30), measured)
     # 17 cells after each other fit into 30 minutes less 10 s, on 4 cores 68
     assert [len(job.cells) for job in packed] == [64]
     assert packed[0].seconds == pytest.approx(10 + 16 * 100)
-    packed = jobs.pack(mine, Cluster(cpus=4, job_minutes=5), measured)
+    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=5), measured)
     assert [len(job.cells) for job in packed] == [8] * 8
-    alone = jobs.pack(mine, Cluster(cpus=4, job_minutes=0), measured)
+    alone = packing.pack(mine, Cluster(cpus=4, job_minutes=0), measured)
     assert [len(job.cells) for job in alone] == [4] * 16
 
 
 def test_no_more_workers_than_the_memory_holds() -> None:
     mine = cells(8)
     measured = speeds(mine, 100.0, megabytes=1000)
-    (job,) = jobs.pack(mine, Cluster(cpus=8, memory=4000), measured)
+    (job,) = packing.pack(mine, Cluster(cpus=8, memory=4000), measured)
     assert job.workers == 3
     with pytest.raises(UserError, match="raise --memory"):
-        jobs.pack(mine, Cluster(cpus=8, memory=1400), measured)
+        packing.pack(mine, Cluster(cpus=8, memory=1400), measured)
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    assert jobs.lanes_of(Cluster()) == 1
-    assert jobs.lanes_of(Cluster(gpus=1)) == jobs.LANES_PER_GPU
-    assert jobs.lanes_of(Cluster(gpus=4)) == 4 * jobs.LANES_PER_GPU
-    assert jobs.lanes_of(Cluster(gpus=4, lanes=6)) == 8
+    assert packing.lanes_of(Cluster()) == 1
+    assert packing.lanes_of(Cluster(gpus=1)) == packing.LANES_PER_GPU
+    assert packing.lanes_of(Cluster(gpus=4)) == 4 * packing.LANES_PER_GPU
+    assert packing.lanes_of(Cluster(gpus=4, lanes=6)) == 8
     mine = cells(20)
-    packed = jobs.pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0), speeds(mine, 1000.0))
+    packed = packing.pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0), speeds(mine, 1000.0))
     assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
         (6, 1, 8),
         (7, 1, 8),
@@ -157,25 +160,26 @@ def test_a_bad_cluster_file_is_one_line(text: str, line: str, tmp_path: Path) ->
     path = tmp_path / "one.toml"
     path.write_text(text)
     with pytest.raises(UserError, match=line) as error:
-        cluster.read(path, {})
+        cluster.read_cluster(path, {})
     assert "\n" not in str(error.value)
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "one.toml"
     path.write_text("cpus = 8\ntime = '1:00:00'\n")
-    read = cluster.read(path, {"cpus": 2, "gpus": None})
-    assert (read.cpus, read.time, read.gpus) == (2, 60, 0)
-    assert Cluster.from_plain(read.plain()) == read
+    both = cluster.read_cluster(path, {"cpus": 2, "gpus": None})
+    assert (both.cpus, both.time, both.gpus) == (2, 60, 0)
 
 
 def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    far = queue.Partition("main", None, frozenset({"node1", "node2"}))
-    monkeypatch.setattr(queue, "partitions", lambda: {"main": far})
+    far = commands.Partition("main", None, frozenset({"node1", "node2"}))
+    monkeypatch.setattr(commands, "partitions", lambda: {"main": far})
     with pytest.raises(UserError, match="on this machine alone"):
         slurm._require_shared(Path("/tmp/results"), Cluster())
-    near = queue.Partition("main", None, frozenset({next(iter(queue.here()))}))
-    monkeypatch.setattr(queue, "partitions", lambda: {"main": near})
+    near = commands.Partition(
+        "main", None, frozenset({next(iter(commands.names_of_this_machine()))})
+    )
+    monkeypatch.setattr(commands, "partitions", lambda: {"main": near})
     slurm._require_shared(Path("/tmp/results"), Cluster())
 
 
@@ -187,11 +191,11 @@ def test_a_snapshot_is_named_by_its_content(tmp_path: Path, monkeypatch) -> None
     monkeypatch.syspath_prepend(tmp_path)
     import mine  # type: ignore[import-not-found]
 
-    first = snapshot.take(tmp_path / "code", [mine])
-    assert snapshot.take(tmp_path / "code", [mine]) == first
+    first = copy_code(tmp_path / "code", [mine])
+    assert copy_code(tmp_path / "code", [mine]) == first
     assert (first / "mine" / "data.txt").read_text() == "a"
     (source / "data.txt").write_text("b")
-    second = snapshot.take(tmp_path / "code", [mine])
+    second = copy_code(tmp_path / "code", [mine])
     assert second != first
     assert (first / "mine" / "data.txt").read_text() == "a"
     assert not list((tmp_path / "code").glob(".*"))
@@ -202,11 +206,12 @@ import sys, json, numpy, jax
 from ablations import plugins
 plugins.load(["toy"])
 from ablations.request import Request
+from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Program
-cells = plan(Request("toy", seeds=4)).cells
-program = Program(cells[0]["config"], lanes=8)
-block = program.start([cell["config"] for cell in cells])
+cells = cells_of(plan(Request("toy", seeds=4)))
+program = Program(cells[0], lanes=8)
+block = program.start(cells)
 while not block.finished:
     block.advance()
 places = {shard.device.id for shard in block._state.x.addressable_shards}
@@ -241,14 +246,14 @@ def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
 
 def test_what_counts_as_alive() -> None:
     for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
-        assert queue.State(name).alive
+        assert commands.State(name).alive
     for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "GONE"):
-        assert not queue.State(name).alive
-    assert not queue.State("PENDING", "launch failed requeued held").alive
-    states = {"7_1": queue.State("RUNNING"), "7": queue.State("CANCELLED")}
-    assert queue.of(states, "7_1").name == "RUNNING"
-    assert queue.of(states, "7_2").name == "CANCELLED"
-    assert queue.of(states, "8").name == queue.of(states, None).name == "GONE"
+        assert not commands.State(name).alive
+    assert not commands.State("PENDING", "launch failed requeued held").alive
+    states = {"7_1": commands.State("RUNNING"), "7": commands.State("CANCELLED")}
+    assert commands.state_of(states, "7_1").name == "RUNNING"
+    assert commands.state_of(states, "7_2").name == "CANCELLED"
+    assert commands.state_of(states, "8").name == commands.state_of(states, None).name == "GONE"
 
 
 @pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
@@ -256,11 +261,13 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     from ablations.sweep.clean import delete, waste
     from ablations.sweep.slurm.submissions import Submission
 
-    one = Submission("abc", str(tmp_path), 0.0, ("toy",), Cluster().plain(), ({"cells": ["x"]},))
-    one.write({"x": {}})
+    one = Submission("abc", str(tmp_path), 0.0, ("toy",), (("x",),))
+    one.write([])
     one.add_array("7", 0, 0)
     (tmp_path / "work" / "code" / "copy").mkdir(parents=True)
-    monkeypatch.setattr(queue, "states", lambda jobs: {job: queue.State(state) for job in jobs})
+    monkeypatch.setattr(
+        commands, "states", lambda jobs: {job: commands.State(state) for job in jobs}
+    )
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared
     assert (tmp_path / "work" / "code" / "copy").is_dir() == spared

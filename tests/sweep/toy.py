@@ -8,6 +8,7 @@ traced (`broken`).
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from pathlib import Path
@@ -70,7 +71,7 @@ def make(
         return State(jax.random.normal(key), key, jnp.int32(0))
 
     def chunk(state: State, variant: Any) -> tuple[State, dict[str, Any]]:
-        c = variant.coefficients
+        c = variant.numbers
         direction = AXIS.apply(
             choices.get("toy_direction", variant.choices["toy_direction"]), rate=c["rate"]
         )
@@ -94,18 +95,29 @@ def make(
     return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
 
 
-trainers.register(
+def diagnosis(**composition: Any) -> Any:
+    def measure(state: State, variant: Any, key: Any) -> dict[str, Any]:
+        kinds = ("bias", "variance", "squared_bias", "correlation")
+        noise = 1 + jax.random.uniform(key, (len(AXIS), len(kinds)))
+        return {
+            f"{choice}/{kind}": state.x * noise[i, j]
+            for i, choice in enumerate(AXIS)
+            for j, kind in enumerate(kinds)
+        }
+
+    return measure
+
+
+TOY = trainers.register(
     trainers.Definition(
         name="toy",
         summary="a random walk",
         axes={"toy_direction": "up"},
-        coefficients={
-            "rate": trainers.Coefficient(0.1, 0.0, 10.0, "how far in an update"),
-            "explode_at": trainers.Coefficient(0, 0, 1e6, "the update that gives NaN; 0: none"),
-            "die": trainers.Coefficient(
-                0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"
-            ),
-            "slow": trainers.Coefficient(0, 0, 10, "seconds that a chunk waits"),
+        numbers={
+            "rate": variants.Number(0.1, 0.0, 10.0, "how far in an update"),
+            "explode_at": variants.Number(0, 0, 1e6, "the update that gives NaN; 0: none"),
+            "die": variants.Number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"),
+            "slow": variants.Number(0, 0, 10, "seconds that a chunk waits"),
         },
         structure={
             "width": trainers.Option(1, "another shape, so another program", low=1),
@@ -116,6 +128,9 @@ trainers.register(
         iteration_steps=lambda structure: 10,
     )
 )
+trainers.register(
+    dataclasses.replace(TOY, name="toy_measured", diagnosis=diagnosis, diagnosed="toy_direction")
+)
 tasks.register(
     tasks.Task(
         name="line",
@@ -123,12 +138,11 @@ tasks.register(
         make=lambda settings: None,
         settings={"episode_length": 10},
         steps=1000,
-        score_range=(0.0, 10.0),
     )
 )
 
 
-def _study(name: str, **variants_: dict[str, Any]) -> None:
+def _study(name: str, trainer: str = "toy", **variants_: dict[str, Any]) -> None:
     studies.register(
         studies.Study(
             name=name,
@@ -138,7 +152,7 @@ def _study(name: str, **variants_: dict[str, Any]) -> None:
             baseline=next(iter(variants_)),
             variants={variant: studies.Variant(sets) for variant, sets in variants_.items()},
             margin=0.05,
-            trainer="toy",
+            trainer=trainer,
             profiles={
                 "quick": studies.Profile(
                     tasks=("line",), seeds=4, steps=200, points=10, evaluations=2, evaluation_envs=1
@@ -151,6 +165,7 @@ def _study(name: str, **variants_: dict[str, Any]) -> None:
 _study("toy", up={}, down={"toy_direction": "down"})
 SLOW = {"hooked": True, "slow": 0.1}
 _study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
+_study("toy_measured", "toy_measured", up=SLOW, down={"toy_direction": "down", **SLOW})
 _study("toy_nan", up={}, nan={"explode_at": 7})
 _study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})
 _study("toy_broken", up={}, broken={"broken": True})

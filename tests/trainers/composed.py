@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ablations.tasks import task
@@ -80,7 +81,7 @@ def train(
 
 def same_bits(one: Any, other: Any) -> bool:
     """Whether all leaves of two pytrees are equal, NaN to NaN."""
-    ones, others = map(jax.tree.leaves, (one, other))
+    ones, others = (jax.tree.leaves(jax.tree.map(jnp.asarray, tree)) for tree in (one, other))
     return len(ones) == len(others) and all(
         np.array_equal(_data(a), _data(b), equal_nan=True)
         for a, b in zip(ones, others, strict=True)

@@ -174,7 +174,12 @@ MUTATIONS = (
     Mutation(
         "the fraction that stayed inside", _clip._clip_fraction, "> clip_range", "<= clip_range"
     ),
-    Mutation("none that clips", _clip.none, "error(values=values", "error(values=old_values"),
+    Mutation(
+        "none that clips",
+        _clip.none,
+        "error(values=values",
+        "error(values=jnp.clip(values, targets - 0.2, targets + 0.2)",
+    ),
     Mutation("ddof ignored", _statistics.standardised, "degrees = count - ddof", "degrees = count"),
     Mutation(
         "constant sets judged by their std",

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from ablations.errors import unknown
 from ablations.records import Plan
 from ablations.report.figures.aggregates import intervals, profiles
-from ablations.report.figures.curves import curves, diagnostics, points
+from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effect_matrix
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
-from ablations.report.scores import diagnostic_scores, scores
-from ablations.report.supplements import effects_sheet
-from ablations.report.tables import is_score, table
+from ablations.report.scores import diagnostic_scores, is_score, scores
+from ablations.report.tables import table
+from ablations.report.tables.factorial import effects_sheet
+from ablations.report.units import units
 
 __all__ = [
     "COLORS",
@@ -31,7 +32,6 @@ __all__ = [
     "figure",
     "improvement",
     "intervals",
-    "points",
     "profiles",
 ]
 
@@ -46,8 +46,8 @@ def figure(
 ) -> list[Path]:
     """Draws a study's figures; returns the files written, `<study>_<figure>.<format>` each.
 
-    curves; and where there is something to compare differences and improvement; for a score whose
-    tasks state references intervals and profiles; for a factorial effects; for the study's own
+    curves; and where there is something to compare differences and improvement; for a score
+    that was learned intervals and profiles; for a factorial effects; for the study's own
     metric diagnostics. A metric other than the study's own is part of the name. Raises UserError
     for an unknown metric or format, DamagedRecord for a broken record.
     """
@@ -70,12 +70,13 @@ def draw(plan: Plan, results: Path, metric: str | None = None) -> Iterator[tuple
     yield "curves", curves(plan, found)
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
+    learned = units(plan, results, found) if judged else None
     matrix = effects_sheet(plan, results, found)
     maybe = {
         "differences": differences(plan, made),
         "improvement": improvement(plan, made) if judged else None,
-        "intervals": intervals(plan, found) if judged else None,
-        "profiles": profiles(plan, found) if judged else None,
+        "intervals": intervals(plan, found, learned) if learned else None,
+        "profiles": profiles(plan, found, learned) if learned else None,
         "effects": None if matrix is None else effect_matrix(plan, matrix),
     }
     if found.metric == plan.study["metric"]:

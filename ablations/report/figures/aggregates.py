@@ -10,42 +10,17 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.figures.style import appearances, dress, footnote, groups, title
+from ablations.report.figures.style import appearances, dress, footnote, title
 from ablations.report.scores import Scores
-from ablations.report.statistics import (
-    Aggregate,
-    aggregate,
-    aggregate_interval,
-    performance_profile,
-)
-from ablations.report.tables import complete
-
-STATISTICS: Mapping[Aggregate, str] = {
-    "task_iqm": "IQM, mean over tasks",
-    "iqm": "IQM, pooled",
-    "mean": "mean",
-    "median": "median",
-    "optimality_gap": "optimality gap",
-}
+from ablations.report.series import groups, normalised, shown, thresholds
+from ablations.report.statistics import aggregate, aggregate_interval, performance_profile
+from ablations.report.units import Units
 
 
-def shown(plan: Plan) -> dict[Aggregate, str]:
-    """The statistics that say something of their own: with one task a mean over tasks of IQMs is
-    the IQM, and with one or two the median of the tasks' means is their mean."""
-    fewest = {"task_iqm": 2, "median": 3}
-    return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
-
-
-def normalised(plan: Plan, found: Scores) -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> normalised scores `[n]` per task, where there are any; {} without references."""
-    scores = {variant: complete(plan, found, variant) for variant in plan.variants}
-    return {v: rows for v, rows in scores.items() if rows is not None and len(rows[0])}
-
-
-def intervals(plan: Plan, found: Scores) -> Figure | None:
+def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     """One panel per statistic, one row per variant: estimate and 95% interval. None without
     normalised scores."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     looks = appearances(plan)
@@ -83,14 +58,15 @@ def intervals(plan: Plan, found: Scores) -> Figure | None:
     title(drawn, f"{plan.study['title']}: aggregates over {_tasks(plan)}")
     footnote(
         drawn,
-        "0 and 1 are the tasks' references, 95% stratified bootstrap interval; " + _runs(scores),
+        "0 and 1: where the learning of the baseline began and got to; 95% stratified bootstrap "
+        "interval; " + _runs(scores),
     )
     return drawn
 
 
-def profiles(plan: Plan, found: Scores) -> Figure | None:
+def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     """Share of runs above each normalised score, with pointwise 95% bands, one panel per group."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     looks = appearances(plan)
@@ -123,13 +99,6 @@ def profiles(plan: Plan, found: Scores) -> Figure | None:
     title(drawn, f"{plan.study['title']}: performance profiles")
     footnote(drawn, "mean over tasks, pointwise 95% interval; " + _runs(scores))
     return drawn
-
-
-def thresholds(scores: Mapping[str, list[NDArray[np.float64]]]) -> NDArray[np.float64]:
-    """Normalised scores `[101]` that span all runs, on round numbers."""
-    together = np.concatenate([row for rows in scores.values() for row in rows])
-    low, high = np.floor(10 * together.min()) / 10, np.ceil(10 * together.max()) / 10
-    return np.linspace(low, high if high > low else low + 0.1, 101)
 
 
 def _tasks(plan: Plan) -> str:

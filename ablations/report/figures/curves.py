@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
-from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.figures.style import appearances, dress, footnote, groups, label, title
-from ablations.report.scores import Scores, moves
-from ablations.report.statistics import interval, iqm
-
-REPLICATES = 2_000  # a band is drawn, not quoted
+from ablations.report.figures.style import appearances, dress, footnote, title
+from ablations.report.scores import Scores, moves, step_unit
+from ablations.report.series import groups, label, points
 
 
 def curves(plan: Plan, found: Scores) -> Figure:
@@ -40,7 +36,7 @@ def curves(plan: Plan, found: Scores) -> Figure:
             panel.set_ylabel(label(found.metric))
         last = g == len(families) - 1 if several else t + columns >= len(tasks)
         if last:
-            panel.set_xlabel("environment steps")
+            panel.set_xlabel(step_unit(plan))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(5))
         panel.set_xlim(left=0)
@@ -63,34 +59,6 @@ def curves(plan: Plan, found: Scores) -> Figure:
     band = f"IQM over {seeds} seeds, pointwise 95% interval" if seeds > 1 else "one seed"
     footnote(drawn, band)
     return drawn
-
-
-def points(
-    found: Scores, task: str, variant: str
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """steps, IQM, low, high, `[n]` each: where at least half of the finished cells have a value.
-
-    Failed and missing cells are left out. low and high are NaN where there is one value.
-    """
-    cells = [cell for cell in found.of(task, variant) if len(cell.steps)]
-    if not cells:
-        nothing = np.zeros(0)
-        return np.zeros(0, np.int64), nothing, nothing, nothing
-    steps = np.unique(np.concatenate([cell.steps for cell in cells]))
-    values = np.full((len(steps), len(cells)), np.nan)
-    for column, cell in enumerate(cells):
-        values[np.searchsorted(steps, cell.steps), column] = cell.values
-    counts = np.sum(np.isfinite(values), axis=1)
-    middle, low, high = (np.full(len(steps), np.nan) for _ in range(3))
-    for count in np.unique(counts):
-        if 2 * count < len(cells) or not count:
-            continue
-        chosen = counts == count
-        here = np.stack([row[np.isfinite(row)] for row in values[chosen]])
-        middle[chosen] = iqm(here)
-        low[chosen], high[chosen] = interval(here, replicates=REPLICATES)
-    kept = np.isfinite(middle)
-    return steps[kept], middle[kept], low[kept], high[kept]
 
 
 def _curve(
@@ -171,7 +139,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     for panel, (task, group) in zip(panels[0], columns, strict=True):
         panel.set_title(f"{task}\nvs {group[0]}" if len(families) > 1 else task)
     for panel in panels[-1]:
-        panel.set_xlabel("environment steps")
+        panel.set_xlabel(step_unit(plan))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(4))
     any_metric = next(iter(shown.values()))

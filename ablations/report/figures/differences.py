@@ -14,10 +14,11 @@ from ablations.report.figures.style import (
     VERDICT_COLORS,
     dress,
     footnote,
-    label,
     title,
 )
-from ablations.report.tables import ALL_TASKS, Entry, Table, baseline_of
+from ablations.report.scores import baseline_of
+from ablations.report.series import label
+from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
 def differences(plan: Plan, made: Table) -> Figure | None:
@@ -35,11 +36,13 @@ def differences(plan: Plan, made: Table) -> Figure | None:
     for panel, task in zip(panels, tasks, strict=True):
         _forest(panel, [made.entry(task, variant) for variant in compared])
         panel.set_title(task)
-        panel.set_xlabel("in score units" if task == ALL_TASKS else f"final {label(made.metric)}")
+        panel.set_xlabel(
+            "in what was learned" if task == ALL_TASKS else f"final {label(made.metric)}"
+        )
     _rows(panels[0], plan, compared)
     to = ": differences" if several else f": difference to {baseline_of(plan, compared[0])}"
     title(drawn, plan.study["title"] + to)
-    said = "mean of the differences paired by seed, 95% interval"
+    said = "mean of the differences paired by seed; all intervals hold at once with 95%"
     if any(row.margin for row in made.rows):
         said += "; shaded: the margin within which a difference does not matter"
     footnote(drawn, said)
@@ -66,7 +69,7 @@ def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
                 linewidth=2.2,
                 solid_capstyle="butt",
             )
-        filled = row.verdict in VERDICT_COLORS
+        filled = row.verdict in VERDICT_COLORS and "undecided" not in row.verdict
         panel.plot(
             row.difference,
             place,
@@ -77,7 +80,7 @@ def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
             markeredgewidth=1.5,
         )
         panel.annotate(
-            row.verdict,
+            (row.verdict or "").replace(", by an undecided amount", " (amount undecided)"),
             (row.difference, place),
             xytext=(0, 7),
             textcoords="offset points",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ablations.records import Plan
 from ablations.report.figures.style import footnote, title
-from ablations.report.sheets import Sheet
+from ablations.report.tables import Sheet
 
 # Blue up, vermilion down: Okabe & Ito's, told apart by every colour vision.
 _DIVERGING = LinearSegmentedColormap.from_list(
@@ -20,7 +20,7 @@ _DIVERGING = LinearSegmentedColormap.from_list(
 
 def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
     """One panel per task. None where no effect could be estimated."""
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    rows = sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
     if not rows:
         return None
@@ -46,7 +46,7 @@ def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
     footnote(
         drawn,
         "diagonal: main effect of a level against the reference; below it: interaction; bold: "
-        "adjusted p < .05; in brackets: equivalent, its interval lies within the margin",
+        "simultaneous interval excludes 0; in brackets: equivalent, it lies within the margin",
     )
     return drawn
 
@@ -64,7 +64,7 @@ def _matrix(panel: Any, rows: list[dict[str, Any]], items: list[tuple[str, str]]
     places = max(0, 1 - int(np.floor(np.log10(reach))))
     for (i, j), row in said.items():
         strong = abs(values[i, j]) > 0.8 * reach
-        significant = row["p_holm"] is not None and row["p_holm"] < 0.05
+        significant = row["p_adjusted"] is not None and row["p_adjusted"] < 0.05
         text = f"{values[i, j]:+.{places}f}"
         panel.text(
             j,

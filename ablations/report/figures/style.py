@@ -17,7 +17,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from ablations.records import Plan
-from ablations.report.tables import baseline_of, grouped
+from ablations.report.series import groups
 
 FORMATS = ("svg", "png", "pdf")
 
@@ -27,9 +27,15 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 
 VERDICT_COLORS = {
     "better": "#009E73",
     "worse": "#D55E00",
+    "better, by an undecided amount": "#009E73",
+    "worse, by an undecided amount": "#D55E00",
     "higher": "#0072B2",
     "lower": "#0072B2",
     "equivalent": "#0072B2",
+    "identical": "#0072B2",
+    "unstable": "#CC79A7",
+    "unstable baseline": "#CC79A7",
+    "tasks disagree": "#CC79A7",
 }
 UNDECIDED = "#7F7F7F"
 
@@ -57,16 +63,6 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def groups(plan: Plan) -> list[list[str]]:
-    """Variants by baseline, each baseline first in its group."""
-    groups: dict[str, list[str]] = {}
-    for name, _ in grouped({v: baseline_of(plan, v) for v in plan.variants}):
-        versus = baseline_of(plan, name)
-        head = versus if versus in plan.variants else name if versus is None else ""
-        groups.setdefault(head or "", [head] if head else []).append(name)
-    return [list(dict.fromkeys(group)) for group in groups.values()]
-
-
 def appearances(plan: Plan) -> dict[str, tuple[str, Any]]:
     """variant -> colour and dashes: its place in its group, the same in every figure."""
     return {
@@ -88,12 +84,6 @@ def title(drawn: Figure, text: str) -> None:
     width = drawn.get_size_inches()[0]
     lines = textwrap.wrap(text, int(width * 10.5), break_long_words=False)
     drawn.suptitle("\n".join(lines), fontsize=11, fontweight="bold")
-
-
-def label(metric: str) -> str:
-    """ "training/return" -> "return (training)"."""
-    where, _, what = metric.rpartition("/")
-    return f"{what.replace('_', ' ')} ({where})" if where else what.replace("_", " ")
 
 
 def dress(panel: Any) -> None:

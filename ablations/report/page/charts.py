@@ -14,19 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ablations.records import Plan
-from ablations.report.digits import decimals, verdict_text
-from ablations.report.figures.aggregates import normalised, shown, thresholds
-from ablations.report.figures.curves import points
-from ablations.report.figures.style import groups, label
-from ablations.report.scores import Scores
-from ablations.report.sheets import Sheet
+from ablations.report.formats.numbers import decimals, verdict_text
+from ablations.report.scores import Scores, step_unit
+from ablations.report.series import groups, label, normalised, points, shown, thresholds
 from ablations.report.statistics import (
     LEVEL,
     aggregate,
     aggregate_interval,
     performance_profile,
 )
-from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.tables import ALL_TASKS, Entry, Sheet, Table
+from ablations.report.units import Units
 
 Chart = dict[str, Any]
 
@@ -48,13 +46,13 @@ def curves(plan: Plan, found: Scores, *, bands: bool = True) -> Chart:
     for group in families:
         for task in plan.tasks:
             name = task if len(families) == 1 else f"{task}, vs {group[0]}"
-            panels.append(_curve_panel(found, task, group, name, bands))
+            panels.append(_curve_panel(plan, found, task, group, name, bands))
     columns = len(plan.tasks) if 1 < len(plan.tasks) < 4 else side_by_side(len(panels))
     return {"kind": "lines", "columns": columns, "panels": panels}
 
 
 def _curve_panel(
-    found: Scores, task: str, variants: Sequence[str], name: str, bands: bool
+    plan: Plan, found: Scores, task: str, variants: Sequence[str], name: str, bands: bool
 ) -> dict[str, Any]:
     lines = []
     for variant in variants:
@@ -64,7 +62,7 @@ def _curve_panel(
             if bands:
                 line |= {"low": numbers(low), "high": numbers(high)}
             lines.append(line)
-    return {"title": name, "x": "environment steps", "y": label(found.metric), "lines": lines}
+    return {"title": name, "x": step_unit(plan), "y": label(found.metric), "lines": lines}
 
 
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Chart:
@@ -75,15 +73,15 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Chart:
         for task in plan.tasks:
             for group in families:
                 name = f"{label(metric)}, {task}" + (f", vs {group[0]}" * (len(families) > 1))
-                panels.append(_curve_panel(scores, task, group, name, bands=False))
+                panels.append(_curve_panel(plan, scores, task, group, name, bands=False))
     # A metric's panels stand side by side, or those of several metrics where it has but one.
     columns = {1: 3, 2: 2, 4: 2}.get(len(plan.tasks) * len(families), 3)
     return {"kind": "lines", "columns": columns, "panels": panels}
 
 
-def profiles(plan: Plan, found: Scores) -> Chart | None:
+def profiles(plan: Plan, found: Scores, learned: Units) -> Chart | None:
     """Share of runs above each normalised score, per group of variants."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     cuts = thresholds(scores)
@@ -124,7 +122,7 @@ def differences(made: Table) -> Chart | None:
             panels.append(
                 {
                     "title": task,
-                    "x": "in score units" if task == ALL_TASKS else label(made.metric),
+                    "x": "in what was learned" if task == ALL_TASKS else label(made.metric),
                     "reference": 0,
                     "margin": number(margin),
                     "rows": [
@@ -158,9 +156,9 @@ def improvement(made: Table) -> Chart | None:
     return _rows(panels) if panels else None
 
 
-def intervals(plan: Plan, found: Scores) -> Chart | None:
+def intervals(plan: Plan, found: Scores, learned: Units) -> Chart | None:
     """Aggregates of normalised scores over tasks, one panel per statistic."""
-    scores = normalised(plan, found)
+    scores = normalised(plan, found, learned)
     if not scores:
         return None
     order = [variant for group in groups(plan) for variant in group if variant in scores]
@@ -189,7 +187,7 @@ def effects(sheet: Sheet | None) -> Chart | None:
     """The effect matrix of a factorial, per task."""
     if sheet is None:
         return None
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    rows = sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     panels = []
@@ -209,7 +207,7 @@ def effects(sheet: Sheet | None) -> Chart | None:
                     "row": where[-1],
                     "column": where[0],
                     "value": number(row["effect"]),
-                    "significant": row["p_holm"] is not None and row["p_holm"] < LEVEL,
+                    "significant": row["p_adjusted"] is not None and row["p_adjusted"] < LEVEL,
                     "equivalent": row["verdict"] == "equivalent",
                     "text": f"{row['kind']}: {text}, {row['verdict']}",
                 }

@@ -8,20 +8,20 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from ablations.errors import UserError
-from ablations.records import Plan, Record, read_results
-from ablations.report import sheets, tables
-from ablations.report.digits import Column, verdict_text
+from ablations.records import Plan
+from ablations.report.formats import render
 from ablations.report.page import charts
-from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
-from ablations.report.supplements import KINDS
-from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.page.runs import Run, failures, runs
+from ablations.report.page.scorecard import Score, scorecard, summary
+from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
+from ablations.report.tables import KINDS, Table, table
+from ablations.report.units import units
 
 CAPTIONS = {
     "curves": (
@@ -30,8 +30,9 @@ CAPTIONS = {
     ),
     "differences": (
         "Differences to the baseline",
-        "Mean of the differences paired by seed, 95% interval. Shaded: the margin within which a "
-        "difference does not matter.",
+        "Mean of the differences paired by seed; the intervals hold for all comparisons at once "
+        "with 95%. Shaded: the margin within which a difference does not matter, of the first row "
+        "where rows differ.",
     ),
     "improvement": (
         "Probability of improvement",
@@ -40,8 +41,8 @@ CAPTIONS = {
     ),
     "intervals": (
         "Aggregates of normalised scores",
-        "0 and 1 are the tasks' references; 95% stratified bootstrap interval, over the seeds "
-        "that are complete on every task.",
+        "0 and 1 are where the learning of the baseline began and where it got to; 95% stratified "
+        "bootstrap interval, over the seeds that are complete on every task.",
     ),
     "profiles": (
         "Performance profiles",
@@ -49,8 +50,8 @@ CAPTIONS = {
     ),
     "effects": (
         "Effects of the factorial",
-        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: "
-        "adjusted p < .05; in brackets: equivalent.",
+        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
+        "simultaneous 95% interval excludes 0; in brackets: equivalent.",
     ),
     "diagnostics": (
         "Diagnostics over training",
@@ -66,19 +67,6 @@ KIND_TITLES = {
 
 
 @dataclass(frozen=True)
-class Score:
-    """One line of the scorecard: a comparison, over all tasks where there are several."""
-
-    variant: str
-    baseline: str
-    verdict: str
-    text: str
-    estimate: str
-    seeds: str
-    strip: Markup
-
-
-@dataclass(frozen=True)
 class Figure:
     """A chart of the page. key: names its data; panels: one title each, `columns` of them side by
     side where there is room; image: a data URI of the static figure, for print and where no script
@@ -91,22 +79,6 @@ class Figure:
     image: str | None
     columns: int
     folded: bool = False
-
-
-@dataclass(frozen=True)
-class Run:
-    """One cell, as the table of runs shows it."""
-
-    hash: str
-    task: str
-    variant: str
-    seed: int
-    status: str
-    score: str
-    seconds: str
-    started: str
-    made_by: str
-    render: str | None
 
 
 @dataclass(frozen=True)
@@ -153,7 +125,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     try:
         found = scores(plan, results)
-        made = tables.table(plan, results)
+        made = table(plan, results)
     except UserError as problem:
         return Section(**heads, problem=str(problem))
     counts = {
@@ -165,26 +137,26 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         }.items()
     }
     drawn = _charts(plan, results, found, made)
-    runs, provenance = _runs(plan, results, found, folder)
-    lines, unit = _scorecard(made)
+    made_by, provenance = runs(plan, results, found, folder)
+    lines, unit = scorecard(made)
     return Section(
         **heads,
         facts=tuple(_facts(plan, counts)),
         counts=counts,
         unit=unit,
         scorecard=lines,
-        summary=_summary(lines),
+        summary=summary(made),
         variants=tuple(_variants(plan)),
         columns=charts.side_by_side(len(plan.variants)),
         legend=tuple(charts.legend(plan)),
-        table=Markup(tables.render(replace(made, caption="", notes=()), "html")),
+        table=Markup(render(replace(made, caption="", notes=()), "html")),
         caption=made.caption,
         notes=made.notes,
         figures=tuple(_figures(plan, results, slug, drawn, static)),
         sheets=tuple(_sheets(plan, results, found)),
-        runs=runs,
+        runs=made_by,
         provenance=provenance,
-        failures=tuple(_failures(found.cells)),
+        failures=tuple(failures(found.cells)),
         charts={f"{slug}/{name}": chart for name, chart in drawn.items()},
     )
 
@@ -200,73 +172,6 @@ def slugs(names: Sequence[str]) -> list[str]:
     return found
 
 
-# The scorecard
-
-
-def _scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
-    several = any(row.task == ALL_TASKS for row in made.rows)
-    task = ALL_TASKS if several else made.tasks[0]
-    rows = [row for row in made.rows if row.task == task and row.baseline]
-    reach = max([_reach(row) for row in rows], default=1.0) or 1.0
-    numbers = Column(rows)
-    lines = tuple(
-        Score(
-            variant=row.variant,
-            baseline=row.baseline or "",
-            verdict=(row.verdict or "").replace(" ", "-"),
-            text=verdict_text(row),
-            estimate=" ".join(numbers.difference(row)).strip(),
-            seeds=f"{row.n_pairs} of {row.n_planned}"
-            if (row.n_pairs or 0) < row.n_planned
-            else str(row.n_pairs),
-            strip=_strip(row, reach),
-        )
-        for row in rows
-    )
-    return lines, "score units, over all tasks" if several else f"{made.metric} on {task}"
-
-
-def _reach(row: Entry) -> float:
-    bounds = (row.difference_low, row.difference_high, row.difference)
-    widest = max((abs(one) for one in bounds if one is not None), default=0.0)
-    return 1.08 * max(widest, 1.3 * (row.margin or 0.0))
-
-
-def _strip(row: Entry, reach: float) -> Markup:
-    """A comparison as a small drawing: margin, zero, interval, estimate."""
-
-    def x(value: float) -> str:
-        return f"{70 + 68 * value / reach:.1f}"
-
-    parts = []
-    if row.margin:
-        width = f"{2 * 68 * row.margin / reach:.1f}"
-        parts.append(
-            f'<rect class="margin" x="{x(-row.margin)}" y="1" width="{width}" height="16"/>'
-        )
-    parts.append('<path class="zero" d="M70 0V18"/>')
-    if row.difference_low is not None and row.difference_high is not None:
-        parts.append(
-            f'<path class="reach" d="M{x(row.difference_low)} 9H{x(row.difference_high)}"/>'
-        )
-    if row.difference is not None:
-        parts.append(f'<circle cx="{x(row.difference)}" cy="9" r="3.6"/>')
-    name = (row.verdict or "").replace(" ", "-")
-    return Markup(
-        f'<svg class="strip {name}" viewBox="0 0 140 18" aria-hidden="true" focusable="false">'
-        + "".join(parts)
-        + "</svg>"
-    )
-
-
-def _summary(lines: Sequence[Score]) -> str:
-    """ "2 equivalent, 1 worse"."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line.verdict.replace("-", " ")] = counts.get(line.verdict.replace("-", " "), 0) + 1
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-
-
 # What was asked
 
 
@@ -274,8 +179,11 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     steps = {about["steps"] for about in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
-    yield "environment steps", " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-    yield "margin", f"{100 * plan.study['margin']:g}% of the task's score unit"
+    yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
+    if plan.study.get("margin_in_metric"):
+        yield "margin", f"{plan.study['margin']:g}, in units of the metric"
+    else:
+        yield "margin", f"{100 * plan.study['margin']:g}% of what the baseline learned"
     yield "score", plan.study["metric"]
     if plan.request.get("profile"):
         yield "profile", str(plan.request["profile"])
@@ -294,7 +202,7 @@ def _variants(plan: Plan) -> Iterator[dict[str, Any]]:
         formulas = about.get("formulas") or {}
         yield {
             "name": name,
-            "baseline": tables.baseline_of(plan, name),
+            "baseline": baseline_of(plan, name),
             "summary": about["summary"],
             "sets": [
                 (setting, _said(value))
@@ -313,13 +221,14 @@ def _said(value: Any) -> str:
 
 
 def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, Any]:
+    learned = units(plan, results, found)
     diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
         "differences": charts.differences(made),
         "improvement": charts.improvement(made),
-        "intervals": charts.intervals(plan, found),
-        "profiles": charts.profiles(plan, found),
+        "intervals": charts.intervals(plan, found, learned),
+        "profiles": charts.profiles(plan, found, learned),
         "effects": charts.effects(KINDS["effects"](plan, results, found)),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
@@ -363,89 +272,4 @@ def _sheets(plan: Plan, results: Path, found: Scores) -> Iterator[tuple[str, str
     for kind, title in KIND_TITLES.items():
         made = KINDS[kind](plan, results, found)
         if made is not None:
-            yield title, made.caption, Markup(sheets.html_sheet(replace(made, caption="")))
-
-
-# Runs
-
-
-def _runs(
-    plan: Plan, results: Path, found: Scores, folder: Path
-) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
-    """The cells, and what made them: each different provenance once, under a letter."""
-    made: dict[str, tuple[str, Mapping[str, str]]] = {}
-    scored = {(cell.task, cell.variant, cell.seed): cell for cell in found.cells}
-    rendered = _renders(results, folder)
-    runs = []
-    for cell, record in read_results(results, plan):
-        one = scored[cell["task"], cell["variant"], cell["seed"]]
-        letter = ""
-        if record is not None:
-            told = _made_by(record)
-            letter, _ = made.setdefault(json.dumps(told), (_letters(len(made)), told))
-        runs.append(
-            Run(
-                hash=cell["hash"],
-                task=cell["task"],
-                variant=cell["variant"],
-                seed=cell["seed"],
-                status=one.status,
-                score=f"{one.value:.5g}" if one.status == "done" else "",
-                seconds=_seconds(record),
-                started=_started(record),
-                made_by=letter,
-                render=rendered.get(cell["hash"]),
-            )
-        )
-    return tuple(runs), tuple(made.values())
-
-
-def _made_by(record: Record) -> dict[str, str]:
-    """All of a provenance that is not about one run alone."""
-    own = ("seconds", "compile_seconds", "started", "steps_per_second", "versions", "environment")
-    told = {k: v for k, v in record.provenance.items() if k not in own}
-    for name in ("versions", "environment"):
-        many = record.provenance.get(name) or {}
-        told |= {name: ", ".join(f"{k} {v}" for k, v in sorted(many.items()))} if many else {}
-    return {str(name): str(value) for name, value in sorted(told.items())}
-
-
-def _letters(place: int) -> str:
-    """A, B, ... Z, AA, AB ..."""
-    text = ""
-    place += 1
-    while place:
-        place, letter = divmod(place - 1, 26)
-        text = chr(65 + letter) + text
-    return text
-
-
-def _seconds(record: Record | None) -> str:
-    seconds = None if record is None else record.provenance.get("seconds")
-    return f"{seconds:.1f}" if isinstance(seconds, (int, float)) else ""
-
-
-def _started(record: Record | None) -> str:
-    started = None if record is None else record.provenance.get("started")
-    if not isinstance(started, (int, float)):
-        return ""
-    return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _renders(results: Path, folder: Path) -> dict[str, str]:
-    """cell -> link to its rendered policy: any page under results/render named by the cell's
-    hash."""
-    found: dict[str, str] = {}
-    for path in sorted((results / "render").rglob("*.html")):
-        for part in re.findall(r"[0-9a-f]{16}", path.stem):
-            up = "../" * len(folder.relative_to(results).parts)
-            found[part] = up + path.relative_to(results).as_posix()
-    return found
-
-
-def _failures(cells: Sequence[Cell]) -> Iterator[str]:
-    for cell in cells:
-        if cell.status == "failed":
-            step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"
-            reason = (cell.reason or "").strip().partition("\n")[0]
-            yield f"{cell.variant} on {cell.task}, seed {cell.seed}{step}: {reason}"
+            yield title, made.caption, Markup(render(replace(made, caption=""), "html"))

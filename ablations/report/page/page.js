@@ -3,7 +3,7 @@
 (() => {
   const root = document.documentElement;
   const DASHES = ["solid", "9px,3px", "2px,2px", "9px,3px,2px,3px", "14px,4px", "5px,2px"];
-  const VERDICTS = { better: "--better", worse: "--worse", equivalent: "--equivalent", higher: "--equivalent", lower: "--equivalent", unstable: "--unstable", "unstable baseline": "--unstable" };
+  const VERDICTS = { better: "--better", worse: "--worse", "better, by an undecided amount": "--better", "worse, by an undecided amount": "--worse", equivalent: "--equivalent", identical: "--equivalent", "tasks disagree": "--unstable", higher: "--equivalent", lower: "--equivalent", unstable: "--unstable", "unstable baseline": "--unstable" };
   const coarse = matchMedia("(pointer: coarse)").matches;
   let data = { charts: {}, legends: {} };
   let hidden = {}; // study -> the variants that the reader switched off
@@ -93,7 +93,7 @@
     const color = (row) => ("verdict" in row ? css(VERDICTS[row.verdict] || "--undecided") : looks(key, row.variant).color);
     const traces = panel.rows.map((row, i) => ({
       type: "scatter", mode: "markers", x: [row.value], y: [i], name: safe(row.variant),
-      marker: { color: row.verdict === "undecided" ? css("--page") : color(row), size: 10, line: { color: color(row), width: 2 } },
+      marker: { color: /undecided/.test(row.verdict) ? css("--page") : color(row), size: 10, line: { color: color(row), width: 2 } },
       error_x: row.low === null ? undefined : { type: "data", symmetric: false, array: [row.high - row.value], arrayminus: [row.value - row.low], color: color(row), thickness: 2.4, width: 0 },
       hovertemplate: `<b>${safe(row.variant)}</b>${row.baseline ? ` vs ${safe(row.baseline)}` : ""}<br>${safe(row.text)}<extra></extra>`,
     }));

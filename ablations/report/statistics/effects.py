@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ablations.report.statistics.paired import Comparison, judge
+from ablations.report.statistics.summaries import LEVEL
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,13 @@ class Effect:
     """What a factor's level does, or what two levels do together beyond their sum.
 
     factors, levels: one name each for a main effect, two for an interaction. comparison: of the
-    contrast, one number per seed, in the scores' units.
+    contrast, one number per seed, in the scores' units, like the margin.
     """
 
     factors: tuple[str, ...]
     levels: tuple[str, ...]
     comparison: Comparison
+    margin: float | None = None
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
@@ -72,7 +74,9 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     return Design(factors, dict(zip(order, places, strict=True)))
 
 
-def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -> list[Effect]:
+def effects(
+    scores: ArrayLike, factorial: Design, margin: float | None = None, level: float = LEVEL
+) -> list[Effect]:
     """Main effects and two-way interactions of scores `[n, *levels]`, one row per seed.
 
     Main effect of level k of a factor: mean over all combinations of the other factors of
@@ -88,10 +92,12 @@ def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -
     for i in range(len(names)):
         moved = np.moveaxis(y, i + 1, 1)
         moved = moved.mean(axis=tuple(range(2, moved.ndim)))
-        for level in range(1, len(levels[i])):
-            contrast = moved[:, level] - moved[:, 0]
+        for k in range(1, len(levels[i])):
+            contrast = moved[:, k] - moved[:, 0]
             found.append(
-                Effect((names[i],), (levels[i][level],), judge(contrast, margin, rounding))
+                Effect(
+                    (names[i],), (levels[i][k],), judge(contrast, margin, rounding, level), margin
+                )
             )
     for i, j in itertools.combinations(range(len(names)), 2):
         both = np.moveaxis(y, (i + 1, j + 1), (1, 2))
@@ -102,7 +108,8 @@ def effects(scores: ArrayLike, factorial: Design, margin: float | None = None) -
                 Effect(
                     (names[i], names[j]),
                     (levels[i][k], levels[j][m]),
-                    judge(contrast, margin, rounding),
+                    judge(contrast, margin, rounding, level),
+                    margin,
                 )
             )
     return found

@@ -26,12 +26,21 @@ class StepsToThreshold:
 
 
 def steps_to_threshold(steps: ArrayLike, values: ArrayLike, threshold: float) -> float:
-    """The first of `steps` `[n]` at which a curve `[n]` is at least `threshold`; infinity if none.
+    """The first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`; infinity if it
+    never does.
 
-    Points without a value (NaN) do not count.
+    The step that best splits the curve into a part below and a part above: with the least sum of
+    (value - threshold) before it, each point weighted by the steps it ends. This is where the
+    isotonic fit of the curve reaches the threshold (Robertson, Wright and Dykstra 1988), so noise
+    moves it to both sides alike, while the first point above comes the earlier the noisier a curve
+    is. Points without a value (NaN) do not count.
     """
-    reached = np.flatnonzero(np.asarray(values, dtype=np.float64) >= threshold)
-    return float(np.asarray(steps)[reached[0]]) if len(reached) else math.inf
+    rows = np.asarray(values, dtype=np.float64)
+    seen = np.isfinite(rows)
+    ends = np.asarray(steps, dtype=np.float64)[seen]
+    above = np.diff(ends, prepend=0.0) * (rows[seen] - threshold)
+    split = int(np.argmin(np.concatenate([[0.0], np.cumsum(above)])))
+    return float(ends[split]) if split < len(ends) else math.inf
 
 
 def median_steps(steps: ArrayLike) -> StepsToThreshold:

@@ -7,97 +7,164 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablations.report.statistics.summaries import LEVEL, Floats
+from ablations.report.statistics.summaries import LEVEL
 
-Verdict = Literal["better", "worse", "equivalent", "undecided"]
-
-EQUIVALENCE_LEVEL = LEVEL / 2
+Verdict = Literal[
+    "better",
+    "worse",
+    "better, by an undecided amount",
+    "worse, by an undecided amount",
+    "equivalent",
+    "undecided",
+]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A variant against a baseline, on the seeds that both have. None where n is too small to say.
 
-    n: number of pairs. difference: mean of (variant - baseline); low, high: its 95% interval.
+    n: number of pairs. difference: mean of (variant - baseline); low, high: its interval at
+        1 - level, None where all differences are the same number and nothing tells their spread.
+    level: chance that the interval misses; 5% shared over the comparisons of a family.
     deviation: sample standard deviation of the differences.
-    p: two-sided, of a paired t-test. wilcoxon_p: two-sided, of the exact signed-rank test.
-    p_equivalent: of TOST against the margin; None without a margin.
+    p: two-sided, of a paired t-test, for this comparison alone. wilcoxon_p: two-sided, of the exact
+        signed-rank test.
+    p_equivalent: of TOST against the margin; None without a margin, or without an interval.
     probability_of_improvement: share of all (variant, baseline) pairs of runs where the variant is
         higher, ties counted half (Mann-Whitney U / n^2, rliable's definition).
-    identical: every difference is zero.
     """
 
     n: int
     difference: float | None = None
     low: float | None = None
     high: float | None = None
+    level: float = LEVEL
     deviation: float | None = None
     p: float | None = None
     wilcoxon_p: float | None = None
     p_equivalent: float | None = None
     probability_of_improvement: float | None = None
-    identical: bool = False
 
 
-def compare(scores: ArrayLike, baseline: ArrayLike, margin: float | None = None) -> Comparison:
+def compare(
+    scores: ArrayLike, baseline: ArrayLike, margin: float | None = None, level: float = LEVEL
+) -> Comparison:
     """Compares two arrays `[n]` whose i-th entries share a seed. `margin` in their units."""
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"paired scores need one shape [n]: {a.shape} and {b.shape}")
     if len(a) == 0:
-        return Comparison(0)
+        return Comparison(0, level=level)
     wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
     rounding = 1e-12 * float(np.max(np.abs([a, b])))
-    return replace(judge(a - b, margin, rounding), probability_of_improvement=wins)
+    return replace(judge(a - b, margin, rounding, level), probability_of_improvement=wins)
 
 
-def judge(differences: ArrayLike, margin: float | None = None, rounding: float = 0.0) -> Comparison:
+def judge(
+    differences: ArrayLike,
+    margin: float | None = None,
+    rounding: float = 0.0,
+    level: float = LEVEL,
+) -> Comparison:
     """What `[n]` differences, one per seed, say about their mean.
 
     Interval and p are those of Student's t. Where all differences are the same number c (their
-    deviation is at most `rounding`) there is no variance to judge by: c = 0 is plain equality
-    (p = 1, p_equivalent = 0), any other c has the p of the sign test, 2^(1-n), and 2^-n for lying
-    within the margin.
+    deviation is at most `rounding`) they do not tell how much others would differ, so there is no
+    interval: n equal pairs only bound the share of seeds that differ, see `most_differing`. p is 1
+    for c = 0, and that of the sign test, 2^(1-n), for any other.
     """
     pairs = np.asarray(differences, dtype=np.float64)
     n = len(pairs)
     if n == 0:
-        return Comparison(0)
+        return Comparison(0, level=level)
     center = float(pairs.mean())
     if n == 1:
-        return Comparison(1, center)
+        return Comparison(1, center, level=level)
     deviation = float(pairs.std(ddof=1))
     if deviation <= rounding:
-        identical = not np.any(pairs)
-        inside = margin is not None and abs(center) < margin
-        p_equivalent = 0.0 if identical else 0.5**n if inside else 1.0
         return Comparison(
             n=n,
             difference=center,
-            low=center,
-            high=center,
+            level=level,
             deviation=0.0,
-            p=1.0 if identical else 0.5 ** (n - 1),
+            p=0.5 ** (n - 1) if np.any(pairs) else 1.0,
             wilcoxon_p=wilcoxon(pairs),
-            p_equivalent=None if margin is None else p_equivalent,
-            identical=identical,
         )
     error = deviation / math.sqrt(n)
-    reach = -float(stdtrit(n - 1, LEVEL / 2)) * error
+    reach = -float(stdtrit(n - 1, level / 2)) * error
     p_equivalent = 1.0 if margin is None else float(stdtr(n - 1, (abs(center) - margin) / error))
     return Comparison(
         n=n,
         difference=center,
         low=center - reach,
         high=center + reach,
+        level=level,
         deviation=deviation,
         p=float(2 * stdtr(n - 1, -abs(center) / error)),
         wilcoxon_p=wilcoxon(pairs),
         p_equivalent=None if margin is None else p_equivalent,
     )
+
+
+def most_differing(n: int, level: float = LEVEL) -> float:
+    """The largest share of seeds that may differ where n did not: 1 - (level / 2)^(1 / n)."""
+    return float(1 - (level / 2) ** (1 / n))
+
+
+def verdict(comparison: Comparison, margin: float | None) -> Verdict:
+    """Where the interval lies decides the word.
+
+    equivalent: wholly within +-margin; also where 0 is outside, as a difference that small does not
+        matter by the study's own statement.
+    better, worse: wholly beyond the margin.
+    better or worse, by an undecided amount: 0 is outside, the margin inside; or there is no margin.
+    undecided: else, which is not evidence of no difference.
+
+    As intervals at level / m cover all m truths of a family at once, every word of the family is
+    right at once, equivalences included, with a chance of at least 1 - level.
+    """
+    low, high = comparison.low, comparison.high
+    if low is None or high is None:
+        # Equal differences: their sign is all that can be tested.
+        if not comparison.difference or comparison.p is None or comparison.p >= comparison.level:
+            return "undecided"
+        if comparison.difference > 0:
+            return "better, by an undecided amount"
+        return "worse, by an undecided amount"
+    if margin is not None:
+        if -margin < low and high < margin:
+            return "equivalent"
+        if low > margin:
+            return "better"
+        if high < -margin:
+            return "worse"
+    if low > 0:
+        return "better, by an undecided amount"
+    return "worse, by an undecided amount" if high < 0 else "undecided"
+
+
+def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
+    """Which of k variants' scores `[k, n]`, paired by seed, are significantly below another's. NaN
+    where a variant lacks a seed: a pair uses those that both have.
+
+    All k (k - 1) / 2 pairs by paired t-tests, the level shared over them (Bonferroni): with a
+    chance of at least 1 - level nobody is called below who is not, whichever looked best and
+    however many are equal. (Hsu's comparisons with the best ask only that the one best variant is
+    kept, and lose others that are as good.)
+    """
+    rows = np.asarray(scores, dtype=np.float64)
+    k = len(rows)
+    below = np.zeros(k, bool)
+    for i in range(k):
+        for j in range(i):
+            both = np.isfinite(rows[i]) & np.isfinite(rows[j])
+            found = compare(rows[i, both], rows[j, both], level=level / (k * (k - 1) / 2))
+            if found.p is not None and found.p < found.level and found.difference:
+                below[i if found.difference < 0 else j] = True
+    return below
 
 
 def wilcoxon(differences: ArrayLike) -> float:
@@ -123,35 +190,3 @@ def wilcoxon(differences: ArrayLike) -> float:
     positive = int(twice[d > 0].sum())
     tail = min(chance[: positive + 1].sum(), chance[positive:].sum())
     return float(min(1.0, 2 * tail))
-
-
-def holm(p: ArrayLike) -> Floats:
-    """Holm's step-down adjusted p-values `[k]`; NaN, a comparison not made, is passed through.
-
-    Adjusted p of the i-th smallest of k is max over j <= i of (k - j + 1) * p_(j), at most 1.
-    """
-    values = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(values.shape, np.nan)
-    made = np.flatnonzero(~np.isnan(values))
-    order = made[np.argsort(values[made], kind="stable")]
-    scaled = values[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
-    return adjusted
-
-
-def verdict(comparison: Comparison, p_holm: float | None) -> Verdict:
-    """What a comparison says.
-
-    equivalent: the 95% interval lies within the margin, which is TOST at 2.5% on each side (each
-        comparison by itself, as it claims something about that comparison alone). It wins over a
-        significant difference: one that is real and within the margin does not matter, by the
-        study's own statement; its p still stands beside it.
-    better, worse: otherwise, Holm's adjusted p is below 5%, so the chance of any false one in the
-        whole study is at most 5%.
-    undecided: neither, which is not evidence of no difference.
-    """
-    if comparison.p_equivalent is not None and comparison.p_equivalent < EQUIVALENCE_LEVEL:
-        return "equivalent"
-    if p_holm is not None and p_holm < LEVEL and comparison.difference:
-        return "better" if comparison.difference > 0 else "worse"
-    return "undecided"

@@ -3,91 +3,161 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
-from scipy.special import nctdtr, stdtr, stdtrit
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincinv, ndtr, stdtrit
 
-from ablations.report.statistics.paired import EQUIVALENCE_LEVEL, Comparison
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.paired import Comparison
+from ablations.report.statistics.summaries import LEVEL, Floats
 
-_MOST_SEEDS = 10_000
+MOST_SEEDS = 10_000
+POWER = 0.8
+_NODES = 256
 
 
-def power_of_difference(n: int, difference: float, deviation: float, level: float = LEVEL) -> float:
-    """Chance that a paired t-test on n seeds excludes zero.
+class Seeds(NamedTuple):
+    """How many seeds decide: as it looks now, and the ends of a 90% range; None above 10,000."""
 
-    P(T > t[n-1, 1-level/2]), T noncentral t with noncentrality |difference| * sqrt(n) / deviation;
-    the far tail is left out.
+    low: int | None
+    seen: int | None
+    high: int | None
+
+
+class Chances(NamedTuple):
+    """Chances of verdicts, of which only one can come true."""
+
+    differs: Floats
+    equivalent: Floats
+
+    @property
+    def decides(self) -> Floats:
+        return self.differs + self.equivalent
+
+
+def chances(
+    n: int, difference: ArrayLike, deviation: float, margin: float | None, level: float = LEVEL
+) -> Chances:
+    """Chances that n paired seeds exclude 0, and that they do not and lie within the margin, for
+    true differences of any shape.
+
+    For normal differences. Given their sample deviation s, the interval reaches r = t[n-1,
+    1-level/2] s / sqrt(n) to each side of their mean, which is normal; 0 is outside where the mean
+    is beyond +-r, and the interval is within the margin and holds 0 where the mean is within
+    +-min(r, margin - r). Both are averaged over the distribution of s.
     """
-    critical = -stdtrit(n - 1, level / 2)
-    return float(1 - nctdtr(n - 1, abs(difference) * math.sqrt(n) / deviation, critical))
+    spread, quantile = _spreads(n, level)
+    scale = deviation / math.sqrt(n)
+    reach = quantile * spread * scale
+    center = np.asarray(difference, dtype=np.float64)[..., None]
+
+    def within(bound: Floats) -> Floats:
+        inside = ndtr((bound - center) / scale) - ndtr((-bound - center) / scale)
+        return np.asarray(np.mean(inside, axis=-1))
+
+    differs = 1.0 - within(reach)
+    if margin is None:
+        return Chances(differs, np.zeros_like(differs))
+    return Chances(differs, within(np.clip(margin - reach, 0.0, reach)))
 
 
-def power_of_equivalence(
-    n: int, difference: float, deviation: float, margin: float, level: float = EQUIVALENCE_LEVEL
-) -> float:
-    """Chance that TOST on n seeds establishes equivalence.
+@lru_cache(maxsize=512)
+def _spreads(n: int, level: float) -> tuple[Floats, float]:
+    """Sample deviations of n standard normal numbers, at even quantiles; and Student's quantile."""
+    even = (np.arange(_NODES) + 0.5) / _NODES
+    freedom = n - 1
+    quantile = -float(stdtrit(freedom, level / 2))
+    return np.sqrt(2 * gammaincinv(freedom / 2, even) / freedom), quantile
 
-    F((m - d) r - t) + F((m + d) r - t) - 1, or 0 if that is negative, with m the margin, d the
-    difference, r = sqrt(n) / deviation, t = t[n-1, 1-level], F Student's distribution function.
+
+def seeds_to_decide(comparison: Comparison, margin: float | None, power: float = POWER) -> Seeds:
+    """Seeds at which an undecided comparison would be decided with chance `power`: 0 excluded, or
+    within the margin. More than there are.
+
+    seen: if mean and deviation of the differences are what they look like. low, high: over the
+    means and deviations that both 90% intervals, Student's and the chi-squared one, allow:
+    simulated, 90% of such ranges or more hold the truth. Without a margin a difference may be as
+    small as it likes, and high is None.
     """
-    rate = math.sqrt(n) / deviation
-    critical = -stdtrit(n - 1, level)
-    upper = stdtr(n - 1, (margin - difference) * rate - critical)
-    lower = stdtr(n - 1, (margin + difference) * rate - critical)
-    return float(max(0.0, upper + lower - 1))
+    n, difference, deviation = comparison.n, comparison.difference, comparison.deviation
+    if difference is None or not deviation:
+        return Seeds(None, None, None)
+    least, most = deviations(n, deviation, 0.1)
+    reach = -float(stdtrit(n - 1, 0.05)) * deviation / math.sqrt(n)
+    ends = (difference - reach, difference + reach)
+    # Equivalence is soonest at 0, and neither sign nor equivalence is easy half way to the margin.
+    inner = (0.0,) if margin is None else (0.0, margin / 2, -margin / 2, margin, -margin)
+    likely = [*np.linspace(*ends, 9), *(one for one in inner if ends[0] < one < ends[1])]
 
+    def decide(effects: ArrayLike, spread: float) -> Callable[[int], NDArray[np.bool_]]:
+        return lambda seeds: (
+            chances(seeds, effects, spread, margin, comparison.level).decides >= power
+        )
 
-def seeds_to_decide(
-    comparison: Comparison, margin: float | None, comparisons: int = 1, power: float = 0.8
-) -> int | None:
-    """Seeds at which a study would decide with chance `power`, if the truth is what was seen.
-
-    `seeds_for_effect` of the difference seen, but more than the seeds there are. None above 10,000
-    or where the data say nothing.
-    """
-    if comparison.difference is None or not comparison.deviation:
-        return None
-    return seeds_for_effect(
-        comparison.difference,
-        comparison.deviation,
-        margin,
-        comparisons,
-        power,
-        fewest=comparison.n + 1,
+    soonest, latest = decide(likely, least), decide(likely, most)
+    return Seeds(
+        _fewest(lambda seeds: bool(np.any(soonest(seeds))), n + 1),
+        seeds_for(difference, deviation, margin, comparison.level, power, n + 1),
+        _fewest(lambda seeds: bool(np.all(latest(seeds))), n + 1),
     )
 
 
-def seeds_for_effect(
+def seeds_range(
+    effect: float, comparison: Comparison, margin: float | None = None, power: float = POWER
+) -> Seeds:
+    """Seeds that decide a true difference `effect`, whose deviation was estimated from the
+    comparison's n seeds: its 90% chi-squared interval gives the range."""
+    if not comparison.deviation:
+        raise ValueError("a deviation is needed")
+    least, most = deviations(comparison.n, comparison.deviation, 0.1)
+    low, seen, high = (
+        seeds_for(effect, one, margin, comparison.level, power)
+        for one in (least, comparison.deviation, most)
+    )
+    return Seeds(low, seen, high)
+
+
+def deviations(n: int, deviation: float, level: float) -> tuple[float, float]:
+    """The (1 - level) interval of a standard deviation seen in n normal numbers (chi-squared)."""
+    freedom = n - 1
+    high, low = (2 * gammaincinv(freedom / 2, one) for one in (1 - level / 2, level / 2))
+    return deviation * math.sqrt(freedom / high), deviation * math.sqrt(freedom / low)
+
+
+def seeds_for(
     effect: float,
     deviation: float,
     margin: float | None = None,
-    comparisons: int = 1,
-    power: float = 0.8,
+    level: float = LEVEL,
+    power: float = POWER,
     fewest: int = 2,
 ) -> int | None:
-    """Paired seeds that decide a true difference `effect` with chance `power`.
+    """The fewest paired seeds, and at least `fewest`, that decide a true difference `effect` with
+    chance `power`. None above 10,000.
 
-    deviation: standard deviation of the differences, from the variance seen. The smallest n where
-    power_of_difference (at 5% / comparisons, what Holm asks of its smallest p) or, with a margin,
-    power_of_equivalence reaches `power`. None above 10,000.
+    deviation: standard deviation of the differences. level: of the interval that decides.
     """
     if not deviation > 0:
         raise ValueError(f"deviation must be positive: {deviation}")
 
-    def decides(seeds: int) -> bool:
-        if power_of_difference(seeds, effect, deviation, LEVEL / max(1, comparisons)) >= power:
-            return True
-        return (
-            margin is not None and power_of_equivalence(seeds, effect, deviation, margin) >= power
-        )
+    return _fewest(
+        lambda seeds: bool(chances(seeds, effect, deviation, margin, level).decides >= power),
+        fewest,
+    )
 
+
+def _fewest(decides: Callable[[int], bool], fewest: int) -> int | None:
+    """The first number from `fewest` on that decides, by bisection."""
     if decides(fewest):
         return fewest
     low, high = fewest, fewest + 1
     while not decides(high):
-        if high >= _MOST_SEEDS:
+        if high >= MOST_SEEDS:
             return None
-        low, high = high, min(2 * high, _MOST_SEEDS)
+        low, high = high, min(2 * high, MOST_SEEDS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle, high)

@@ -16,7 +16,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,8 @@ class Cluster:
         """How long before its end a job is told to save what it has."""
         return min(300, max(30, 60 * self.time_limit // 10))
 
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Cluster:
-        return cls(**{**values, "setup": tuple(values["setup"])})
-
-
-def read(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
+def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
     """The file's settings, if there is one, under those of the flags; None among these is left out.
 
     Raises UserError for a file that is none, an unknown name or a value that makes no sense.

@@ -14,7 +14,7 @@ from types import ModuleType
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
-def take(folder: Path, modules: Iterable[ModuleType]) -> Path:
+def copy_code(folder: Path, modules: Iterable[ModuleType]) -> Path:
     """Copies top-level packages and modules into a folder named by their content, if it is not
     there yet; returns it. Those installed for good (under site-packages) stay where they are,
     except for our own.

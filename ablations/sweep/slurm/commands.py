@@ -106,7 +106,7 @@ def states(arrays: Collection[str]) -> dict[str, State]:
     return found
 
 
-def runs(job: str) -> bool:
+def is_running(job: str) -> bool:
     """Whether Slurm still has a job running, also where it will soon end it; True where it does not
     answer."""
     try:
@@ -116,7 +116,7 @@ def runs(job: str) -> bool:
     return bool(done.returncode) or done.stdout.split() == ["RUNNING"]
 
 
-def of(states: Mapping[str, State], job: str | None) -> State:
+def state_of(states: Mapping[str, State], job: str | None) -> State:
     """The state of one job or task. Tasks that were cancelled while they waited have none of their
     own: what is left of the array stands for them."""
     array = (job or "").partition("_")[0]
@@ -156,21 +156,21 @@ def try_out(script: str) -> None:
     """Raises UserError with sbatch's own words where it would refuse the script."""
     done = _ask(["sbatch", "--test-only"], script)
     if done.returncode:
-        raise UserError(f"sbatch refuses these jobs: {said(done.stderr)}")
+        raise UserError(f"sbatch refuses these jobs: {complaint(done.stderr)}")
 
 
 def requeue(job: str) -> bool:
     return _ask(["scontrol", "requeue", job]).returncode == 0
 
 
-def here() -> set[str]:
+def names_of_this_machine() -> set[str]:
     """The names that this machine may have as a node."""
     name = socket.gethostname()
     return {name, name.partition(".")[0], "localhost"}
 
 
-def said(text: str) -> str:
-    """The last line of what a command of Slurm complains of, without its prefix."""
+def complaint(text: str) -> str:
+    """What a command of Slurm complains of: its last line, without the prefix."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
@@ -206,5 +206,5 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
 
 def _silent(done: subprocess.CompletedProcess[str]) -> Silent:
     return Silent(
-        f"{done.args[0]} does not answer ({said(done.stderr)}): nothing was changed; try again"
+        f"{done.args[0]} does not answer ({complaint(done.stderr)}): nothing was changed; try again"
     )

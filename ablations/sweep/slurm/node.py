@@ -20,16 +20,16 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ablations.errors import UserError
 from ablations.sweep.crew import Crew
 from ablations.sweep.machine import cores
+from ablations.sweep.order import Order
 from ablations.sweep.progress import Progress
 from ablations.sweep.slurm import commands, submissions
-from ablations.sweep.slurm.cluster import Cluster
 
 LINE_SECONDS = 60.0
 GRACE_SECONDS = 600.0
@@ -53,13 +53,9 @@ class Job:
         order = submission.order(self.index)
         if not order.cells:
             return "nothing is left to do"
-        results = Path(order.results)
-        workers = min(self._workers(submission), -(-len(order.cells) // order.lanes))
-        cluster = Cluster.from_plain(submission.cluster)
-        progress = Progress([], order.cells, results, line_seconds=LINE_SECONDS)
-        # Most of the time before Slurm kills is for the chunk at hand and its checkpoint; the rest
-        # for going back into the queue.
-        crew = Crew(order, workers, results, patience=0.75 * cluster.signal_seconds)
+        order = replace(order, workers=_workers(order))
+        progress = Progress(order.cells, Path(order.results), line_seconds=LINE_SECONDS)
+        crew = Crew(order, submission.order_path(self.index))
         try:
             crew.work(progress, caught.any)
         except UserError as error:
@@ -69,21 +65,24 @@ class Job:
             self._end(caught)
         return f"{len(order.cells)} cells"
 
-    def _workers(self, submission: submissions.Submission) -> int:
-        """As planned, or fewer where the node gave less."""
-        planned = int(submission.jobs[self.index]["workers"])
-        given = int(os.environ.get("SLURM_CPUS_PER_TASK") or planned)
-        return planned if submission.accelerator else max(1, min(planned, given, cores()))
-
     def _end(self, caught: _Caught) -> None:
         if caught.user:
             commands.requeue(_own_id())
         print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
         deadline = time.monotonic() + GRACE_SECONDS
         # A job in its grace before preemption still runs, and must not end; a cancelled one may.
-        while time.monotonic() < deadline and commands.runs(_own_id()):
+        while time.monotonic() < deadline and commands.is_running(_own_id()):
             time.sleep(ASK_SECONDS)
         sys.exit(143)
+
+
+def _workers(order: Order) -> int:
+    """As planned, or fewer where less is left to do or the node gave less."""
+    wanted = min(order.workers, -(-len(order.cells) // order.lanes))
+    if order.accelerator:
+        return wanted
+    given = int(os.environ.get("SLURM_CPUS_PER_TASK") or wanted)
+    return max(1, min(wanted, given, cores()))
 
 
 class _Caught:

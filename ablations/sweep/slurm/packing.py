@@ -12,9 +12,8 @@ from typing import Any
 
 from ablations.errors import UserError
 from ablations.records import Record, read_record
-from ablations.sweep.config import program_of, steps_of
+from ablations.sweep.cell import Cell, program_of
 from ablations.sweep.slurm.cluster import Cluster
-from ablations.trainers.composition import fixed_axes
 
 # Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
 ASSUMED_RATE = 50_000.0
@@ -40,44 +39,41 @@ class Speed:
 
 @dataclass(frozen=True)
 class Job:
-    """cells: hashes, all of one program. workers: processes. lanes: cells side by side in each.
+    """cells: all of one program. workers: processes. lanes: cells side by side in each.
     seconds: how long it should take, compilation included. megabytes: what it needs.
     """
 
     program: str
-    cells: tuple[str, ...]
+    cells: tuple[Cell, ...]
     workers: int
     lanes: int
     seconds: float
     megabytes: int
 
 
-def pack(
-    cells: Sequence[Mapping[str, Any]], cluster: Cluster, speeds: Mapping[str, Speed]
-) -> list[Job]:
+def pack(cells: Sequence[Cell], cluster: Cluster, speeds: Mapping[str, Speed]) -> list[Job]:
     """Jobs of at most `job_minutes` each, where one cell allows that, of equal size within a
     program.
 
     speeds: one per program. Raises UserError where a job could never get anywhere: the time limit
     is shorter than a chunk of training, the memory too small for one worker.
     """
-    groups: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
-        run = cell["config"]["run"]
-        program = _program(cell["config"], cluster.gpus > 0)
-        groups.setdefault((program, run["points"], run["evaluations"]), []).append(cell)
+        program = cell.program(accelerator=cluster.gpus > 0)
+        groups.setdefault((program, cell.points, cell.measured), []).append(cell)
     jobs = []
     for (program, points, _), mine in groups.items():
         speed = speeds[program]
         lanes = lanes_of(cluster)
-        steps = steps_of(mine[0]["config"])
+        steps = mine[0].steps
         _require_time(cluster, speed, steps * lanes / points, mine[0])
         workers = 1 if cluster.gpus else _workers(cluster, speed)
         block_seconds = steps * lanes / speed.rate
         training_seconds = 60 * cluster.job_minutes - speed.compile_seconds
         rounds = max(1, math.floor(training_seconds / block_seconds))
         number = math.ceil(len(mine) / (rounds * workers * lanes))
-        for part in _split([cell["hash"] for cell in mine], number):
+        for part in _split(mine, number):
             wanted = min(workers, math.ceil(len(part) / lanes))
             seconds = speed.compile_seconds + block_seconds * math.ceil(len(part) / wanted / lanes)
             needed = _megabytes(speed, wanted)
@@ -93,41 +89,39 @@ def lanes_of(cluster: Cluster) -> int:
     return math.ceil(wanted / cluster.gpus) * cluster.gpus
 
 
-def speeds(
-    results: Path, cells: Iterable[Mapping[str, Any]], *, accelerator: bool
-) -> dict[str, Speed]:
+def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
     """How fast each program of the cells ran before: its own records', else those of its task and
     trainer, else an assumption."""
-    wanted: dict[str, Mapping[str, Any]] = {}
+    wanted: dict[str, Cell] = {}
     for cell in cells:
-        wanted.setdefault(_program(cell["config"], accelerator), cell["config"])
+        wanted.setdefault(cell.program(accelerator=accelerator), cell)
+    kinds = {_alike(cell.config) for cell in wanted.values()}
     exact: dict[Any, list[Mapping[str, Any]]] = {}
     alike: dict[Any, list[Mapping[str, Any]]] = {}
     for record in _records(results):
-        told = record.provenance
-        if ("cpu" in str(told.get("device", "cpu")).lower()) == accelerator:
+        made = record.provenance
+        if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
             continue
-        if told.get("steps_per_second"):
-            exact.setdefault(_program(record.config, accelerator), []).append(told)
-            alike.setdefault(_alike(record.config), []).append(told)
+        # Of other trainers than these, nothing need be installed here.
+        if made.get("steps_per_second") and _alike(record.config) in kinds:
+            program = program_of(record.config, accelerator=accelerator)
+            exact.setdefault(program, []).append(made)
+            alike.setdefault(_alike(record.config), []).append(made)
     return {
-        program: _speed(exact.get(program) or alike.get(_alike(config)) or [], accelerator)
-        for program, config in wanted.items()
+        program: _speed(exact.get(program) or alike.get(_alike(cell.config)) or [], accelerator)
+        for program, cell in wanted.items()
     }
-
-
-def _program(config: Mapping[str, Any], accelerator: bool) -> str:
-    return program_of(config, fixed_axes(config, accelerator=accelerator))
 
 
 def _alike(config: Mapping[str, Any]) -> tuple[str, str]:
     return config["task"]["name"], config["trainer"]["name"]
 
 
-def _speed(told: Sequence[Mapping[str, Any]], accelerator: bool) -> Speed:
-    compiled = [t["compile_seconds"] for t in told if t.get("compile_seconds")]
-    sizes = [t["peak_megabytes"] for t in told if t.get("peak_megabytes")]
-    rates = sorted(t["steps_per_second"] for t in told)
+def _speed(made: Sequence[Mapping[str, Any]], accelerator: bool) -> Speed:
+    """made: the provenances of records."""
+    compiled = [one["compile_seconds"] for one in made if one.get("compile_seconds")]
+    sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+    rates = sorted(one["steps_per_second"] for one in made)
     return Speed(
         rate=rates[len(rates) // 2]
         if rates
@@ -162,21 +156,19 @@ def _workers(cluster: Cluster, speed: Speed) -> int:
     return min(cluster.cpus, max(1, fitting))
 
 
-def _require_time(
-    cluster: Cluster, speed: Speed, chunk_steps: float, cell: Mapping[str, Any]
-) -> None:
+def _require_time(cluster: Cluster, speed: Speed, chunk_steps: float, cell: Cell) -> None:
     """A job that never ends a chunk has nothing to save when its time is up."""
     chunk = chunk_steps / speed.rate
     if chunk + cluster.signal_seconds > 60 * cluster.time_limit:
         raise UserError(
             f"the time limit of {cluster.time_limit} minutes is too short for one chunk of "
-            f"{cell['variant']} on {cell['task']}, which takes about {chunk / 60:.0f} minutes at "
+            f"{cell.variant} on {cell.task}, which takes about {chunk / 60:.0f} minutes at "
             f"{speed.rate:,.0f} steps/s ({'measured' if speed.measured else 'assumed'}): raise "
             f"--time, or cut the run in more with --set points=N"
         )
 
 
-def _split(cells: Sequence[str], number: int) -> list[Sequence[str]]:
+def _split(cells: Sequence[Cell], number: int) -> list[Sequence[Cell]]:
     """In `number` parts whose sizes differ by one at most."""
     ends = [len(cells) * k // number for k in range(number + 1)]
     return [cells[a:b] for a, b in itertools.pairwise(ends)]

@@ -1,8 +1,8 @@
 """Who has been asked to compute what: one folder per submission, beside the claims.
 
-    results/work/submissions/<run>/submission.json    the cluster, and the cells of each job
-    results/work/submissions/<run>/cells.json         their configurations, for the jobs
-    results/work/submissions/<run>/arrays.json        what Slurm calls them, as far as they got
+    results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
+    results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
+    results/work/submissions/<run>/arrays.json        what Slurm calls the jobs that it took
     results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
     results/work/submissions/<run>/slurm/             submitit's scripts, pickles and logs
 
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ablations.records import write_atomically
 from ablations.sweep.claims import published
-from ablations.sweep.order import Keeping, Order
+from ablations.sweep.order import Order
 from ablations.sweep.slurm import commands
 
 FOLDER = "submissions"
@@ -29,28 +28,31 @@ FOLDER = "submissions"
 
 @dataclass(frozen=True)
 class Submission:
-    """jobs: the cells (hashes), workers and lanes of each. The rest goes into their orders."""
+    """jobs: the hashes of the cells of each; all else that a job is told is in its order."""
 
     run: str
     results: str
     time: float
     studies: tuple[str, ...]
-    cluster: Mapping[str, Any]
-    jobs: tuple[Mapping[str, Any], ...]
-    plugins: tuple[str, ...] = ()
-    accelerator: bool = False
-    metric: str = "training/return"
-    keeping: Keeping = field(default_factory=Keeping)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[tuple[str, ...], ...]
 
     @property
     def folder(self) -> Path:
         return Path(self.results) / "work" / FOLDER / self.run
 
-    def write(self, cells: Mapping[str, Mapping[str, Any]]) -> None:
-        """cells: hash -> configuration."""
-        write_atomically(self.folder / "cells.json", json.dumps(cells))
+    def write(self, orders: Sequence[Order]) -> None:
+        """orders: one per job."""
+        for index, order in enumerate(orders):
+            order.write(self.order_path(index))
         write_atomically(self.folder / "submission.json", json.dumps(asdict(self)))
+
+    def order_path(self, index: int) -> Path:
+        return self.folder / "orders" / f"{index}.json"
+
+    def order(self, index: int) -> Order:
+        """What is left of a job's order: without the cells that have a record by now."""
+        whole = Order.read(self.order_path(index))
+        return replace(whole, cells=whole.left)
 
     def arrays(self) -> list[tuple[str, int, bool]]:
         """(Slurm's id, index of the first of our jobs in it, number of them; 0 for a job that is
@@ -71,28 +73,6 @@ class Submission:
             for job, first, tasks in self.arrays()
             for task in range(tasks or 1)
         }
-
-    def order(self, index: int) -> Order:
-        """What the workers of one job are told: the cells of it that have no record yet."""
-        configs = json.loads((self.folder / "cells.json").read_text())
-        job = self.jobs[index]
-        results = Path(self.results)
-        return Order(
-            run=f"{self.run}.{index}",
-            results=self.results,
-            cells=tuple(
-                {"hash": cell, "config": configs[cell]}
-                for cell in job["cells"]
-                if not published(results, cell)
-            ),
-            plugins=self.plugins,
-            lanes=job["lanes"],
-            accelerator=self.accelerator,
-            metric=self.metric,
-            keeping=self.keeping,
-            provenance=self.provenance,
-            patient=False,
-        )
 
     def give_up(self, index: int, reason: str) -> None:
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
@@ -119,8 +99,8 @@ class Held:
         """Why it left the cell, as far as anybody knows."""
         if self.id is None:
             return "its job was never taken by Slurm"
-        if told := self.submission.gave_up(self.index):
-            return f"its job {self.id} gave up: {told}"
+        if reason := self.submission.gave_up(self.index):
+            return f"its job {self.id} gave up: {reason}"
         if self.state.name == "GONE":
             return f"its job {self.id} is gone from the queue"
         if self.state.held:
@@ -139,18 +119,11 @@ class Held:
 
 def load(folder: Path) -> Submission:
     fields = json.loads((folder / "submission.json").read_text())
-    return Submission(
-        **fields
-        | {
-            "studies": tuple(fields["studies"]),
-            "jobs": tuple(fields["jobs"]),
-            "plugins": tuple(fields["plugins"]),
-            "keeping": Keeping(**fields["keeping"]),
-        }
-    )
+    jobs = tuple(tuple(cells) for cells in fields["jobs"])
+    return Submission(**fields | {"studies": tuple(fields["studies"]), "jobs": jobs})
 
 
-def everything(results: Path) -> list[Submission]:
+def all_submissions(results: Path) -> list[Submission]:
     """All submissions, the oldest first."""
     found = []
     for path in (results / "work" / FOLDER).glob("*/submission.json"):
@@ -169,9 +142,9 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
     """
     wanted = set(cells)
     asked: dict[str, list[tuple[Submission, int]]] = {}
-    for submission in everything(results):
+    for submission in all_submissions(results):
         for index, job in enumerate(submission.jobs):
-            for cell in wanted.intersection(job["cells"]):
+            for cell in wanted.intersection(job):
                 asked.setdefault(cell, []).append((submission, index))
     asked_of = {one.run: one for jobs in asked.values() for one, _ in jobs}
     ids = {run: one.slurm_jobs() for run, one in asked_of.items()}
@@ -182,7 +155,7 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
         held = []
         for submission, index in jobs:
             name = ids[submission.run].get(index)
-            held.append(Held(submission, index, name, commands.of(states, name)))
+            held.append(Held(submission, index, name, commands.state_of(states, name)))
         found[cell] = next((one for one in held if one.state.alive), held[-1])
     return found
 
@@ -193,9 +166,8 @@ def forget(submission: Submission) -> None:
 
 def forget_the_finished(results: Path) -> None:
     """Deletes what is left of submissions whose cells all have a record."""
-    for submission in everything(results):
-        cells: Sequence[str] = [cell for job in submission.jobs for cell in job["cells"]]
-        if all(published(results, cell) for cell in cells):
+    for submission in all_submissions(results):
+        if all(published(results, cell) for job in submission.jobs for cell in job):
             jobs = submission.slurm_jobs().values()
             states = commands.states({job.partition("_")[0] for job in jobs})
             if not any(state.alive for state in states.values()):

@@ -9,7 +9,7 @@ import subprocess
 import time
 import uuid
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from ablations import plugins
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
-from ablations.sweep.order import Keeping
-from ablations.sweep.prepare import look, missing, require_writable
-from ablations.sweep.slurm import code as snapshot
+from ablations.sweep.cell import Cell
+from ablations.sweep.order import Keeping, Order
+from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, packing, submissions
 from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
 
@@ -57,22 +58,23 @@ def submit(
     keeping: Keeping | None = None,
     fresh: bool = False,
     dry_run: bool = False,
-    only: Collection[str] | None = None,
 ) -> Submitted:
-    """Asks Slurm for jobs for the cells without a record that no living job has.
+    """Asks Slurm for jobs for the cells without a record that no living job has: also those that
+    failed with an error, and those whose job is gone.
 
-    dry_run: changes nothing, here or there. only: hashes of the cells to look at. Raises UserError
-    for whatever can be known to be wrong before anything is submitted.
+    dry_run: changes nothing, here or there. Raises UserError for whatever can be known to be wrong
+    before anything is submitted.
     """
     commands.require_commands()
     _require_submitit()
     results = results.resolve()
     if dry_run:
-        return _submit(plans, results, cluster, missing(plans, results), keeping, dry_run=True)
+        todo = missing(plans, results, fresh=fresh)
+        return _submit(plans, results, cluster, todo, keeping, dry_run=True)
     require_writable(results)
     with FileLock(results / "work" / "submit.lock"):  # a second driver waits, and finds these jobs
         _require_shared(results, cluster)
-        work = look(plans, results, fresh=fresh, only=only)
+        work = prepare(plans, results, fresh=fresh)
         submissions.forget_the_finished(results)
         return _submit(plans, results, cluster, work.todo, keeping, dry_run=False)
 
@@ -81,14 +83,14 @@ def _submit(
     plans: Sequence[Plan],
     results: Path,
     cluster: Cluster,
-    todo: Sequence[Mapping[str, Any]],
+    todo: Sequence[Cell],
     keeping: Keeping | None,
     *,
     dry_run: bool,
 ) -> Submitted:
-    held = submissions.holders(results, (cell["hash"] for cell in todo))
-    free = [c for c in todo if c["hash"] not in held or not held[c["hash"]].state.alive]
-    cells = len({cell["hash"] for plan in plans for cell in plan.cells})
+    held = submissions.holders(results, (cell.hash for cell in todo))
+    free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
+    cells = len(needed(plans))
     counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
     if not free:
         return counts
@@ -96,24 +98,18 @@ def _submit(
     accelerator = cluster.gpus > 0
     speeds = packing.speeds(results, free, accelerator=accelerator)
     jobs = packing.pack(free, cluster, speeds)
-    checkout = provenance.of_checkout()
     submission = Submission(
         run=uuid.uuid4().hex[:8],
         results=str(results),
         time=time.time(),
         studies=tuple(dict.fromkeys(plan.study["name"] for plan in plans)),
-        cluster=cluster.plain(),
-        jobs=tuple({"cells": j.cells, "workers": j.workers, "lanes": j.lanes} for j in jobs),
-        plugins=plugins.loaded(),
-        accelerator=accelerator,
-        metric=plans[0].study["metric"],
-        keeping=keeping or Keeping(),
-        provenance=checkout,
+        jobs=tuple(tuple(cell.hash for cell in job.cells) for job in jobs),
     )
+    checkout = provenance.of_checkout()
     code = results / "work" / "code"
     if not dry_run:
         provenance.keep_difference(results, checkout)
-        code = snapshot.take(code, map(importlib.import_module, _modules()))
+        code = copy_code(code, map(importlib.import_module, _modules()))
     executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
     largest = commands.largest_array()
     script = _script(executor, min(largest, len(jobs)))
@@ -123,7 +119,27 @@ def _submit(
     commands.try_out(script)
     if held_back := {one.id for one in held.values() if one.id and one.state.held}:
         commands.cancel(held_back)
-    submission.write({cell["hash"]: cell["config"] for cell in free})
+    submission.write(
+        [
+            Order(
+                run=f"{submission.run}.{index}",
+                results=str(results),
+                cache=str(results / "cache"),
+                cells=job.cells,
+                workers=job.workers,
+                lanes=job.lanes,
+                accelerator=accelerator,
+                waits=False,
+                # Most of the time before Slurm kills is for the chunk at hand and its checkpoint;
+                # the rest for going back into the queue.
+                stop_seconds=0.75 * cluster.signal_seconds,
+                plugins=plugins.loaded(),
+                keeping=keeping or Keeping(),
+                provenance=checkout,
+            )
+            for index, job in enumerate(jobs)
+        ]
+    )
     taken, refused = _send(executor, submission, largest)
     if not taken:
         submissions.forget(submission)
@@ -141,7 +157,7 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
             with _quietly():
                 sent = executor.submit_array(part)
         except Exception as error:
-            return first, _why(error)
+            return first, _sbatchs_words(error)
         array = sent[0].job_id.partition("_")[0]
         submission.add_array(array, first, len(part) if len(part) > 1 else 0)
     return len(every), None
@@ -237,7 +253,9 @@ def _require_shared(results: Path, cluster: Cluster) -> None:
         for node in partition.nodes
     }
     kind = _file_system(results)
-    if nodes - commands.here() and (kind in NOT_SHARED or results.is_relative_to("/tmp")):
+    if nodes - commands.names_of_this_machine() and (
+        kind in NOT_SHARED or results.is_relative_to("/tmp")
+    ):
         raise UserError(
             f"the results folder '{results}' is on this machine alone ({kind}): the nodes cannot "
             f"see it; give a shared folder with --results"
@@ -257,7 +275,7 @@ def _file_system(path: Path) -> str:
     return best[1]
 
 
-def _why(error: Exception) -> str:
+def _sbatchs_words(error: Exception) -> str:
     """sbatch's own words, out of what submitit wraps them in."""
     while isinstance(error.__cause__, Exception) and not isinstance(
         error, subprocess.CalledProcessError
@@ -265,7 +283,7 @@ def _why(error: Exception) -> str:
         error = error.__cause__
     if isinstance(error, subprocess.CalledProcessError):
         text = error.stderr or error.output or b""
-        return commands.said(text.decode() if isinstance(text, bytes) else text)
+        return commands.complaint(text.decode() if isinstance(text, bytes) else text)
     lines = [line for line in str(error).splitlines() if "error" in line.lower()]
     return re.sub(r"\s+", " ", lines[-1] if lines else str(error))[:300]
 

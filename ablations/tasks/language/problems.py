@@ -157,7 +157,6 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
             hyperparameters={"language": {"warm_start_steps": warm_start_steps}},
             steps=64 * 2000,
             source="own choice",
-            score_range=(0.0, 1.0),  # of the accuracy
             check=_check,
         )
     )

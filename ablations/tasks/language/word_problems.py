@@ -226,7 +226,6 @@ register(
         },
         steps=64 * 200,
         source="own choice",
-        score_range=(0.0, 1.0),  # of the accuracy
         check=_check,
     )
 )

@@ -120,7 +120,7 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert lost
     assert all("ended as CANCELLED" in row["reason"] for row in lost)
     assert "no job of toy_slow is in the queue" in sweep("cancel").stdout
-    assert f"{len(lost)} submitted" in sweep("retry").stdout
+    assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
     watched = sweep("status", "--watch").stdout
     assert watched.splitlines()[-3] == "toy_slow: 4 done"
 
@@ -206,10 +206,9 @@ def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_readmes_five_lines(sweep) -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-    section = readme.partition("## From laptop to cluster")[2]
-    block = section.partition("```sh\n")[2].partition("```")[0]
+def test_the_five_lines_of_the_documentation(sweep) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text()
+    block = page.partition("```sh\n")[2].partition("```")[0]
     lines = [line.partition("#")[0].strip() for line in block.splitlines()]
     assert len(lines) == 5
     said = [
@@ -222,8 +221,8 @@ def test_the_readmes_five_lines(sweep) -> None:
     assert "2 to submit" in said[0]
     assert "2 submitted" in said[1]
     assert said[2].splitlines()[-3] == "gae: 2 done"
-    assert "nothing to retry" in said[3]
-    assert "| brax " in said[4]
+    assert "| brax " in said[3]
+    assert "no job of gae is in the queue" in said[4]
 
 
 def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
@@ -237,7 +236,7 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
             one("cancel")
             one.until(lambda one=one: not one.jobs(), "an empty queue")
         told.append([(row["hash"], row["state"]) for row in one.rows()])
-        one("retry")
+        one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
         one.finished(4)
         assert {row["state"] for row in one.rows()} == {"done"}
     assert told[0] == told[1]

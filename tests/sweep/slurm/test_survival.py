@@ -56,7 +56,7 @@ def test_a_job_dies_without_a_word(sweep, undisturbed) -> None:
     lost = [row for row in sweep.rows() if row["state"] == "missing"]
     assert lost
     assert all("ended as FAILED" in row["reason"] for row in lost)
-    assert "submitted" in sweep("retry", "--checkpoint-steps", "60").stdout
+    assert f"{len(lost)} submitted" in sweep.submit("--cpus", "2")
     _is_whole(sweep, undisturbed)
     assert _was_resumed(sweep)
 
@@ -78,7 +78,8 @@ def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
     assert "ValueError: this toy is broken" in said
     assert 'raise ValueError("this toy is broken")' in said
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
-    assert "1 submitted" in sweep("retry").stdout
+    again = sweep("run", "toy_broken", "--cluster", "slurm", "--seeds", "1").stdout
+    assert "1 submitted" in again
 
 
 def test_a_leftover_of_submitit_is_in_nobodys_way(sweep, undisturbed) -> None:

@@ -153,7 +153,7 @@ def check_brax(module: Any, clip_range: float | None) -> None:
 
 def check_metrics(module: Any) -> None:
     """The diagnostics by their definitions, in NumPy."""
-    one = variant(**SETS, value_clip_range=0.05)
+    one = variant(**SETS, value_clip="pessimistic", value_clip_range=0.05)
     ppo, learner, rollout, _, batch = rolled_out()
     _, parts, _ = our_loss(module, one)
     raw, value = ppo.networks.both(learner.parameters, batch.observation)
@@ -178,5 +178,8 @@ def check_metrics(module: Any) -> None:
     }
     for name, number in expected.items():
         np.testing.assert_allclose(parts[name], number, rtol=1e-4, atol=1e-6, err_msg=name)
+    silent = our_loss(module, variant(**SETS | {"policy_loss": "kl_penalty"}))[1]
+    for name in ("policy/clip_fraction", "value/clip_fraction"):
+        assert np.isnan(silent[name])
     assert 0 < expected["policy/clip_fraction"] < 1
     assert 0 < expected["value/clip_fraction"] < 1

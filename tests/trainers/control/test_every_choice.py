@@ -19,7 +19,7 @@ STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs"
 STEPS = UPDATES * CHUNKS * 32 * 16
 
 CHOICES = [(axis, choice) for axis in AXES for choice in variants.axis(axis)]
-# Coefficients at which a choice has something to do on this task.
+# Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {
     "dual_clip": {"dual_clip": 1.01, "learning_rate": 3e-3},
     "global_norm": {"max_gradient_norm": 0.1},
@@ -37,17 +37,24 @@ def default_parameters() -> Any:
 
 @pytest.mark.parametrize(("axis", "choice"), CHOICES, ids=lambda name: name)
 def test_every_choice_trains(axis: str, choice: str) -> None:
-    """50,000 steps without a NaN, all in one compiled program; and not those of the default."""
+    """50,000 steps without a NaN, all in one compiled program; and not those of the default. What
+    does not clip has no clip fraction.
+    """
     assert STEPS > 50_000
     one = variant(**{axis: choice, **SETS.get(choice, {})})._replace(
         iterations=np.float32(UPDATES * CHUNKS)
     )
     init, chunk = compiled(updates=UPDATES, **STRUCTURE)
     state = init(jax.random.key(0), one)
+    chosen = {**AXES, axis: choice}
+    silent = {
+        "policy/clip_fraction": chosen["policy_loss"] in ("none", "kl_penalty"),
+        "value/clip_fraction": chosen["value_clip"] == "none",
+    }
     for _ in range(CHUNKS):
         state, metrics = chunk(state, one)
         for name, value in metrics.items():
-            assert np.isfinite(value), f"{name} = {value}"
+            assert np.isfinite(value) != silent.get(name, False), f"{name} = {value}"
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert chunk._cache_size() == 1
     assert same_bits(state.parameters, default_parameters()) == (choice == AXES[axis])

@@ -12,7 +12,8 @@ import environment_checks
 import loss_checks
 import pytest
 
-from ablations.trainers.control import environment, loss
+from ablations.trainers import losses
+from ablations.trainers.control import advantages, environment, loss
 
 ENVIRONMENT = {
     "reset observation as the next one": (
@@ -49,36 +50,43 @@ LOSS = {
         "batch.log_prob - normal_log_prob(raw, batch.action)",
     ),
     "raw advantages in the policy loss": (
-        "advantages=advantage.reshape(-1),\n        clip",
-        "advantages=batch.advantage.reshape(-1),\n        clip",
+        "advantages=advantage.reshape(-1)",
+        "advantages=batch.advantage.reshape(-1)",
     ),
-    "a constant range": ('clip_epsilon=coefficient["clip_epsilon"]', "clip_epsilon=0.3"),
+    "numbers at their defaults": (
+        '"policy_loss",\n        variant,',
+        '"policy_loss",\n        variant._replace(numbers={}),',
+    ),
     "mean and std exchanged": ("mean=mean, std=std", "mean=std, std=mean"),
-    "the mean ratio for the largest": ("jnp.max(ratio)", "jnp.mean(ratio)"),
-    "a sample size of logs": (
-        "jnp.square(jnp.mean(ratio)) /",
-        "jnp.square(jnp.mean(log_ratio)) /",
-    ),
-    "advantages as they are": (
-        '"minibatch": lambda: normalize_advantages',
-        '"minibatch": lambda: (lambda advantage, *_: advantage)',
-    ),
     "value clipped around itself": (
-        "old_values=batch.old_value.reshape(-1)",
-        "old_values=jax.lax.stop_gradient(value).reshape(-1)",
+        "old_value=batch.old_value",
+        "old_value=jax.lax.stop_gradient(value)",
     ),
     "entropy punished": (
-        '-coefficient["entropy_coefficient"]',
-        'coefficient["entropy_coefficient"]',
+        '-variant.numbers["entropy_coefficient"]',
+        'variant.numbers["entropy_coefficient"]',
+    ),
+}
+
+# Of the modules that the loss is made of.
+PARTS = {
+    "advantages as they are": (advantages, "now if name == scope", "now if name != scope"),
+    "the mean ratio for the largest": (losses, "jnp.max(ratio if", "jnp.mean(ratio if"),
+    "a sample size of logs": (
+        losses,
+        "jnp.square(mean(ratio, mask))",
+        "jnp.square(mean(log_ratio, mask))",
     ),
     "value loss halved": (
-        'coefficient["value_coefficient"] *',
-        '0.5 * coefficient["value_coefficient"] *',
+        losses,
+        'variant.numbers["value_coefficient"] *',
+        '0.5 * variant.numbers["value_coefficient"] *',
     ),
-    "another KL": ("jnp.expm1(log_ratio) - log_ratio", "-log_ratio"),
+    "another KL": (losses, "jnp.expm1(log_ratio) - log_ratio", "-log_ratio"),
     "explained by the values at rollout": (
-        "jnp.var(batch.target - value)",
-        "jnp.var(batch.target - batch.old_value)",
+        losses,
+        "variance(target - value, mask)",
+        "variance(target - old_value, mask)",
     ),
 }
 
@@ -92,6 +100,17 @@ def mutant(module: types.ModuleType, old: str, new: str) -> types.ModuleType:
     sys.modules[changed.__name__] = changed  # dataclasses look their module up
     exec(compile(source.replace(old, new), changed.__name__, "exec"), changed.__dict__)
     return changed
+
+
+def made_of(whole: types.ModuleType, part: types.ModuleType, mutated: Any) -> types.ModuleType:
+    """A copy of a module that takes from the mutant what the module takes from the part."""
+    copy = types.ModuleType(f"{whole.__name__}_with_mutant")
+    sys.modules[copy.__name__] = copy
+    exec(compile(inspect.getsource(whole), copy.__name__, "exec"), copy.__dict__)
+    for name, taken in list(copy.__dict__.items()):
+        if getattr(taken, "__module__", None) == part.__name__:
+            copy.__dict__[name] = getattr(mutated, name)
+    return copy
 
 
 def caught(module: Any, checks: tuple[Callable[[Any], None], ...]) -> bool:
@@ -123,3 +142,9 @@ def test_environment(name: str) -> None:
 @pytest.mark.parametrize("name", LOSS)
 def test_loss(name: str) -> None:
     assert caught(mutant(loss, *LOSS[name]), LOSS_CHECKS)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_the_loss(name: str) -> None:
+    part, old, new = PARTS[name]
+    assert caught(made_of(loss, part, mutant(part, old, new)), LOSS_CHECKS)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import variants
 from ablations.errors import UserError
 from ablations.request import Request
+from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Program
 from ablations.tasks import task
@@ -367,21 +368,21 @@ def small_plan() -> Any:
 
 
 def test_a_resumed_cell_and_one_after_another_have_the_same_bits() -> None:
-    configs = [cell["config"] for cell in small_plan().cells[:3]]
-    engine = Program(configs[0])
+    cells = cells_of(small_plan())[:3]
+    engine = Program(cells[0])
 
     def finish(block: Any) -> dict[str, list[Any]]:
         while not block.finished:
             block.advance()
         return block.lanes[0].columns
 
-    alone = finish(engine.start([configs[2]]))
-    finish(engine.start([configs[0]]))
-    block = engine.start([configs[2]])
+    alone = finish(engine.start([cells[2]]))
+    finish(engine.start([cells[0]]))
+    block = engine.start([cells[2]])
     block.advance()
     saved = block.saved(0)
-    finish(engine.start([configs[1]]))
-    assert finish(engine.start([configs[2]], [saved])) == alone
+    finish(engine.start([cells[1]]))
+    assert finish(engine.start([cells[2]], [saved])) == alone
     assert len(alone["step"]) == 4
 
 
@@ -390,10 +391,10 @@ import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from test_language import *
 assert len(jax.devices()) == 8
-configs = [cell["config"] for cell in small_plan().cells]
-engine = Program(configs[0], lanes=8)
+cells = cells_of(small_plan())
+engine = Program(cells[0], lanes=8)
 assert engine._sharding is not None
-block = engine.start(configs)
+block = engine.start(cells)
 block.advance()
 print([lane.columns["policy/entropy"][0] for lane in block.lanes])
 """
@@ -401,11 +402,11 @@ print([lane.columns["policy/entropy"][0] for lane in block.lanes])
 
 @pytest.mark.parametrize("devices", [8])
 def test_lanes_on_eight_devices_are_those_of_one(devices: int) -> None:
-    configs = [cell["config"] for cell in small_plan().cells]
-    engine = Program(configs[0])
+    cells = cells_of(small_plan())
+    engine = Program(cells[0])
     here = []
-    for config in configs:
-        block = engine.start([config])
+    for cell in cells:
+        block = engine.start([cell])
         block.advance()
         here.append(block.lanes[0].columns["policy/entropy"][0])
     flags = f"--xla_force_host_platform_device_count={devices}"

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ablations.episode.rollout import episodes
 from ablations.episode.scene import mujoco_model, poses, scene
 from ablations.errors import UserError
 from ablations.tasks import task
-from ablations.trainers.control.episode import episodes
 
 
 class Pose(NamedTuple):

@@ -11,8 +11,8 @@ import numpy as np
 
 from ablations.records import Plan, read_curve, read_record
 from ablations.report.scores import diagnostic_scores
-from ablations.report.sheets import Sheet
 from ablations.report.statistics import Comparison, judge
+from ablations.report.tables.entries import Sheet, Shown
 
 TRAINING = (
     "policy/clip_fraction",
@@ -42,7 +42,6 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
     """Bias, variance, RMSE and correlation per task, stage and choice; `reference` is the choice
     that trained, to which variance and RMSE are put in relation."""
     rows: list[tuple[Any, ...]] = []
-    shown: list[tuple[str, ...]] = []
     choices = list(
         dict.fromkeys(
             column.removesuffix("/bias")
@@ -59,8 +58,10 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
             moments = {name: _moments(whole, stage, name) for name in choices}
             for name in choices:
                 bias, variance, rmse, correlation = moments[name]
-                of_variance = _ratio(variance, moments[reference][1])
-                of_rmse = _ratio(rmse, moments[reference][2])
+                of_variance, of_rmse = Comparison(0), Comparison(0)
+                if name != reference:
+                    of_variance = _ratio(variance, moments[reference][1])
+                    of_rmse = _ratio(rmse, moments[reference][2])
                 bias_mean, correlation_mean = judge(bias), judge(correlation)
                 deviation = math.sqrt(variance.mean()) if len(variance) else None
                 error = math.sqrt(np.mean(rmse**2)) if len(rmse) else None
@@ -76,20 +77,6 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
                         error,
                         *_bounds(of_rmse),
                         *_bounds(correlation_mean),
-                    )
-                )
-                shown.append(
-                    (
-                        task,
-                        f"{step:,}",
-                        name,
-                        *_text(bias_mean, "+", 4),
-                        "" if deviation is None else f"{deviation:.4f}",
-                        *(("", "") if name == reference else _text(of_variance, "", 3)),
-                        "" if error is None else f"{error:.4f}",
-                        *(("", "") if name == reference else _text(of_rmse, "", 3)),
-                        *_text(correlation_mean, "", 3),
-                        str(len(bias)),
                     )
                 )
     return Sheet(
@@ -125,22 +112,26 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
         ),
         tuple(rows),
         (
-            "task",
-            "step",
-            "choice",
-            "bias",
-            "[95%]",
-            "sd",
-            "variance ratio",
-            "[95%]",
-            "RMSE",
-            "RMSE ratio",
-            "[95%]",
-            "correlation",
-            "[95%]",
-            "seeds",
+            Shown("task", "text", ("task",)),
+            Shown("step", "count", ("step",)),
+            Shown("choice", "text", ("choice",)),
+            *_fixed("bias", "bias", 4, "+"),
+            Shown("sd", "fixed", ("sd",), places=4),
+            *_fixed("variance ratio", "variance_ratio", 3),
+            Shown("RMSE", "fixed", ("rmse",), places=4),
+            *_fixed("RMSE ratio", "rmse_ratio", 3),
+            *_fixed("correlation", "correlation", 3),
+            Shown("seeds", "count", ("n",)),
         ),
-        tuple(shown),
+    )
+
+
+def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Shown, Shown]:
+    """An estimate and its interval as two columns."""
+    ends = (column, f"{column}_low", f"{column}_high")
+    return (
+        Shown(head, "fixed", (column,), sign, places),
+        Shown("[95%]", "fixed", ends, sign, places),
     )
 
 
@@ -148,7 +139,6 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
     """Means over training of what the runs of a plan recorded; None before any has."""
     found = diagnostic_scores(plan, results, names=TRAINING, score="auc")
     rows: list[tuple[Any, ...]] = []
-    shown: list[tuple[str, ...]] = []
     for task in plan.tasks:
         for variant in plan.variants:
             means = {
@@ -159,8 +149,6 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
                 rows.append(
                     (task, variant, seeds, *(x for mean in means.values() for x in _bounds(mean)))
                 )
-                numbers = [_text(mean, "", 4)[0] for mean in means.values()]
-                shown.append((task, variant, *numbers, str(seeds)))
     if not rows:
         return None
     names = list(found)
@@ -173,8 +161,12 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
         "ratios r.",
         ("task", "variant", "n", *(f"{n}{end}" for n in names for end in ("", "_low", "_high"))),
         tuple(rows),
-        ("task", "variant", *names, "seeds"),
-        tuple(shown),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("variant", "text", ("variant",)),
+            *(Shown(name, "fixed", (name,), places=4) for name in names),
+            Shown("seeds", "count", ("n",)),
+        ),
     )
 
 
@@ -210,12 +202,3 @@ def _ratio(numbers: np.ndarray, reference: np.ndarray) -> Comparison:
 
 def _bounds(mean: Comparison) -> tuple[float | None, float | None, float | None]:
     return mean.difference, mean.low, mean.high
-
-
-def _text(mean: Comparison, sign: str, places: int) -> tuple[str, str]:
-    if mean.difference is None:
-        return "", ""
-    value = f"{mean.difference:{sign}.{places}f}"
-    if mean.low is None or mean.high is None:
-        return value, ""
-    return value, f"[{mean.low:{sign}.{places}f}, {mean.high:{sign}.{places}f}]"

@@ -35,7 +35,7 @@ class Episode:
 def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> Iterator[Episode]:
     """An episode of each policy, all from the same reset, which the seed decides.
 
-    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.tasks.scene`).
+    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`).
     policies: policy(observation [O], key=None) -> action [A]; None asks for the mode.
     length: steps at most.
     """

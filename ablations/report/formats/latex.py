@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 
-from ablations.report.digits import Column, rows_of, tasks_of
-from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
+from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def latex(table: Table) -> str:
     """A table environment that needs booktabs and nothing else."""
-    tasks = tasks_of(table)
-    numbers = {task: Column(rows_of(table, task)) for task in tasks}
+    tasks = table.places
+    numbers = {task: Column(table.of(task)) for task in tasks}
     said = {row.verdict for row in table.rows}
     body: list[str] = []
     for variant in table.variants:
@@ -30,7 +29,7 @@ def latex(table: Table) -> str:
         if baseline is not None:
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
     signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
-    reach = r"$\pm$: half the width of its 95\% interval; "
+    reach = r"$\pm$: half the width of its interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_breakable(note) for note in table.notes)
     lines = [
@@ -56,14 +55,10 @@ _LONGEST = 24  # characters of a cell that still stands in one line
 _CHARACTER, _GAP = 0.0108, 0.0175  # of an article's line: one at \scriptsize, and around a column
 
 
-def latex_sheet(
-    study: str,
-    kind: str,
-    caption: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-) -> str:
+def latex_sheet(made: Sheet) -> str:
     """A table environment of plain cells; needs booktabs and nothing else."""
+    heads = [one.head for one in made.shown]
+    rows = without_repeats(lines_of(made))
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     # Long names are broken rather than let the table run into the margin.
     broken = [width > _LONGEST for width in widths]
@@ -79,8 +74,8 @@ def latex_sheet(
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_breakable(caption)}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(study)}-{kind}}}",
+        rf"\caption{{{_breakable(made.caption)}}}\vspace{{6pt}}",
+        rf"\label{{tab:{_label(made.study)}-{made.kind}}}",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
         " & ".join(map(_latex_text, heads)) + r" \\",
@@ -98,7 +93,7 @@ def _label(study: str) -> str:
 
 
 def _latex_score(row: Entry | None, numbers: Column) -> str:
-    if row is None or (row.task == ALL_TASKS and row.iqm is None):
+    if row is None or (row.task == ALL_TASKS and row.mean is None):
         return ""
     score, inside = numbers.score(row)
     if not score:
@@ -129,13 +124,17 @@ def _latex_difference(row: Entry | None, numbers: Column) -> str:
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
     sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
-    seeds = f" {row.seeds_to_decide}" if row.seeds_to_decide else ""
+    seeds = seeds_range_text(row.seeds_low, row.seeds_high).replace(" to ", "--")
+    seeds = f" {seeds}" if seeds else ""
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
 _LATEX_VERDICTS = {
     "better": r"$\uparrow$",
     "worse": r"$\downarrow$",
+    "better, by an undecided amount": r"$\nearrow$",
+    "worse, by an undecided amount": r"$\searrow$",
+    "identical": r"$=$",
     "higher": r"$\uparrow$",
     "lower": r"$\downarrow$",
     "equivalent": r"$\approx$",

@@ -1,0 +1,331 @@
+"""The commands about results: `table`, `diagnose`, `figure`, `report`, `render`, `export`,
+`import`, `policies` and `clean`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.cli.arguments import (
+    add_command,
+    add_studies,
+    load_installed_plugins,
+    plans,
+    positive,
+    resolved,
+    whole,
+)
+from ablations.errors import UserError
+
+if TYPE_CHECKING:
+    from ablations.records import Plan
+
+FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
+
+
+def add_commands(commands: Any) -> None:
+    one = add_command(commands, "table", _table, "the results in numbers")
+    add_studies(one, "+")
+    one.add_argument(
+        "--kind",
+        choices=("comparison", "effects", "efficiency", "power"),
+        default="comparison",
+        help="what of a study: its comparisons (default), the effects of a factorial, sample "
+        "efficiency, or the seeds it needs",
+    )
+    one.add_argument("--format", choices=FORMATS, default="markdown")
+    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
+    one.add_argument("--score", choices=("final", "auc"), default="final")
+    one.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write <study>.md, .tex, ... there instead, or <study>_<kind>.md",
+    )
+
+    one = add_command(
+        commands, "diagnose", _diagnose, "bias and variance of advantages, and what training met"
+    )
+    add_studies(one, "+")
+    one.add_argument("--format", choices=FORMATS, default="markdown")
+    one.add_argument("--output", type=Path, metavar="DIR", help="write files there instead")
+    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    one.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+    one = add_command(
+        commands, "figure", _figure, "learning curves, differences and more, ready for a paper"
+    )
+    add_studies(one, "+")
+    one.add_argument(
+        "--format",
+        nargs="+",
+        choices=("svg", "png", "pdf"),
+        default=["svg", "png"],
+        help="default: svg png",
+    )
+    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
+    one.add_argument(
+        "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
+    )
+
+    one = add_command(
+        commands, "report", _report, "every study on one self-contained page, report/index.html"
+    )
+    add_studies(one, "*")
+    one.add_argument(
+        "--watch", action="store_true", help="serve it on this machine and follow the records"
+    )
+    one.add_argument("--port", type=whole, metavar="N", help="of --watch; default: 8321")
+
+    one = add_command(
+        commands, "render", _render, "episodes of saved policies, to watch: a page, GIF or MP4"
+    )
+    add_studies(one, 1)
+    one.add_argument("--task", metavar="T", help="may be left out where the study has one")
+    one.add_argument(
+        "--variant", nargs="+", metavar="V", help="several: side by side; default: the baseline"
+    )
+    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
+    one.add_argument(
+        "--snapshot",
+        nargs="+",
+        default=["best"],
+        metavar="best|last|all|N",
+        help="which saved policies of a run, by step, several side by side; default: best",
+    )
+    one.add_argument("--format", choices=("html", "gif", "mp4"), help="default: html")
+    one.add_argument("--length", type=positive, metavar="N", help="steps of an episode at most")
+    one.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: under render/ in the results folder"
+    )
+
+    one = add_command(
+        commands, "export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON"
+    )
+    add_studies(one, "*")
+    one.add_argument("--format", choices=("csv", "parquet", "marl-eval"), default="csv")
+    one.add_argument("--metric", nargs="+", help="columns of the curves; default: all")
+    one.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: export/runs in the results folder"
+    )
+
+    one = add_command(
+        commands, "import", _import, "other people's runs, for our statistics and page"
+    )
+    one.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="CSV with columns run, seed, step, return (and task); or TensorBoard event folders",
+    )
+    one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
+    one.add_argument("--metric", help="the column or tag that is judged; default: the return")
+    one.add_argument("--baseline", metavar="RUN", help="default: the first run")
+    one.add_argument(
+        "--margin",
+        type=float,
+        default=0.05,
+        help="share of what the baseline learned that does not matter; default: 0.05",
+    )
+    one.add_argument(
+        "--pattern", help="parts of an event folder's name, such as {task}/{run}/seed{seed}"
+    )
+    one.add_argument("--title", default="")
+    one.add_argument("--claim", default="")
+    one.add_argument("--source", default="", help="where the claim was stated")
+
+    one = add_command(
+        commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
+    )
+    one.add_argument("name", metavar="STUDY|CELL", help="a study's last plan, or a cell's hash")
+    one.add_argument("--task", metavar="T", help="needed where the study ran on several")
+    one.add_argument("--variant", metavar="V", help="default: the baseline")
+    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
+    one.add_argument(
+        "--step", default="best", metavar="best|last|N", help="which to export; default: best"
+    )
+    one.add_argument(
+        "--brax",
+        type=Path,
+        metavar="DIR",
+        help="write that one there, as Brax's own checkpoint",
+    )
+
+    one = add_command(commands, "clean", _clean, "what may be deleted, and its size")
+    one.add_argument("--yes", action="store_true", help="delete it")
+
+
+def _table(options: argparse.Namespace) -> None:
+    from ablations.report import formats, tables
+
+    for plan in plans(options):
+        if options.kind == "comparison":
+            table = tables.table(plan, options.results, metric=options.metric, score=options.score)
+            text = formats.render(table, options.format)
+            name = plan.study["name"]
+        else:
+            sheet = tables.sheet(options.kind, plan, options.results, metric=options.metric)
+            text = formats.render(sheet, options.format)
+            name = f"{plan.study['name']}_{options.kind}"
+        _put(text, options, name)
+
+
+def _diagnose(options: argparse.Namespace) -> None:
+    from ablations.report import formats
+    from ablations.report.tables import diagnostics
+    from ablations.sweep import diagnosis
+
+    found = resolved(options)
+    diagnosis.run(found, options.results, workers=options.workers, quiet=options.quiet)
+    for plan in found:
+        cells = diagnosis.cells(plan)
+        measured = diagnostics.read_measured(
+            diagnosis.folder(options.results), ((one.task, one.seed, one.hash) for one in cells)
+        )
+        made = [
+            diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
+            diagnostics.training_sheet(plan, options.results),
+        ]
+        for sheet in made:
+            if sheet is not None:
+                _put(formats.render(sheet, options.format), options, f"{sheet.study}_{sheet.kind}")
+
+
+def _put(text: str, options: argparse.Namespace, name: str) -> None:
+    """On the screen, or with --output in a file of that name."""
+    from ablations.records import write_atomically
+
+    if options.output is None:
+        print(f"{text}\n")
+        return
+    path = options.output / f"{name}.{FORMATS[options.format]}"
+    try:
+        write_atomically(path, text if text.endswith("\n") else text + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _figure(options: argparse.Namespace) -> None:
+    from ablations.report import figures
+
+    folder = options.output or options.results / "figures"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
+    for plan in plans(options):
+        for path in figures.figure(
+            plan, options.results, folder, metric=options.metric, formats=options.format
+        ):
+            print(path)
+
+
+def _report(options: argparse.Namespace) -> None:
+    if options.watch:
+        _watch(options)
+        return
+    from ablations.report import page
+
+    print(page.write(plans(options), options.results))
+
+
+def _watch(options: argparse.Namespace) -> None:
+    from ablations.report.page.live import Live
+    from ablations.sweep.status import status
+
+    def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
+        return [row for row in status(plans, options.results).rows if row["state"] == "running"]
+
+    plans(options)  # bad input is said before anything is served
+    with Live(lambda: plans(options), options.results, running, options.port) as server:
+        print(f"{server.address} follows the records in '{options.results}'; Ctrl-C ends it")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def _render(options: argparse.Namespace) -> None:
+    from ablations.episode import render as rendering
+
+    load_installed_plugins()
+    (plan,) = plans(options)
+    made = rendering.render(
+        plan,
+        options.results,
+        task=options.task,
+        variants=options.variant or [None],
+        seed=options.seed,
+        snapshots=options.snapshot,
+        format=options.format,
+        output=options.output,
+        length=options.length,
+    )
+    for note in made.notes:
+        print(note, file=sys.stderr)
+    print(made.path)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
+    path = options.output or options.results / "export" / f"runs{suffix}"
+    exchange.export(plans(options), options.results, path, options.format, options.metric)
+    print(path)
+
+
+def _import(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    wanted = exchange.Options(
+        metric=options.metric,
+        baseline=options.baseline,
+        margin=options.margin,
+        pattern=options.pattern,
+        title=options.title,
+        claim=options.claim,
+        claim_source=options.source,
+    )
+    plan = exchange.import_runs(options.paths, options.study, options.results, wanted)
+    print(
+        f"{len(plan.variants)} runs with {len(plan.seeds)} seeds on {', '.join(plan.tasks)}: "
+        f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
+    )
+
+
+def _policies(options: argparse.Namespace) -> None:
+    from ablations import policies
+
+    where = {"task": options.task, "variant": options.variant, "seed": options.seed}
+    cell = options.results / "cells" / options.name
+    if not (options.name and (cell / "record.json").exists()):
+        cell = policies.find_cell(options.name, results=options.results, **where)
+    if options.brax is None:
+        print(policies.listing(cell))
+        return
+    step = int(options.step) if options.step.isdecimal() else options.step
+    policy = policies.load_policy(cell, step)
+    try:
+        print(policy.save_for_brax(options.brax))
+    except OSError as error:
+        raise UserError(f"cannot write '{options.brax}': {error.strerror}") from None
+
+
+def _clean(options: argparse.Namespace) -> None:
+    from ablations.sweep.clean import delete, waste
+
+    found = waste(options.results)
+    if not found:
+        print(f"nothing to clean in '{options.results}'")
+    for one in found:
+        print(f"{one.bytes / 1e6:9.1f} MB  {len(one.paths):5}  {one.what}")
+    if options.yes:
+        delete(options.results, found)
+    elif found:
+        print("`ablations clean --yes` deletes these")

@@ -1,0 +1,315 @@
+"""What the pytest fixture `learning_curve` does: any trainer's curves against a baseline beside the
+test, or stored as one.
+
+NumPy and SciPy alone; matplotlib only to draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.errors import UserError, missing_extra
+from ablations.regression import baselines, messages, plugin
+from ablations.regression.check import Check, Terms, check, sequential
+from ablations.regression.curves import SCORES, Curves, Score, from_user
+from ablations.regression.looks import FEWEST_OLD
+from ablations.regression.provenance import of_process
+
+AGAIN = "pytest --learning-curve-update --learning-curve-reason"
+
+
+class LearningCurve:
+    """See `check`."""
+
+    def __init__(self, request: pytest.FixtureRequest):
+        self._request = request
+        self._config = request.config
+        self._used: set[str] = set()
+
+    def check(
+        self,
+        curves: Any | Callable[[tuple[int, ...]], Any],
+        *,
+        name: str | None = None,
+        metric: str = "return",
+        higher_is_better: bool = True,
+        task: str | None = None,
+        steps: Any = None,
+        seeds: Sequence[int] | None = None,
+        effect: float | None = None,
+        unit: float | None = None,
+        alpha: float | None = None,
+        paired: bool = False,
+        scores: Mapping[str, Score] | None = None,
+        fail_on: str | None = None,
+        most_seeds: int | None = None,
+        baseline_seeds: int | None = None,
+        missing_ok: bool = False,
+    ) -> Check:
+        """Fails the test where the curves are worse than the baseline `name`.
+
+        curves: an array `[seeds, points]`, a data frame with columns seed, step and value, or a
+            function seeds -> one of these, which is asked for a few seeds first and for more only
+            while the answer is open.
+        name: of the baseline; default: the test's own. Two tests cannot share one.
+        steps, seeds: of an array's points and rows; default: 1, 2, ... and 0, 1, ... Rows may have
+            steps of their own. Step 0 is a point as any other.
+        effect: the smallest loss worth catching (0.15), as a share of `unit`: the range of the
+            metric that matters to you; default: from the lowest to the highest point of the
+            baseline's mean curve.
+        alpha: the false-alarm rate (0.01), on average over baselines: a baseline whose seeds did
+            well by chance alarms more often. More seeds in the baseline mend that, and `paired`
+            does where equal seeds go alike.
+        paired: compare seed by seed. scores: name -> function (steps, values) -> number, in the
+            metric's units; default: final performance and area under the curve.
+        fail_on: "worse" (default), or "undecided": a check that can neither show nor rule out a
+            loss fails too, since few seeds could otherwise stay green for ever.
+        most_seeds: bound for a function (32). baseline_seeds: how many seeds an update asks a
+            function for (24). missing_ok: NaN is a point without a value.
+        Returns what it found; on an update, of the stored curves against themselves. Defaults of
+        effect, alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
+        """
+        __tracebackhide__ = True
+        found, problem, failing = None, "", False
+        try:
+            wanted = dict(scores or SCORES)
+            failing = _fails_on_undecided(fail_on or self._ini("fail_on"))
+            name = self._default_name() if name is None else name
+            stem = self._stem(name)
+            self._claim(stem, name)
+            read = _reader(curves, steps, seeds, missing_ok, wanted)
+            terms = Terms(
+                alpha=self._alpha() if alpha is None else alpha,
+                effect=self._number("effect") if effect is None else effect,
+                unit=unit,
+                higher_is_better=higher_is_better,
+                most=self._count("seeds") if most_seeds is None else most_seeds,
+                paired=paired,
+                scores=wanted,
+            )
+            about = {} if task is None else {"task": task}
+            group = _Conditions(metric, higher_is_better, about)
+            if self._config.getoption("--learning-curve-update"):
+                few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
+                return self._update(stem, name, read, few, terms, group)
+            found = _compare(_baseline(stem, name, group), read, terms)
+        except UserError as error:
+            problem = f"learning_curve: {error}"
+        # Outside of the handler, or pytest would show both errors.
+        if found is None or name is None:
+            pytest.fail(problem, pytrace=False)
+        return self._say(name, found, metric, failing)
+
+    def _update(
+        self, stem: Path, name: str, read: Any, wanted: int, terms: Terms, group: _Conditions
+    ) -> Check:
+        curves = read(tuple(range(wanted))) if callable(read) else read
+        if len(curves) < FEWEST_OLD:
+            raise UserError(
+                f"a baseline of {len(curves)} seeds says too little: at least {FEWEST_OLD}, 20 good"
+            )
+        found = check(curves, curves, terms)
+        before = ""
+        if baselines.exists(stem):
+            try:
+                line = messages.line(name, check(_baseline(stem, name, group), curves, terms))
+                before = f"; against the version before: {line}"
+            except UserError as error:
+                before = f"; not comparable with the version before: {error}"
+        made = baselines.updated(
+            stem,
+            name,
+            {
+                "": baselines.Group(
+                    curves,
+                    group.metric,
+                    group.higher_is_better,
+                    about=group.about,
+                    scores=terms.scores,
+                )
+            },
+            reason=self._config.getoption("--learning-curve-reason"),
+            provenance=of_process(self._config.rootpath),
+        )
+        path = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
+        reason = made.history[-1]["reason"]
+        self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
+        return found
+
+    def _say(self, name: str, found: Check, metric: str, fails_on_undecided: bool) -> Check:
+        __tracebackhide__ = True
+        line = messages.line(name, found)
+        parts = [line]
+        folder = self._config.getoption("--learning-curve-figures")
+        failed = found.verdict == "worse" or (found.verdict == "undecided" and fails_on_undecided)
+        if failed or folder:
+            parts += ["", messages.text({name: found})]
+            parts += ["", f"figure: {self._figure(name, found, metric, folder)}"]
+        if found.differs is not None:
+            seed, step = found.differs
+            parts.append(f"bits: seed {seed} differs from the baseline's from step {step:,.0f} on")
+        self._note("\n".join(parts))
+        if failed:
+            mend = (
+                f'If that is meant: {AGAIN} "..."'
+                if found.verdict == "worse"
+                else "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline "
+                "of more seeds decide it"
+            )
+            pytest.fail(f"{line}\n{mend}", pytrace=False)
+        return found
+
+    def _figure(self, name: str, found: Check, metric: str, folder: str | None) -> str:
+        try:
+            from ablations.regression import figures
+        except ModuleNotFoundError as error:
+            return str(missing_extra(error) or error)
+        target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
+        # Several parametrisations, or xdist workers, write into one folder.
+        test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
+        stem = f"{test}_{name}" if folder else name
+        drawn = figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})
+        return str(drawn[0])
+
+    def _note(self, text: str) -> None:
+        self._request.node.user_properties.append((plugin.SAID, text))
+
+    def _default_name(self) -> str:
+        """The test's node id: from its file on beside the test, whole in a folder for all."""
+        test = self._request.node.nodeid
+        path, _, rest = test.partition("::")
+        where = path if self._ini("dir") else self._request.path.name
+        name = f"{where.removesuffix('.py')}.{rest.replace('::', '.')}"
+        return re.sub(r"[^\w.-]+", "_", name).strip("_")
+
+    def _stem(self, name: str) -> Path:
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise UserError(
+                f"a baseline's name has letters, digits, '.', '_' and '-' alone, not '{name}'"
+            )
+        folder = self._ini("dir")
+        root = self._config.rootpath
+        return (root / folder if folder else self._request.path.parent / plugin.FOLDER) / name
+
+    def _claim(self, stem: Path, name: str) -> None:
+        """Raises UserError where another check has this baseline; a test may run again."""
+        test, path = self._request.node.nodeid, str(stem)
+        owner = self._config.stash[plugin.names].setdefault(path, test)
+        if hasattr(self._config, "workerinput"):
+            owner = self._claim_among_workers(path, test)
+        if owner != test or path in self._used:
+            other = f"by {owner}" if owner != test else "earlier in this test"
+            raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
+        self._used.add(path)
+        file = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
+        self._request.node.user_properties.append((plugin.USED, file.as_posix()))
+
+    def _claim_among_workers(self, path: str, test: str) -> str:
+        """The test that has a baseline: whose file is there first, in the folder of this run."""
+        factory = self._request.getfixturevalue("tmp_path_factory")
+        folder = factory.getbasetemp().parent / "learning_curve_names"
+        folder.mkdir(exist_ok=True)
+        claim = folder / hashlib.sha256(path.encode()).hexdigest()
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "w") as file:
+            file.write(test)
+        try:
+            os.link(temporary, claim)  # whole or not at all, and never twice
+        except FileExistsError:
+            return claim.read_text()
+        finally:
+            os.unlink(temporary)
+        return test
+
+    def _ini(self, name: str) -> str:
+        return str(self._config.getini(f"learning_curve_{name}"))
+
+    def _number(self, name: str) -> float:
+        text = self._ini(name)
+        try:
+            return float(text)
+        except ValueError:
+            raise UserError(f"learning_curve_{name} must be a number, not '{text}'") from None
+
+    def _count(self, name: str) -> int:
+        text = self._ini(name)
+        if not re.fullmatch(r"[1-9]\d*", text):
+            raise UserError(f"learning_curve_{name} must be a number of seeds, not '{text}'")
+        return int(text)
+
+    def _alpha(self) -> float:
+        alpha, of = self._number("alpha"), self._ini("alpha_of")
+        if of not in ("check", "run"):
+            raise UserError(f"learning_curve_alpha_of is check or run, not '{of}'")
+        return alpha / (self._config.stash.get(plugin.tests, 1) if of == "run" else 1)
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    """What has to be equal for curves to be compared."""
+
+    metric: str
+    higher_is_better: bool
+    about: Mapping[str, Any]
+
+    def differences(self, group: baselines.Group) -> dict[str, tuple[Any, Any]]:
+        """What -> (the baseline's, this check's)."""
+        then, now = (
+            {"metric": one.metric, "higher_is_better": one.higher_is_better, **one.about}
+            for one in (group, self)
+        )
+        return {
+            what: (then.get(what), now.get(what))
+            for what in {**then, **now}
+            if then.get(what) != now.get(what)
+        }
+
+
+def _baseline(stem: Path, name: str, conditions: _Conditions) -> Curves:
+    if not baselines.exists(stem):
+        raise UserError(
+            f'{baselines.missing(stem, name)}: store these curves with `{AGAIN} "first version"`'
+        )
+    group = baselines.read(stem, name).groups.get("")
+    if group is None:
+        raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
+    for what, (then, now) in conditions.differences(group).items():
+        raise UserError(
+            f"the baseline '{name}' has another {what}: {then!r}, and this check {now!r}"
+        )
+    return group.curves
+
+
+def _compare(baseline: Curves, read: Any, terms: Terms) -> Check:
+    return sequential(baseline, read, terms) if callable(read) else check(baseline, read, terms)
+
+
+def _reader(
+    curves: Any, steps: Any, seeds: Any, missing_ok: bool, scores: Mapping[str, Score]
+) -> Curves | Callable[[tuple[int, ...]], Curves]:
+    def read(given: Any, which: Sequence[int] | None) -> Curves:
+        return from_user(given, steps=steps, seeds=which, missing_ok=missing_ok, scores=scores)
+
+    if not callable(curves):
+        return read(curves, seeds)
+
+    def more(wanted: tuple[int, ...]) -> Curves:
+        got = curves(wanted)
+        return read(got, None if hasattr(got, "columns") else wanted)
+
+    return more
+
+
+def _fails_on_undecided(fail_on: str) -> bool:
+    if fail_on not in ("worse", "undecided"):
+        raise UserError(f"fail_on is 'worse' or 'undecided', not '{fail_on}'")
+    return fail_on == "undecided"

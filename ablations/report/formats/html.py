@@ -1,0 +1,80 @@
+"""HTML: fragments, with the same layout as LaTeX."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ablations.report.formats.markdown import WORDS
+from ablations.report.formats.numbers import (
+    Column,
+    lines_of,
+    seeds_text,
+    verdict_class,
+    verdict_text,
+)
+from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
+
+
+def html(table: Table) -> str:
+    """A <table> element; classes study-table, interval, difference, verdict to style it by."""
+    tasks = table.places
+    numbers = {task: Column(table.of(task)) for task in tasks}
+    lines = ['<table class="study-table">']
+    if table.caption:
+        lines.append(f"<caption>{escape(table.caption)}</caption>")
+    heads = "".join(f'<th scope="col">{escape(task)}</th>' for task in tasks)
+    lines.append(f'<thead><tr><th scope="col">variant</th>{heads}</tr></thead>')
+    lines.append("<tbody>")
+    for variant in table.variants:
+        rows = [table.entry(task, variant) for task in tasks]
+        baseline = next(row.baseline for row in rows if row is not None)
+        versus = f'<br><span class="versus">vs {escape(baseline)}</span>' if baseline else ""
+        cells = "".join(
+            f"<td>{_html_cell(row, numbers[task])}</td>"
+            for row, task in zip(rows, tasks, strict=True)
+        )
+        lines.append(f'<tr><th scope="row">{escape(variant)}{versus}</th>{cells}</tr>')
+    lines.append("</tbody>")
+    if table.notes:
+        notes = "<br>".join(escape(note) for note in table.notes)
+        lines.append(f'<tfoot><tr><td colspan="{len(tasks) + 1}">{notes}</td></tr></tfoot>')
+    return "\n".join([*lines, "</table>"])
+
+
+def _html_cell(row: Entry | None, numbers: Column) -> str:
+    if row is None:
+        return ""
+    parts = []
+    if row.task != ALL_TASKS or row.mean is not None:
+        score, inside = numbers.score(row)
+        shown = (
+            f"<strong>{score}</strong>" if row.best else f"{score}†" if row.tied else score or "n/a"
+        )
+        parts.append(f'{shown} <span class="interval">{inside}</span>' if inside else shown)
+        if row.n < row.n_planned:
+            parts[-1] += f' <span class="seeds">n={escape(seeds_text(row))}</span>'
+    if row.verdict:
+        difference, around = numbers.difference(row)
+        name = verdict_class(row.verdict)
+        parts.append(
+            f'<span class="difference">{difference} <span class="interval">{around}</span></span> '
+            f'<span class="verdict {name}">{escape(verdict_text(row))}</span>'
+        )
+    return "<br>".join(parts)
+
+
+def html_sheet(made: Sheet) -> str:
+    """A <table> element of class sheet."""
+    heads = [one.head for one in made.shown]
+    head_cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    lines = ['<table class="sheet">']
+    if made.caption:
+        lines.append(f"<caption>{escape(made.caption)}</caption>")
+    lines.append(f"<thead><tr>{head_cells}</tr></thead><tbody>")
+    for row in lines_of(made):
+        cells = "".join(
+            f'<td class="{"text" if head in WORDS else "number"}">{escape(cell)}</td>'
+            for head, cell in zip(heads, row, strict=True)
+        )
+        lines.append(f"<tr>{cells}</tr>")
+    return "\n".join([*lines, "</tbody></table>"])

@@ -1,0 +1,230 @@
+"""What a number of a table looks like: as many digits as its interval's width supports."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ablations.report.tables.entries import Entry, Sheet
+
+
+def decimals(value: float, low: float | None, high: float | None) -> int:
+    """Digits after the point that show an interval's width to two significant digits.
+
+    Without a width, those that show the value to four.
+    """
+    wide = low is not None and high is not None and high > low
+    scale, digits = (high - low, 2) if wide else (abs(value), 4)  # type: ignore[operator]
+    if not scale or not math.isfinite(scale):
+        return 0 if wide else 2
+    return min(8, max(0, digits - 1 - math.floor(math.log10(scale))))
+
+
+def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) -> int:
+    """One number of decimals for a column: the median of what its numbers ask for."""
+    asked = [decimals(value, low, high) for value, low, high in cases if value is not None]
+    return statistics.median_low(asked) if asked else 0
+
+
+def _fixed(value: float, places: int, sign: str = "") -> str:
+    text = f"{value:{sign}.{places}f}"
+    return text.replace("-", sign) if not float(text) else text  # no "-0.00"
+
+
+class Column:
+    """The strings of one task's column: an estimate and its interval, aligned over the variants."""
+
+    def __init__(self, rows: Sequence[Entry]):
+        self._scores = _shared((row.mean, row.low, row.high) for row in rows)
+        self._differences = _shared(
+            (row.difference, row.difference_low, row.difference_high) for row in rows
+        )
+
+    def score(self, row: Entry) -> tuple[str, str]:
+        """("-7.42", "[-8.10, -6.90]"); the second empty where there is no interval."""
+        return _estimate(row.mean, row.low, row.high, self._scores, "")
+
+    def iqm(self, row: Entry) -> str:
+        return _estimate(row.iqm, row.iqm_low, row.iqm_high, self._scores, "")[0]
+
+    def difference(self, row: Entry) -> tuple[str, str]:
+        """("+0.12", "[-0.30, +0.54]")."""
+        bounds = (row.difference, row.difference_low, row.difference_high)
+        return _estimate(*bounds, self._differences, "+")
+
+    def symmetric_difference(self, row: Entry) -> tuple[str, str]:
+        """("+0.12", "0.42"): a t interval by half its width."""
+        difference, around = self.difference(row)
+        if row.difference_high is None or row.difference is None or not around:
+            return difference, ""
+        places = len(around.partition("]")[0].rpartition(".")[2]) if "." in around else 0
+        reach = row.difference_high - row.difference
+        return _fixed(row.difference, places, "+"), _fixed(reach, places)
+
+
+def _estimate(
+    value: float | None, low: float | None, high: float | None, places: int, sign: str
+) -> tuple[str, str]:
+    if value is None:
+        return "", ""
+    if low is None or high is None:
+        return _fixed(value, places, sign), ""
+    # A much narrower interval than its neighbours' must not read as no interval at all.
+    places = max(places, min(decimals(value, low, high) - 1, places + 2))
+    inside = f"[{_fixed(low, places, sign)}, {_fixed(high, places, sign)}]"
+    return _fixed(value, places, sign), inside
+
+
+def p_text(value: float | None) -> str:
+    """ ".012", "<.001", "1"; four digits where three would hide on which side of .05 it lies."""
+    if value is None:
+        return ""
+    if value < 0.001:
+        return "<.001"
+    digits = 3 if (value < 0.05) == (round(value, 3) < 0.05) else 4
+    return "1" if value >= 0.9995 else f"{value:.{digits}f}".lstrip("0")
+
+
+def verdict_text(row: Entry) -> str:
+    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)"."""
+    if row.verdict == "equivalent":
+        low, high = row.difference_low or 0.0, row.difference_high or 0.0
+        return row.verdict + (" (+)" if low > 0 else " (\u2212)" if high < 0 else "")
+    if row.verdict != "undecided":
+        return row.verdict or ""
+    seeds = seeds_range_text(row.seeds_low, row.seeds_high)
+    return f"undecided ({seeds} seeds)" if seeds else "undecided"
+
+
+def seeds_range_text(low: int | None, high: int | None) -> str:
+    """ "12 to 64"; "12 or more"; empty where nothing is known."""
+    if low is None:
+        return ""
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def verdict_class(verdict: str) -> str:
+    """A verdict as the name of a class: "better, by an undecided amount" is "better-undecided"."""
+    return verdict.replace(", by an undecided amount", "-undecided").replace(" ", "-")
+
+
+def seeds_text(row: Entry) -> str:
+    """ "8"; "5 of 8" when cells have not run; "7, 1 failed"."""
+    text = f"{row.n} of {row.n_planned}" if row.n_missing else str(row.n)
+    if row.n_failed:
+        text += f", {row.n_failed} failed"
+    if row.n_empty:
+        text += f", {row.n_empty} without value"
+    if row.n_pairs is not None and row.n_pairs < row.n:
+        text += f" ({row.n_pairs} pairs)"
+    return text
+
+
+# Sheets
+
+
+def lines_of(made: Sheet) -> list[tuple[str, ...]]:
+    """A sheet's rows as text."""
+    return [
+        tuple(
+            _WRITTEN[one.kind]([row[name] for name in one.of], one.sign, one.places)
+            for one in made.shown
+        )
+        for row in made.records()
+    ]
+
+
+def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Rows of text with the first cell, a task, only where it begins."""
+    found, last = [], None
+    for task, *rest in lines:
+        found.append(("" if task == last else task, *rest))
+        last = task
+    return found
+
+
+Values = Sequence[Any]
+
+
+def _text(values: Values, sign: str, places: int) -> str:
+    return "" if values[0] is None else str(values[0])
+
+
+def _count(values: Values, sign: str, places: int) -> str:
+    return "" if values[0] is None else f"{values[0]:,}"
+
+
+def _value(values: Values, sign: str, places: int) -> str:
+    value, low, high = values
+    return "" if value is None else f"{value:{sign}.{decimals(value, low, high)}f}"
+
+
+def _interval(values: Values, sign: str, places: int) -> str:
+    value, low, high = values
+    return "" if value is None else _between(low, high, sign, decimals(value, low, high))
+
+
+def _between(low: float | None, high: float | None, sign: str, places: int) -> str:
+    if low is None or high is None:
+        return ""
+    return f"[{low:{sign}.{places}f}, {high:{sign}.{places}f}]"
+
+
+def _to_places(values: Values, sign: str, places: int) -> str:
+    value, *ends = values
+    if value is None:
+        return ""
+    if not ends:
+        return f"{value:{sign}.{places}f}"
+    low, high = ends
+    return _between(low, high, sign, places)
+
+
+def _scaled(values: Values, sign: str, places: int) -> str:
+    value, scale = values
+    return "" if value is None else f"{value:{sign}.{decimals(scale, 0, scale)}f}"
+
+
+def _steps(values: Values, sign: str, places: int) -> str:
+    (value,) = values
+    return "" if value is None else "never" if math.isinf(value) else f"{value:,.0f}"
+
+
+def _step_interval(values: Values, sign: str, places: int) -> str:
+    low, high = (_steps([one], sign, places) for one in values)
+    return f"[{low}, {high}]" if low and high else ""
+
+
+def _share(values: Values, sign: str, places: int) -> str:
+    part, whole = values
+    return "" if part is None else f"{part} of {whole}"
+
+
+def _seeds_needed(values: Values, sign: str, places: int) -> str:
+    low, high = values
+    return "> 10,000" if low is None else seeds_range_text(low, high)
+
+
+def _seeds(values: Values, sign: str, places: int) -> str:
+    n, failed = values
+    return f"{n}, {failed} failed" if failed else str(n)
+
+
+_WRITTEN: Mapping[str, Callable[[Values, str, int], str]] = {
+    "text": _text,
+    "count": _count,
+    "estimate": _value,
+    "interval": _interval,
+    "p": lambda values, sign, places: p_text(values[0]),
+    "steps": _steps,
+    "step interval": _step_interval,
+    "share": _share,
+    "scaled": _scaled,
+    "fixed": _to_places,
+    "seeds needed": _seeds_needed,
+    "seeds": _seeds,
+}

@@ -1,0 +1,111 @@
+"""The runs of a study on the page, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ablations.records import Plan, Record, read_results
+from ablations.report.scores import Cell, Scores
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell, as the table of runs shows it."""
+
+    hash: str
+    task: str
+    variant: str
+    seed: int
+    status: str
+    score: str
+    seconds: str
+    started: str
+    made_by: str
+    render: str | None
+
+
+def runs(
+    plan: Plan, results: Path, found: Scores, folder: Path
+) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
+    """The cells, and what made them: each different provenance once, under a letter."""
+    made: dict[str, tuple[str, Mapping[str, str]]] = {}
+    scored = {(cell.task, cell.variant, cell.seed): cell for cell in found.cells}
+    rendered = _renders(results, folder)
+    found_runs = []
+    for cell, record in read_results(results, plan):
+        one = scored[cell["task"], cell["variant"], cell["seed"]]
+        letter = ""
+        if record is not None:
+            told = _made_by(record)
+            letter, _ = made.setdefault(json.dumps(told), (_letters(len(made)), told))
+        found_runs.append(
+            Run(
+                hash=cell["hash"],
+                task=cell["task"],
+                variant=cell["variant"],
+                seed=cell["seed"],
+                status=one.status,
+                score=f"{one.value:.5g}" if one.status == "done" else "",
+                seconds=_seconds(record),
+                started=_started(record),
+                made_by=letter,
+                render=rendered.get(cell["hash"]),
+            )
+        )
+    return tuple(found_runs), tuple(made.values())
+
+
+def _made_by(record: Record) -> dict[str, str]:
+    """All of a provenance that is not about one run alone."""
+    own = ("seconds", "compile_seconds", "started", "steps_per_second", "versions", "environment")
+    told = {k: v for k, v in record.provenance.items() if k not in own}
+    for name in ("versions", "environment"):
+        many = record.provenance.get(name) or {}
+        told |= {name: ", ".join(f"{k} {v}" for k, v in sorted(many.items()))} if many else {}
+    return {str(name): str(value) for name, value in sorted(told.items())}
+
+
+def _letters(place: int) -> str:
+    """A, B, ... Z, AA, AB ..."""
+    text = ""
+    place += 1
+    while place:
+        place, letter = divmod(place - 1, 26)
+        text = chr(65 + letter) + text
+    return text
+
+
+def _seconds(record: Record | None) -> str:
+    seconds = None if record is None else record.provenance.get("seconds")
+    return f"{seconds:.1f}" if isinstance(seconds, (int, float)) else ""
+
+
+def _started(record: Record | None) -> str:
+    started = None if record is None else record.provenance.get("started")
+    if not isinstance(started, (int, float)):
+        return ""
+    return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _renders(results: Path, folder: Path) -> dict[str, str]:
+    """cell -> link to its rendered policy: any page under results/render named by the cell's
+    hash."""
+    found: dict[str, str] = {}
+    for path in sorted((results / "render").rglob("*.html")):
+        for part in re.findall(r"[0-9a-f]{16}", path.stem):
+            up = "../" * len(folder.relative_to(results).parts)
+            found[part] = up + path.relative_to(results).as_posix()
+    return found
+
+
+def failures(cells: Sequence[Cell]) -> Iterator[str]:
+    for cell in cells:
+        if cell.status == "failed":
+            step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"
+            reason = (cell.reason or "").strip().partition("\n")[0]
+            yield f"{cell.variant} on {cell.task}, seed {cell.seed}{step}: {reason}"

@@ -1,0 +1,87 @@
+"""The scorecard: each comparison in a line, over all tasks where there are several."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ablations.report.formats.numbers import Column, verdict_class, verdict_text
+from ablations.report.tables import ALL_TASKS, Entry, Table
+
+
+@dataclass(frozen=True)
+class Score:
+    """One line of the scorecard: a comparison, over all tasks where there are several."""
+
+    variant: str
+    baseline: str
+    verdict: str
+    text: str
+    estimate: str
+    seeds: str
+    strip: Markup
+
+
+def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
+    several = any(row.task == ALL_TASKS for row in made.rows)
+    task = ALL_TASKS if several else made.tasks[0]
+    rows = [row for row in made.rows if row.task == task and row.baseline]
+    reach = max([_reach(row) for row in rows], default=1.0) or 1.0
+    numbers = Column(rows)
+    lines = tuple(
+        Score(
+            variant=row.variant,
+            baseline=row.baseline or "",
+            verdict=verdict_class(row.verdict or ""),
+            text=verdict_text(row),
+            estimate=" ".join(numbers.difference(row)).strip(),
+            seeds=f"{row.n_pairs} of {row.n_planned}"
+            if (row.n_pairs or 0) < row.n_planned
+            else str(row.n_pairs),
+            strip=_strip(row, reach),
+        )
+        for row in rows
+    )
+    return lines, "what was learned, over all tasks" if several else f"{made.metric} on {task}"
+
+
+def _reach(row: Entry) -> float:
+    bounds = (row.difference_low, row.difference_high, row.difference)
+    widest = max((abs(one) for one in bounds if one is not None), default=0.0)
+    return 1.08 * max(widest, 1.3 * (row.margin or 0.0))
+
+
+def _strip(row: Entry, reach: float) -> Markup:
+    """A comparison as a small drawing: margin, zero, interval, estimate."""
+
+    def x(value: float) -> str:
+        return f"{70 + 68 * value / reach:.1f}"
+
+    parts = []
+    if row.margin:
+        width = f"{2 * 68 * row.margin / reach:.1f}"
+        parts.append(
+            f'<rect class="margin" x="{x(-row.margin)}" y="1" width="{width}" height="16"/>'
+        )
+    parts.append('<path class="zero" d="M70 0V18"/>')
+    if row.difference_low is not None and row.difference_high is not None:
+        parts.append(
+            f'<path class="reach" d="M{x(row.difference_low)} 9H{x(row.difference_high)}"/>'
+        )
+    if row.difference is not None:
+        parts.append(f'<circle cx="{x(row.difference)}" cy="9" r="3.6"/>')
+    name = verdict_class(row.verdict or "")
+    return Markup(
+        f'<svg class="strip {name}" viewBox="0 0 140 18" aria-hidden="true" focusable="false">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def summary(made: Table) -> str:
+    """ "2 equivalent, 1 worse"."""
+    place = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
+    counts = Counter(row.verdict for row in made.of(place) if row.baseline)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if verdict)

@@ -1,0 +1,119 @@
+"""Planned looks: seeds are added until a comparison is decided, and the intervals pay for it.
+
+Looking again after more seeds gives chance another chance. So the looks are planned before the
+first, and the level of each interval is such that the intervals of all looks hold at once with the
+level promised (repeated confidence intervals, Jennison and Turnbull 1989): a verdict may be read at
+any of them, and freezes with the seeds it was read on.
+
+The levels are those of a normal mean whose looks have independent increments, by a spending
+function of Pocock's kind (Lan and DeMets 1983), each used for Student's t with the seeds of its
+look (Jennison and Turnbull 2000, section 3.8).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from ablations.report.statistics.paired import Comparison, Verdict, judge, verdict
+from ablations.report.statistics.summaries import LEVEL, Floats
+
+_NODES = 160
+
+
+@dataclass(frozen=True)
+class Looks:
+    """seeds: how many there are, in all, at each look. levels: of the interval at that look."""
+
+    seeds: tuple[int, ...]
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What looks say of a comparison: at the look that decided, or at the last there was.
+
+    look: which, from 0; None before the first, when there is nothing to read yet.
+    """
+
+    comparison: Comparison
+    verdict: Verdict
+    look: int | None
+
+
+def planned(first: int = 8, most: int = 64, factor: float = 1.5) -> tuple[int, ...]:
+    """Seeds at each look, each `factor` times as many as at the one before: 8, 12, 18, ..., 64."""
+    if not 2 <= first <= most or not factor > 1:
+        raise ValueError(f"looks need 2 <= first <= most and a factor above 1: {first}, {most}")
+    seeds = [first]
+    while (more := math.ceil(factor * seeds[-1])) < most:
+        seeds.append(more)
+    return (*seeds, most) if seeds[-1] < most else tuple(seeds)
+
+
+def design(seeds: Sequence[int], level: float = LEVEL) -> Looks:
+    """The levels at which the intervals of all looks hold at once with 1 - level."""
+    return Looks(tuple(seeds), _levels(tuple(seeds), level))
+
+
+def read(
+    differences: ArrayLike, looks: Looks, margin: float | None = None, rounding: float = 0.0
+) -> Reading:
+    """Reads `[n]` paired differences, in the order of their seeds, at each look that n reaches.
+
+    The first look that decides keeps the word and the seeds: what came later is not looked at.
+    """
+    pairs = np.asarray(differences, dtype=np.float64)
+    last = Reading(Comparison(0), "undecided", None)
+    for place, (seeds, level) in enumerate(zip(looks.seeds, looks.levels, strict=True)):
+        if seeds > len(pairs):
+            break
+        found = judge(pairs[:seeds], margin, rounding, level)
+        last = Reading(found, verdict(found, margin), place)
+        if last.verdict != "undecided":
+            break
+    return last
+
+
+@lru_cache(maxsize=256)
+def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
+    """Nominal two-sided levels. With B(t) = Z sqrt(t) a Brownian motion at the information t = n /
+    n_last, the k-th bound c solves P(no bound crossed before, |Z_k| > c) = spent(t_k) -
+    spent(t_(k-1)); the density of B where no bound was crossed is carried from look to look."""
+    if not seeds or any(b <= a for a, b in itertools.pairwise(seeds)) or seeds[0] < 2:
+        raise ValueError(f"looks need increasing numbers of at least 2 seeds: {seeds}")
+    times = [n / seeds[-1] for n in seeds]
+    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    inside, density, spent, before = np.zeros(1), np.ones(1), 0.0, 0.0
+    found = []
+    for time in times:
+        step, reach = math.sqrt(time - before), math.sqrt(time)
+        due = level * math.log1p((math.e - 1) * time) - spent
+        low, high = 0.0, 2 - float(ndtri(due / 2))
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (
+                (middle, high)
+                if _crossing(middle * reach, inside, density, step) > due
+                else (low, middle)
+            )
+        found.append(2 * float(ndtr(-high)))
+        nodes = high * reach * points
+        kernel = np.exp(-(((nodes[:, None] - inside) / step) ** 2) / 2)
+        density = high * reach * weights * (kernel @ density) / (step * math.sqrt(2 * math.pi))
+        inside, spent, before = nodes, spent + due, time
+    return tuple(found)
+
+
+def _crossing(bound: float, inside: Floats, density: Floats, step: float) -> float:
+    """Chance that a Brownian motion with this density on these nodes is beyond +-bound after a step
+    of that deviation."""
+    beyond = ndtr((inside - bound) / step) + ndtr((-bound - inside) / step)
+    return float(np.sum(density * beyond))

@@ -1,0 +1,39 @@
+"""Tables: what a study found, as data. `ablations.report.formats` writes them as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ablations.errors import UserError, unknown
+from ablations.records import Plan
+from ablations.report.scores import Scores, scores
+from ablations.report.tables.comparison import table
+from ablations.report.tables.efficiency import efficiency_sheet
+from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
+from ablations.report.tables.factorial import effects_sheet
+from ablations.report.tables.seeds_needed import power_sheet
+
+__all__ = ["ALL_TASKS", "KINDS", "Entry", "Sheet", "Table", "sheet", "table"]
+
+KINDS: Mapping[str, Callable[[Plan, Path, Scores], Sheet | None]] = {
+    "effects": effects_sheet,
+    "efficiency": efficiency_sheet,
+    "power": power_sheet,
+}
+_ABSENT = {
+    "effects": "is no factorial: its variants are not every combination of two or more settings",
+    "efficiency": "has no finished run",
+    "power": "compares nothing yet, or its metric has no margin",
+}
+
+
+def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) -> Sheet:
+    """ "effects", "efficiency" or "power". Raises UserError where a study has none of that kind."""
+    if kind not in KINDS:
+        raise unknown("table", kind, ["comparison", *KINDS])
+    found = scores(plan, results, metric=metric)
+    made = KINDS[kind](plan, results, found)
+    if made is None:
+        raise UserError(f"study '{plan.study['name']}' {_ABSENT[kind]}")
+    return made

@@ -1,0 +1,91 @@
+"""Sample efficiency: area under the curve, and how soon runs are most of the way."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablations.records import Plan
+from ablations.report.scores import Scores, auc, step_unit
+from ablations.report.statistics import interval, median_steps, steps_to_threshold
+from ablations.report.tables.entries import Sheet, Shown, number
+from ablations.report.units import units
+
+SHARE_OF_THE_WAY = 0.75
+
+
+def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
+    """Area under the curve, and steps until a run is 3/4 of the way that its baseline goes."""
+    learned = units(plan, results, found)
+    rows: list[tuple[Any, ...]] = []
+    for task in plan.tasks:
+        for variant in plan.variants:
+            cells = found.of(task, variant)
+            areas = np.array([auc(c.steps, c.values) for c in cells if c.status == "done"])
+            low, high = map(number, interval(areas, "mean"))
+            failed = sum(c.status == "failed" for c in cells)
+            theirs = found.of(task, learned.source(variant))
+            more = failed - sum(c.status == "failed" for c in theirs)
+            stability = "unstable" if more > 0 else "unstable baseline" if more < 0 else None
+            center = float(areas.mean()) if len(areas) else None
+            values = (task, variant, len(areas), failed, stability, center, low, high)
+            unit = learned.of(task, variant)
+            if unit is None or plan.study.get("margin_in_metric"):
+                rows.append((*values, None, None, None, None, None, None))
+                continue
+            threshold = unit.low + SHARE_OF_THE_WAY * unit.size
+            # A run that failed never gets there.
+            reached = median_steps(
+                [
+                    steps_to_threshold(c.steps, c.values, threshold)
+                    if c.status == "done"
+                    else math.inf
+                    for c in cells
+                    if c.status in ("done", "failed")
+                ]
+            )
+            steps = (reached.median, reached.low, reached.high)
+            rows.append((*values, threshold, *steps, reached.reached, reached.n))
+    if not any(row[2] for row in rows):
+        return None
+    return Sheet(
+        plan.study["name"],
+        "efficiency",
+        f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
+        f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "
+        "seeds and its 95% interval (order statistics); a failed run never gets there. The "
+        f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way from the lowest to the highest point "
+        "of the smoothed mean curve of what the variant is compared with. unstable: more runs "
+        "failed than of its baseline, so its AUC is of those that survived.",
+        (
+            "task",
+            "variant",
+            "n",
+            "n_failed",
+            "stability",
+            "auc",
+            "auc_low",
+            "auc_high",
+            "threshold",
+            "steps",
+            "steps_low",
+            "steps_high",
+            "reached",
+            "runs",
+        ),
+        tuple(rows),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("variant", "text", ("variant",)),
+            Shown("AUC", "estimate", ("auc", "auc_low", "auc_high")),
+            Shown("[95%]", "interval", ("auc", "auc_low", "auc_high")),
+            Shown("steps", "steps", ("steps",)),
+            Shown("[95%]", "step interval", ("steps_low", "steps_high")),
+            Shown("reached", "share", ("reached", "runs")),
+            Shown("seeds", "seeds", ("n", "n_failed")),
+            Shown("verdict", "text", ("stability",)),
+        ),
+    )

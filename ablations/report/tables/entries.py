@@ -1,0 +1,192 @@
+"""The data of every table: rows of a comparison, and sheets of records with the same columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pandas
+
+ALL_TASKS = "all tasks"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One variant on one task, in the metric's units; on "all tasks", in what was learned.
+
+    baseline: what the variant is compared with; None for one that heads its group.
+    n, n_failed, n_empty, n_missing, n_planned: cells with a score, diverged or broken ones, those
+        without a value where the score looks, those that have not run, and all.
+    unit: what the baseline (or the head of a group itself) learned on the task, in the metric's
+        units; None where nothing stands out of the noise. margin: the study's, in the row's units.
+    mean, low, high: over seeds, with its 95% interval; on "all tasks" the mean over tasks of
+        normalised scores (0 where that learning began, 1 where it got to), over the seeds that are
+        complete on every task. iqm, iqm_low, iqm_high: the same of the interquartile mean.
+    best, tied: highest mean of the rows with the same task settings, of the variants that fail
+        least; not significantly below any of them (all pairs, 5% shared).
+    n_pairs: seeds that variant and baseline both have. difference, difference_low, difference_high:
+        its interval at 1 - level, which holds for all of the table's comparisons at once with 95%.
+    p: of this comparison alone; p_adjusted: times the comparisons that share the 5% (Bonferroni),
+        below .05 just where the interval excludes 0. The rest as in `statistics.Comparison`;
+        improvement_low, improvement_high: 95% interval of the probability of improvement.
+    verdict: as `statistics.verdict` says it; "identical" where the curves are equal bit for bit;
+        "higher" and "lower" for a metric that is not a score; "tasks disagree" on "all tasks" where
+        one task's interval lies above 0 and another's below; "one seed" or "no pairs" where there
+        is no interval; "unstable" instead of "equivalent" or any "better" where more of its cells
+        failed than of the baseline's, since the seeds that survive are not those that it was given;
+        likewise "unstable baseline" instead of "equivalent" or any "worse".
+    seeds_low, seeds_to_decide, seeds_high: for "undecided", see `statistics.seeds_to_decide`; None
+        for more than 10,000.
+    """
+
+    task: str
+    variant: str
+    baseline: str | None = None
+    n: int = 0
+    n_failed: int = 0
+    n_empty: int = 0
+    n_missing: int = 0
+    n_planned: int = 0
+    unit: float | None = None
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    iqm: float | None = None
+    iqm_low: float | None = None
+    iqm_high: float | None = None
+    best: bool = False
+    tied: bool = False
+    n_pairs: int | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    level: float | None = None
+    deviation: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    wilcoxon_p: float | None = None
+    p_equivalent: float | None = None
+    margin: float | None = None
+    probability_of_improvement: float | None = None
+    improvement_low: float | None = None
+    improvement_high: float | None = None
+    verdict: str | None = None
+    seeds_low: int | None = None
+    seeds_to_decide: int | None = None
+    seeds_high: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a study found, from its plan and records alone: same records, same table.
+
+    variants: each after the one it is compared with. rows: one entry per task and variant, then one
+    per variant on "all tasks" where there is more than one task.
+    """
+
+    study: str
+    title: str
+    metric: str
+    score: str
+    tasks: tuple[str, ...]
+    variants: tuple[str, ...]
+    rows: tuple[Entry, ...]
+    caption: str
+    notes: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(Entry))
+
+    def entry(self, task: str, variant: str) -> Entry | None:
+        """The row of a task (or "all tasks") and variant."""
+        for row in self.rows:
+            if (row.task, row.variant) == (task, variant):
+                return row
+        return None
+
+    @property
+    def places(self) -> list[str]:
+        """The tasks, then "all tasks" where there are such rows."""
+        return [*self.tasks, *([ALL_TASKS] if self.of(ALL_TASKS) else [])]
+
+    def of(self, task: str) -> list[Entry]:
+        """The rows of a task (or "all tasks")."""
+        return [row for row in self.rows if row.task == task]
+
+    @property
+    def several_baselines(self) -> bool:
+        return len({row.baseline for row in self.rows if row.baseline is not None}) > 1
+
+    def dataframe(self) -> pandas.DataFrame:
+        """One row per variant and task, numeric columns; caption and notes in `.attrs`."""
+        import pandas
+
+        frame = pandas.DataFrame([asdict(row) for row in self.rows], columns=list(self.columns))
+        texts = ("task", "variant", "baseline", "verdict")
+        for field in fields(Entry):
+            if field.name not in texts and field.type != "bool":
+                frame[field.name] = pandas.to_numeric(frame[field.name])
+        frame.attrs = {"caption": self.caption, "notes": list(self.notes)}
+        return frame
+
+
+Kind = Literal[
+    "text", "count", "estimate", "interval", "p", "steps", "step interval", "share", "scaled",
+    "fixed", "seeds needed", "seeds",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column of a sheet's text: its head, and what is written from which values.
+
+    kind: "text" and "count", the one value; "estimate", the first of (value, low, high), to the
+        digits that its interval supports; "interval", the other two; "p"; "steps" and "step
+        interval", the same of steps, infinite where a run never gets there; "share", (part, whole);
+        "scaled", the first of (value, scale) to two digits of the scale; "fixed", (value) or the
+        interval of (value, low, high) to `places` digits; "seeds needed", (low, high),
+        None where too many; "seeds", (n, failed).
+    sign: "+" where numbers carry theirs.
+    """
+
+    head: str
+    kind: Kind
+    of: tuple[str, ...]
+    sign: str = ""
+    places: int = 0
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of records, each with the same columns, and how to print them.
+
+    rows: values by column, for files; infinite where something never happens. shown: the columns of
+    the printed table.
+    """
+
+    study: str
+    kind: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    shown: tuple[Shown, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Each row by the names of its columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def dataframe(self) -> pandas.DataFrame:
+        """The values, one row per row; the caption is in `.attrs`."""
+        import pandas
+
+        frame = pandas.DataFrame(list(self.rows), columns=list(self.columns))
+        frame.attrs = {"caption": self.caption}
+        return frame
+
+
+def number(value: Any) -> float | None:
+    """A float, or None for one that is not there."""
+    return None if value is None or math.isnan(value) else float(value)

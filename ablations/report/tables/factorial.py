@@ -1,0 +1,187 @@
+"""Effects of a factorial study: what each setting does, and what two do together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablations.records import Plan
+from ablations.report.scores import Scores, is_score
+from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
+from ablations.report.tables.comparison import guarded
+from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
+from ablations.report.units import Learned, Units, settings_of, units
+
+COLUMNS = (
+    *("task", "kind", "factor", "level"),
+    *("n", "effect", "low", "high", "p", "p_adjusted", "verdict"),
+)
+
+
+def factorial(plan: Plan) -> Design | None:
+    """The factorial that the variants of a plan form, with what they leave out at its default."""
+    names = {name for about in plan.variants.values() for name in about["sets"]}
+    filled: dict[str, dict[str, Any]] = {}
+    for variant, about in plan.variants.items():
+        config = next(c["config"] for c in plan.cells if c["variant"] == variant)
+        defaults = {
+            **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
+            **config.get("numbers", {}),
+            **config.get("structure", {}),
+        }
+        known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
+        filled[variant] = {name: known[name] for name in sorted(known)}
+    return design(filled, plan.study["baseline"])
+
+
+def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
+    """Main effects and two-way interactions per task, and over tasks in what was learned."""
+    found_design = factorial(plan)
+    if found_design is None:
+        return None
+    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    # Rows of several settings, and tasks, are only comparable in a unit of their own each.
+    sizes = {} if learned is None else _sizes(plan, found_design, learned)
+    pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
+    contrasts: list[tuple[str, Effect]] = []
+    places = [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]
+    per_place = len(effects(np.zeros((0, *found_design.shape)), found_design))
+    for place in places:
+        tasks = pooled if place == ALL_TASKS else [place]
+        scaled = place == ALL_TASKS or _settings(plan, place, found_design) > 1
+        if scaled and place not in (*pooled, ALL_TASKS):
+            continue
+        margin = None
+        if learned is not None and (scaled or place in pooled):
+            unit = 1.0 if scaled else sizes[place, next(iter(found_design.variants))]
+            margin = plan.study["margin"] * unit
+        y = _factorial_scores(found, found_design, tasks, sizes if scaled else {})
+        share = 1 if place == ALL_TASKS else len(plan.tasks)
+        level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
+        contrasts += [(place, one) for one in effects(y, found_design, margin, level)]
+    rows: list[tuple[Any, ...]] = []
+    for place, effect in contrasts:
+        c = effect.comparison
+        tasks = list(plan.tasks) if place == ALL_TASKS else [place]
+        said = "too few seeds"
+        if _identical(found, found_design, effect, tasks):
+            said = "identical"
+        elif c.n > 1:
+            said = _guarded(verdict(c, effect.margin), found, found_design, effect, tasks)
+            if learned is None or len(effect.factors) > 1:
+                # An interaction has no good direction: it says where a main effect does not hold.
+                said = said.replace("better", "higher").replace("worse", "lower")
+        names = " \u00d7 ".join(effect.factors)
+        levels = " \u00d7 ".join(effect.levels)
+        kind = "interaction" if len(effect.factors) > 1 else "main"
+        adjusted = None if c.p is None else min(1.0, c.p * LEVEL / c.level)
+        rows.append(
+            (place, kind, names, levels, c.n, c.difference, c.low, c.high, c.p, adjusted, said)
+        )
+    reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
+    return Sheet(
+        plan.study["name"],
+        "effects",
+        f"Effects of what the variants set. Main: mean change of {found.metric} against the "
+        f"reference ({reference}), over all levels of the others. Interaction: what two changes do "
+        "together beyond the sum of each alone. Paired by seed, on seeds that every variant has; "
+        "the t intervals hold for all effects of this table at once with 95% (Bonferroni), p is "
+        "adjusted alike, and the words mean what they do in the comparison. unstable: more runs "
+        "failed at the level than at the reference. All tasks, and a task whose settings differ "
+        "between variants: in what was learned.",
+        COLUMNS,
+        tuple(rows),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("factor", "text", ("factor",)),
+            Shown("level", "text", ("level",)),
+            Shown("effect", "estimate", ("effect", "low", "high"), "+"),
+            Shown("[95% joint]", "interval", ("effect", "low", "high"), "+"),
+            Shown("p (adj.)", "p", ("p_adjusted",)),
+            Shown("verdict", "text", ("verdict",)),
+            Shown("seeds", "count", ("n",)),
+        ),
+    )
+
+
+def _settings(plan: Plan, task: str, factorial: Design) -> int:
+    """How many different settings of a task the variants have."""
+    return len({settings_of(plan, task, variant) for variant in factorial.variants})
+
+
+def _sizes(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str], float]:
+    """(task, variant) -> what the first variant with the same task settings is measured by."""
+    sizes: dict[tuple[str, str], float] = {}
+    for task in plan.tasks:
+        first: dict[str, Learned | None] = {}
+        for variant in factorial.variants:
+            unit = first.setdefault(settings_of(plan, task, variant), learned.of(task, variant))
+            if unit is not None:
+                sizes[task, variant] = unit.size
+    return sizes
+
+
+def _factorial_scores(
+    found: Scores,
+    factorial: Design,
+    tasks: Sequence[str],
+    sizes: Mapping[tuple[str, str], float],
+) -> np.ndarray:
+    """`[n, *levels]`, over the seeds that every variant has on every task, per unit where given."""
+    by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
+    seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
+    y = np.empty((len(seeds), *factorial.shape))
+    for variant, place in factorial.variants.items():
+        parts = [
+            np.array([by_seed[variant, task][seed] for seed in seeds])
+            / sizes.get((task, variant), 1.0)
+            for task in tasks
+        ]
+        where: tuple[Any, ...] = (slice(None), *place)
+        y[where] = np.mean(parts, axis=0)
+    return y
+
+
+def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
+    """The variants whose differences an effect is made of: with a level, and at the reference; of
+    an interaction's first factor, at the level and at the reference of its second."""
+    names = list(factorial.factors)
+    at = {place: variant for variant, place in factorial.variants.items()}
+    first = names.index(effect.factors[0])
+    level = factorial.factors[effect.factors[0]].index(effect.levels[0])
+    other = None
+    if len(effect.factors) > 1:
+        levels = factorial.factors[effect.factors[1]]
+        other = (names.index(effect.factors[1]), (0, levels.index(effect.levels[1])))
+    return [
+        (variant, at[(*place[:first], 0, *place[first + 1 :])])
+        for place, variant in at.items()
+        if place[first] == level and (other is None or place[other[0]] in other[1])
+    ]
+
+
+def _identical(found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]) -> bool:
+    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0."""
+    turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
+    return any(
+        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
+        for one in (effect, turned)
+    )
+
+
+def _guarded(
+    said: str, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+) -> str:
+    """A verdict in view of failures on the two sides of an effect."""
+
+    def failures(variant: str) -> int:
+        return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
+
+    more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
+    if len(effect.factors) > 1:
+        return "unstable" if any(more) and said != "undecided" else said
+    return guarded(said, sum(more)).replace("unstable baseline", "unstable reference")

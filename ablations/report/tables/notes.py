@@ -1,0 +1,256 @@
+"""What stands around a table: its caption and its notes. No wall-clock, path or date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ablations.records import Plan
+from ablations.report.scores import Cell, Scores, step_unit
+from ablations.report.statistics import most_differing
+from ablations.report.tables.entries import ALL_TASKS, Entry
+from ablations.report.units import Units
+
+_MOST_LINES = 12
+
+
+def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> str:
+    """Study, claim, seeds, steps, score, statistic, interval, test and margin, in sentences."""
+    study = plan.study
+    window = {"final": "over the last 10% of training", "auc": "over all of training (AUC)"}
+    parts = [
+        f"{_sentence(study['title'])} Claim: {_sentence(study['claim'])}",
+        f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
+        f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
+        f"Mean over {_seeds(plan.seeds)} with its 95% interval ({_interval(found)}).",
+        *_differences(rows),
+    ]
+    if learned is None:
+        parts.append(f"{found.metric} is no score: no margin, no better or worse.")
+        return " ".join(part for part in parts if part)
+    if any(row.margin is not None and row.task != ALL_TASKS for row in rows):
+        parts.append(_margin(plan, rows))
+        parts.append(
+            "Where the interval lies decides the word. equivalent: within the margin; better, "
+            "worse: beyond it; by an undecided amount: 0 is outside, the margin inside; undecided: "
+            "else, with the range of seeds that would decide at 80% power."
+        )
+    else:
+        parts.append(
+            "There is no margin, so only the sign is judged; undecided: 0 is in the interval."
+        )
+    parts.append(
+        "Bold: highest mean among the variants that fail least; \u2020: not significantly below "
+        "any of them (paired t-tests of all pairs, 5% shared by Bonferroni, per task)."
+    )
+    if any(row.task == ALL_TASKS for row in rows):
+        parts.append(
+            "All tasks: scores are normalised, 0 where the learning of what a variant is compared "
+            "with began and 1 where it got to; differences in that unit, averaged over tasks; "
+            "equivalent only where every task is (intersection-union)."
+        )
+    return " ".join(part for part in parts if part)
+
+
+def _differences(rows: Sequence[Entry]) -> Iterator[str]:
+    """What the intervals of the differences promise, by their levels."""
+    levels = {row.task == ALL_TASKS: row.level for row in rows if row.level is not None}
+    if not levels:
+        return
+    yield "Differences: mean over seeds of variant minus baseline, paired by seed."
+    share = {True: "all tasks", False: "the tasks" if True in levels else ""}
+    each = "; ".join(
+        f"{100 * (1 - level):.4g}% each" + (f" on {share[over]}" if share[over] else "")
+        for over, level in sorted(levels.items())
+        if level is not None
+    )
+    yield (
+        f"Their joint t intervals hold for all comparisons of this table at once with 95% ({each}: "
+        "Bonferroni), so the chance of any false word about a difference, equivalent included, is "
+        "at most 5%; p is adjusted alike."
+    )
+
+
+def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
+    margin = plan.study["margin"]
+    if plan.study.get("margin_in_metric"):
+        return f"Margin: {margin:g}, in units of the metric."
+    shares = []
+    for task in plan.tasks:
+        found = sorted(
+            {f"{row.margin:.3g}" for row in rows if row.task == task and row.margin}, key=float
+        )
+        if found:
+            shares.append(f"{task} {found[0]}" + (f" to {found[-1]}" if len(found) > 1 else ""))
+    return (
+        f"Margin: {100 * margin:g}% of what the baseline learned, from the lowest to the highest "
+        f"point of its smoothed mean curve ({'; '.join(shares)})."
+    )
+
+
+def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
+    """What a reader must know of the cells behind the numbers, one line each."""
+    lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
+    for name in lacking:
+        yield f"baseline {name} is not part of this run: nothing is compared with it"
+    yield from _units(plan, learned, rows)
+    yield from _shortened(list(_ties(rows)))
+    yield from _disagreements(rows)
+    if len(plan.seeds) == 1:
+        yield "one seed: no interval and no test; a difference may be chance"
+    elif len(plan.seeds) < 5:
+        yield (
+            f"{len(plan.seeds)} seeds: the intervals rest on scores being normal; where they are "
+            "skewed or bimodal they cover 80 to 95%"
+            + ("; an IQM of fewer than 4 seeds is their mean" if len(plan.seeds) < 4 else "")
+        )
+    total = len(found.cells)
+    missing = [cell for cell in found.cells if cell.status == "missing"]
+    if missing:
+        yield (
+            f"incomplete: {len(missing)} of {total} cells have not run; "
+            "pairs use seeds that both have"
+        )
+        yield from _shortened([f"not run: {place}" for place in _places(missing)])
+    failed = [cell for cell in found.cells if cell.status == "failed"]
+    if failed:
+        yield (
+            f"{len(failed)} of {total} cells failed; they count in no mean, and their seed in no "
+            "pair, so a variant that fails looks better than it is: one that fails more often than "
+            "its baseline is called unstable, never better or equivalent, and neither "
+            "best nor tied with it; one whose baseline "
+            "fails more often is never called worse or equivalent"
+        )
+        yield from _shortened([_failure(cell) for cell in failed])
+    empty = [cell for cell in found.cells if cell.status == "empty"]
+    if empty:
+        yield (
+            f"{len(empty)} of {total} cells have no value of {found.metric} in that window "
+            "(no episode finished)"
+        )
+        yield from _shortened([f"no value: {place}" for place in _places(empty)])
+    yield from _versions(found)
+
+
+def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
+    """Where there is no margin, and what the averages over tasks leave out for it."""
+    if learned is None or len(plan.seeds) < 2:
+        return
+    level = [place for place, one in learned.by_source.items() if one is None]
+    over = any(row.task == ALL_TASKS for row in rows)
+    lines = []
+    for task, source in level:
+        if any(row.task == task and row.variant == source and row.n > 1 for row in rows):
+            lines.append(
+                f"{task}: what {source} learned does not stand out of the noise, so there is no "
+                "margin and only the sign of a difference is judged"
+                + ("; all tasks leave it out and are never equivalent" if over else "")
+            )
+    yield from _shortened(lines)
+
+
+def _ties(rows: Sequence[Entry]) -> Iterator[str]:
+    """Pairs that are equal without their curves being so, as at a ceiling."""
+    for row in rows:
+        if row.deviation == 0 and row.n_pairs:
+            where = f"{row.task}, {row.variant}"
+            if row.difference:
+                yield f"{where}: the difference is the same on all {row.n_pairs} seeds"
+                continue
+            share = 100 * most_differing(row.n_pairs)
+            yield (
+                f"{where}: all {row.n_pairs} pairs are equal, though the curves are not: at most "
+                f"{share:.0f}% of seeds differ (95%), by how much is open"
+            )
+
+
+def _disagreements(rows: Sequence[Entry]) -> Iterator[str]:
+    for whole in rows:
+        if whole.verdict != "tasks disagree":
+            continue
+        mine = [row for row in rows if row.variant == whole.variant and row.task != ALL_TASKS]
+        above = [row.task for row in mine if (row.difference_low or 0.0) > 0]
+        below = [row.task for row in mine if (row.difference_high or 0.0) < 0]
+        yield (
+            f"tasks disagree on {whole.variant}: better on {', '.join(above)}, worse on "
+            f"{', '.join(below)}; their average hides it"
+        )
+
+
+def _failure(cell: Cell) -> str:
+    reason = (cell.reason or "").strip().partition("\n")[0]
+    step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"
+    return f"failed: {cell.task}, {cell.variant}, seed {cell.seed}{step}" + (
+        f": {reason}" if reason else ""
+    )
+
+
+def _places(cells: Sequence[Cell]) -> list[str]:
+    """One line per task and variant, with the seeds."""
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for cell in cells:
+        seeds.setdefault((cell.task, cell.variant), []).append(cell.seed)
+    return [
+        f"{task}, {variant}, seed{'s' * (len(of) > 1)} {_ranges(of)}"
+        for (task, variant), of in seeds.items()
+    ]
+
+
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"and {len(lines) - _MOST_LINES} more such lines"
+
+
+def _versions(found: Scores) -> Iterator[str]:
+    """Records made by other package versions than most."""
+    if len(found.versions) < 2:
+        return
+    usual, _ = found.versions[0]
+    for other, count in found.versions[1:]:
+        differing = [
+            f"{name} {other.get(name, 'unknown')} (the most: {usual.get(name, 'unknown')})"
+            for name in sorted(set(usual) | set(other))
+            if usual.get(name) != other.get(name)
+        ]
+        text = ", ".join(differing)
+        yield f"{count} of {len(found.cells)} cells were made with other versions: {text}"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"{len(seeds)} paired seed{'s' * (len(seeds) != 1)} ({_ranges(seeds)})"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """0, 1, 2, 5 -> "0-2, 5"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def steps(plan: Plan) -> str:
+    """How long the runs are, in the trainer's own steps."""
+    unit = step_unit(plan)
+    counts = {task: about["steps"] for task, about in plan.tasks.items()}
+    if len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values())):,} {unit}" + " per task" * (len(counts) > 1)
+    return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())
+
+
+def _interval(found: Scores) -> str:
+    """How the intervals of scores were made, which depends on how many runs there are."""
+    done = Counter((c.task, c.variant) for c in found.cells if c.status == "done")
+    kinds = {n < 5 for n in done.values() if n > 1} or {False}
+    names = {False: "bootstrap, Student levels", True: "Student's t"}
+    if len(kinds) == 1:
+        return names[kinds.pop()]
+    return f"{names[False]}; of fewer than 5 runs {names[True]}"
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split())
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -1,0 +1,60 @@
+"""Seeds needed: at how many the comparisons of a study decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ablations.records import Plan
+from ablations.report.scores import Scores
+from ablations.report.statistics import Comparison, seeds_range
+from ablations.report.tables.comparison import table
+from ablations.report.tables.entries import Sheet, Shown
+
+EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
+
+
+def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
+    """Seeds at which the comparisons of a study decide, from the variance seen."""
+    made = table(plan, results, metric=found.metric)
+    compared = [row for row in made.rows if row.deviation and row.margin and row.level]
+    if not compared:
+        return None
+    rows: list[tuple[Any, ...]] = []
+    for row in compared:
+        seen = Comparison(row.n_pairs or 0, deviation=row.deviation, level=row.level or 1.0)
+        margin = row.margin or 0.0
+        seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
+        ends = [end for each in seeds for end in (each.low, each.high)]
+        rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))
+    names = {
+        k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
+    }
+    return Sheet(
+        plan.study["name"],
+        "power",
+        "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
+        "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
+        "that the study's table uses. Ranges: the 90% interval of the standard deviation of the "
+        "paired differences, which is estimated from the seeds there are.",
+        (
+            "task",
+            "variant",
+            "n_pairs",
+            "deviation",
+            "margin",
+            *(f"{name}{end}" for name in names.values() for end in ("_low", "_high")),
+        ),
+        tuple(rows),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("variant", "text", ("variant",)),
+            Shown("sd", "scaled", ("deviation", "margin")),
+            Shown("margin", "scaled", ("margin", "margin")),
+            *(
+                Shown(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
+                for k, name in names.items()
+            ),
+            Shown("seeds now", "count", ("n_pairs",)),
+        ),
+    )

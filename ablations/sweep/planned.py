@@ -1,0 +1,68 @@
+"""The plans that a selection means: as `run` stored them, resolved here, or the last that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ablations import plugins
+from ablations.errors import UserError, unknown
+from ablations.records import Plan, digest, read_plan
+from ablations.request import Request, Selection
+
+
+def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
+    """What `run` runs: the plan of each study."""
+    requests = _requests(studies, selection)
+    if not requests:
+        raise UserError("name a study: `ablations list studies` has them")
+    plugins.load()
+    return [_resolve(request) for request in requests]
+
+
+def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any]) -> list[Plan]:
+    """What every other command is about. studies: none means all that have run here.
+
+    Without a selection the last plan of each study. Otherwise the plan of that selection: as stored
+    where it ran, which needs no JAX; resolved here where it did not.
+    """
+    studies = list(studies) or _that_ran(results)
+    requests = _requests(studies, selection)
+    if not _given(selection):
+        return [read_plan(results, study) for study in studies]
+    found = []
+    for request in requests:
+        name = digest(request.flags())
+        if (results / "plans" / request.study / f"{name}.json").exists():
+            found.append(read_plan(results, request.study, name))
+        else:
+            plugins.load()
+            found.append(_resolve(request))
+    return found
+
+
+def _given(selection: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in selection.items() if value is not None}
+
+
+def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Request]:
+    for name in selection:
+        if name not in Selection.__annotations__:
+            raise unknown("selection", name, Selection.__annotations__)
+    return [Request(study, **_given(selection)) for study in studies]
+
+
+def _resolve(request: Request) -> Plan:
+    from ablations.sweep.plan import plan
+
+    return plan(request)
+
+
+def _that_ran(results: Path) -> list[str]:
+    if found := sorted(path.parent.name for path in (results / "plans").glob("*/last")):
+        return found
+    raise UserError(
+        f"nothing has run in '{results}': start with `ablations run STUDY`, "
+        f"or name another folder with --results"
+    )

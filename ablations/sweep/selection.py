@@ -1,0 +1,134 @@
+"""Which part of a study is asked for: its variants, seeds and tasks. Names alone; `plan` resolves
+them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ablations.errors import UserError, unknown
+from ablations.request import Request, level_text
+from ablations.studies import Profile, Study, Variant
+from ablations.studies.definition import combinations
+
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
+
+
+@dataclass(frozen=True)
+class Selected:
+    """study: with the variants that are asked for, in the order of the tables."""
+
+    study: Study
+    profile: Profile
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+def select(study: Study, request: Request) -> Selected:
+    """What a request asks of a study. Raises UserError for a name that the study does not have and
+    for flags that contradict each other.
+    """
+    if request.profile not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
+    profile = study.profiles[request.profile]
+    if request.vary and request.variants is None:
+        study = _levels_of_the_baseline(study, request)
+    else:
+        study = _named(study, request.variants or profile.variants)
+        _require_unset("set", request.set, study)
+        _require_unset("vary", request.vary, study)
+        if request.vary:
+            study = _crossed(study, request)
+    return Selected(
+        study=study,
+        profile=profile,
+        tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
+        seeds=request.seeds or tuple(range(profile.seeds)),
+    )
+
+
+def _named(study: Study, asked: Iterable[str] | None) -> Study:
+    """The study with some of its variants, in its own order."""
+    names = set(study.variants if asked is None else asked)
+    for name in asked or ():
+        if name not in study.variants:
+            raise unknown(f"variant of '{study.name}'", name, study.variants)
+    kept = {name: variant for name, variant in study.variants.items() if name in names}
+    return dataclasses.replace(study, variants=kept)
+
+
+def _levels_of_the_baseline(study: Study, request: Request) -> Study:
+    """The study's baseline at every combination of the varied settings' values, compared with the
+    first. That is another question than the study's claim.
+    """
+    _require_variable(request)
+    sets = study.variants[study.baseline].sets
+    for name in request.set:
+        if name in sets:
+            raise UserError(
+                f"--set {name}: the baseline of '{study.name}' sets it itself ({study.baseline}): "
+                f"name another variant with --variants, or drop the --set"
+            )
+    grid = len(request.vary) > 1
+    variants = {
+        where: Variant({**sets, **at}, grid=grid)
+        for where, at in combinations(request.vary, level_text)
+    }
+    return dataclasses.replace(
+        study,
+        title=f"{study.title}: {', '.join(request.vary)}",
+        claim="",
+        claim_source="",
+        baseline=next(iter(variants)),
+        variants=variants,
+    )
+
+
+def _crossed(study: Study, request: Request) -> Study:
+    """Every variant of the study at every combination. It is compared with what the study compares
+    it with, at the same values; where that is not selected, with itself at the first values.
+    """
+    _require_variable(request)
+    against = {
+        name: versus if (versus := variant.versus or study.baseline) in study.variants else name
+        for name, variant in study.variants.items()
+    }
+    heads = {versus for name, versus in against.items() if versus != name}
+    first, _ = next(iter(combinations(request.vary, level_text)))
+    variants = {}
+    for where, at in combinations(request.vary, level_text):
+        for name, variant in study.variants.items():
+            alone = against[name] == name and name not in heads
+            variants[_at(name, where)] = Variant(
+                {**variant.sets, **at},
+                versus=_at(against[name], first if alone else where),
+                summary=variant.summary,
+                grid=True,
+            )
+    head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
+    return dataclasses.replace(study, baseline=_at(head, first), variants=variants)
+
+
+def _at(name: str, where: str) -> str:
+    return f"{name}{',' if '@' in name else '@'}{where}"
+
+
+def _require_variable(request: Request) -> None:
+    for name in request.vary:
+        if name in request.set:
+            raise UserError(f"{name} is both set and varied: leave one of them out")
+        if name in RUN_SETTINGS:
+            raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
+
+
+def _require_unset(flag: str, names: Mapping[str, object], study: Study) -> None:
+    """Raises UserError where a flag is about what the variants differ in."""
+    for name in names:
+        if differing := [v for v, variant in study.variants.items() if name in variant.sets]:
+            shown = ", ".join(differing[:6]) + (", ..." if len(differing) > 6 else "")
+            raise UserError(
+                f"--{flag} {name}: variants of '{study.name}' set it themselves ({shown}): "
+                f"leave those out with --variants, or drop the --{flag}"
+            )

@@ -1,0 +1,55 @@
+"""From a resolved configuration to its composed program and its data. Starts JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import variants as registry
+from ablations.tasks import task
+from ablations.trainers.trainer import Trainer, Variant, trainer
+
+
+def compose(
+    config: Mapping[str, Any], fixed: Sequence[str] = ()
+) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
+    """The trainer of a configuration, and the function that turns such a configuration into its
+    data. fixed: axes whose choice is compiled in.
+    """
+    definition = trainer(config["trainer"]["name"])
+    composed = definition.make(
+        task=task(config["task"]["name"]),
+        settings=config["task"]["settings"],
+        structure=config["structure"],
+        updates_per_chunk=config["run"]["updates_per_chunk"],
+        evaluation_envs=config["run"]["evaluation_envs"],
+        choices={name: config["choices"][name]["name"] for name in fixed},
+    )
+
+    def as_data(config: Mapping[str, Any]) -> Variant:
+        run = config["run"]
+        iterations = run.get("points", np.inf) * run["updates_per_chunk"]
+        return definition.data(config)._replace(iterations=np.float32(iterations))
+
+    return composed, as_data
+
+
+def diagnosis_of(config: Mapping[str, Any]) -> Callable[[Any, Variant, Any], dict[str, Any]]:
+    """What the trainer measures of a configuration's estimates: function(state, variant, key) ->
+    numbers. Raises UserError where that makes no sense."""
+    definition = trainer(config["trainer"]["name"])
+    assert definition.diagnosis is not None
+    return definition.diagnosis(
+        task=task(config["task"]["name"]),
+        settings=config["task"]["settings"],
+        structure=config["structure"],
+        choices={axis: choice["name"] for axis, choice in config["choices"].items()},
+        numbers=config["numbers"],
+    )
+
+
+def revisions(axis: str) -> dict[str, int]:
+    """The revision of every choice on an axis."""
+    return {choice.name: choice.revision for choice in registry.axis(axis).values()}

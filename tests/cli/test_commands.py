@@ -1,0 +1,135 @@
+"""What each command does with its own flags."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ablations.cli
+from ablations.cli import main
+
+CLI = Path(ablations.cli.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def done(shells):
+    """A shell in which the toy has run, changed by no test."""
+    shell = shells()
+    shell("run", "toy", "--seeds", "2", "--quiet", "--cluster", "debug")
+    return shell
+
+
+def helps() -> list[list[str]]:
+    text = "".join(path.read_text() for path in CLI.glob("*.py"))
+    commands = re.findall(r"add_command\(\s*commands,\s*\"(\w+)\"", text)
+    family = re.findall(r"add_command\(\s*family,\s*\"(\w+)\"", text)
+    assert len(commands) > 12
+    return [[], *([one] for one in commands), *(["baseline", one] for one in family)]
+
+
+@pytest.mark.parametrize("command", helps(), ids=" ".join)
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: ablations")
+    assert not command or command == ["baseline"] or "--results" in said
+
+
+def test_no_file_takes_functions_of_another_as_arguments() -> None:
+    for path in CLI.glob("*.py"):
+        for one in ast.walk(ast.parse(path.read_text())):
+            if isinstance(one, ast.FunctionDef) and one.name == "add_commands":
+                assert [argument.arg for argument in one.args.args] == ["commands"], path
+
+
+def test_each_choice_says_which_numbers_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not main(["list", "axes"])
+    said = capsys.readouterr().out
+    assert "clip_epsilon=0.2 (0 to 10), clip_epsilon_high=0.28 (0 to 10)" in said
+    assert not main(["list", "axes", "--json"])
+    choices = json.loads(capsys.readouterr().out)["policy_loss"]["choices"]
+    number = choices["clip_higher"]["numbers"]["clip_epsilon_high"]
+    assert (number["default"], number["from"], number["to"]) == (0.28, 0, 10)
+    assert "clip_epsilon_high" not in choices["clip"]["numbers"]
+
+
+def test_tables_of_several_kinds_lie_side_by_side(shell) -> None:
+    flags = ("--vary", "rate=0.1,0.5", "width=1,2", "--seeds", "2")
+    shell("run", "toy", *flags, "--quiet", "--cluster", "debug")
+    for kind in ("comparison", "effects"):
+        shell("table", "toy", *flags, "--kind", kind, "--output", "tables")
+    names = {path.name for path in (shell.folder / "tables").iterdir()}
+    assert names == {"toy.md", "toy_effects.md"}
+
+
+def test_a_dry_run_tells_what_fresh_would_compute_again(done) -> None:
+    assert "4 done, 0 to run" in done("run", "toy", "--seeds", "2", "--dry-run").stdout
+    before = done.curves()
+    said = done("run", "toy", "--seeds", "2", "--dry-run", "--fresh").stdout
+    assert "0 done, 4 to run" in said
+    assert done.curves() == before
+    assert not (done.results / "set-aside").exists()
+
+
+def test_run_repeats_what_failed_with_an_error(shell) -> None:
+    (shell.folder / "deaths").write_text("3")  # the third takes the cell with it
+    flags = ("toy_deadly", "--seeds", "1", "--workers", "1", "--variants", "deadly")
+    assert "its worker died 3 times" in shell("run", *flags, code=1).stderr
+    assert "1 of 1 cells done, 0 failed" in shell("run", *flags).stdout
+
+
+def test_a_variant_at_another_setting_is_shown(done) -> None:
+    shown = done("show", "toy/down", "--set", "rate=0.25", "width=3", "--steps", "400").stdout
+    assert re.search(r"^    rate +0.25$", shown, re.MULTILINE)
+    assert re.search(r"^    width +3$", shown, re.MULTILINE)
+    assert "differs from up in" in shown
+    varied = done("show", "toy/rate=0.5", "--vary", "rate=0.1,0.5").stdout
+    assert "differs from rate=0.1 in\n    rate = 0.5\n" in varied
+
+
+def test_a_cell_is_shown_as_it_is(done) -> None:
+    cell = json.loads(done("status", "toy", "--json").stdout)[0]["hash"]
+    assert done("show", cell[:8]).stdout.startswith(f"cell {cell}: done")
+    line = done("show", cell[:8], "--set", "rate=1", code=2).stderr
+    assert "a cell is what it is" in line
+
+
+def test_a_reader_that_leaves_early_is_no_error(done) -> None:
+    command = " ".join(done.command("list", "axes", "--json"))
+    piped = subprocess.run(
+        ["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[0]}}"],
+        cwd=done.folder,
+        env=done.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert piped.stdout == "0\n"
+    assert not piped.stderr
+
+
+def test_records_that_may_not_be_written_are_said_to_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Root may read and write everything, so the error is made."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def closed(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for function, line in ((full, "cannot write to 'results'"), (closed, "cannot read '")):
+        monkeypatch.setattr("ablations.sweep.clean.waste", function)
+        assert main(["clean"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"ablations: {line}")
+        assert said.count("\n") == 1

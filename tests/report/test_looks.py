@@ -1,0 +1,87 @@
+"""Planned looks against published bounds, the multivariate normal, and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ablations.report.statistics import judge, verdict
+from ablations.report.statistics.looks import design, planned, read
+
+
+def test_five_even_looks_have_the_published_bounds() -> None:
+    """Lan and DeMets' for Pocock's kind of spending, as ldbounds and gsDesign print them."""
+    bounds = scipy.stats.norm.isf(np.array(design((10, 20, 30, 40, 50)).levels) / 2)
+    np.testing.assert_allclose(bounds, [2.438, 2.427, 2.410, 2.397, 2.386], atol=2e-3)
+
+
+def test_one_look_has_the_whole_level() -> None:
+    assert design((8,), 0.01).levels == pytest.approx((0.01,))
+
+
+@pytest.mark.parametrize("level", [0.05, 0.001])
+@pytest.mark.parametrize("seeds", [(8, 12, 18), (5, 50)])
+def test_no_bound_is_crossed_with_the_chance_promised(seeds: tuple[int, ...], level: float) -> None:
+    looks = design(seeds, level)
+    n = np.array(seeds, float)
+    correlation = np.sqrt(np.minimum.outer(n, n) / np.maximum.outer(n, n))
+    bounds = scipy.stats.norm.isf(np.array(looks.levels) / 2)
+    law = scipy.stats.multivariate_normal(cov=correlation, abseps=1e-7, releps=1e-7)
+    held = law.cdf(bounds, lower_limit=-bounds)
+    assert 1 - held == pytest.approx(level, rel=0.01)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_the_intervals_of_all_looks_hold_at_once(truth: float, level: float) -> None:
+    looks = design(planned(8, 40), level)
+    trials = 20_000
+    pairs = np.random.default_rng(1).normal(truth, 1.0, (trials, looks.seeds[-1]))
+    missed = np.zeros(trials, bool)
+    for seeds, at in zip(looks.seeds, looks.levels, strict=True):
+        part = pairs[:, :seeds]
+        reach = scipy.stats.t.isf(at / 2, seeds - 1) * scipy.stats.sem(part, axis=1)
+        missed |= np.abs(part.mean(axis=1) - truth) > reach
+    assert missed.mean() <= level * 1.1 + 2 * np.sqrt(level / trials)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.8])
+def test_a_verdict_at_any_look_is_rarely_false(truth: float) -> None:
+    """0.8 is the margin: 'equivalent' and 'better' are both false there."""
+    looks = design(planned(8, 40))
+    random = np.random.default_rng(2)
+    said = [read(random.normal(truth, 1.0, 40), looks, 0.8).verdict for _ in range(1_500)]
+    if truth:
+        false = [one in ("equivalent", "better") or one.startswith("worse") for one in said]
+    else:
+        false = [one.startswith(("better", "worse")) for one in said]
+    assert np.mean(false) <= 0.05 + 2 * 0.0056
+
+
+def test_a_verdict_freezes_with_the_seeds_of_its_look() -> None:
+    random = np.random.default_rng(3)
+    pairs = np.concatenate([random.normal(3, 1, 12), random.normal(-9, 1, 28)])
+    looks = design(planned(8, 40))
+    early, late = read(pairs[:8], looks, 0.5), read(pairs, looks, 0.5)
+    assert early == late
+    assert (late.comparison.n, late.look, late.verdict) == (8, 0, "better")
+    assert verdict(judge(pairs, 0.5), 0.5) != "better"
+
+
+def test_seeds_between_looks_are_not_looked_at() -> None:
+    pairs = np.random.default_rng(4).normal(size=40)
+    looks = design(planned(8, 40))
+    assert read(pairs[:11], looks, 0.1) == read(pairs[:8], looks, 0.1)
+    nothing = read(pairs[:7], looks, 0.1)
+    assert (nothing.look, nothing.verdict, nothing.comparison.n) == (None, "undecided", 0)
+
+
+def test_looks_grow_by_half_up_to_the_most() -> None:
+    assert planned() == (8, 12, 18, 27, 41, 62, 64)
+    assert planned(8, 8) == (8,)
+    for wrong in ((8, 4), (1, 4)):
+        with pytest.raises(ValueError, match="looks need"):
+            planned(*wrong)
+    with pytest.raises(ValueError, match="increasing"):
+        design((8, 8))

@@ -1,0 +1,285 @@
+"""What a composition is: what it reads, by name; and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import variants
+from ablations.errors import UserError
+from ablations.sweep.cell import program_of
+from ablations.tasks import task
+from ablations.trainers import Definition, Option, Trainer, trainer, trainers
+from ablations.trainers.choices import apply, fix
+from ablations.trainers.trainer import register
+
+PPO, LANGUAGE = trainer("ppo"), trainer("language")
+PPO_DEFAULTS = {
+    "learning_rate": 3e-4,
+    "desired_kl": 0.01,
+    "adam_epsilon": 1e-8,
+    "max_gradient_norm": 0.5,
+    "discount": 0.97,
+    "gae_lambda": 0.95,
+    "reward_scale": 1.0,
+    "reward_clip": 10.0,
+    "ddof": 0.0,
+    "clip_epsilon": 0.2,
+    "dual_clip": 3.0,
+    "penalty_coefficient": 1.0,
+    "entropy_coefficient": 1e-3,
+    "value_coefficient": 0.25,
+    "value_clip_range": 0.2,
+    "error_scale": 1.0,
+    "policy_init_scale": 1.0,
+}
+LANGUAGE_DEFAULTS = {
+    "learning_rate": 3e-4,
+    "desired_kl": 0.01,
+    "adam_epsilon": 1e-8,
+    "max_gradient_norm": 1.0,
+    "reward_clip": 10.0,
+    "advantage_clip": 1e6,
+    "clip_epsilon": 0.2,
+    "clip_epsilon_high": 0.28,
+    "dual_clip": 3.0,
+    "penalty_coefficient": 1.0,
+    "kl_coefficient": 0.01,
+    "entropy_coefficient": 0.0,
+    "discount": 1.0,
+    "gae_lambda": 1.0,
+    "value_coefficient": 0.5,
+    "value_clip_range": 0.2,
+    "error_scale": 1.0,
+}
+
+
+def composed(definition: Definition, **values: Any) -> dict[str, Any]:
+    return definition.resolve(task("fast" if definition is PPO else "addition"), values)
+
+
+def names(config: dict[str, Any]) -> set[str]:
+    return {*config["choices"], *config["numbers"], *config["structure"]}
+
+
+@pytest.mark.parametrize(
+    ("definition", "defaults"), [(PPO, PPO_DEFAULTS), (LANGUAGE, LANGUAGE_DEFAULTS)]
+)
+def test_defaults(definition: Definition, defaults: dict[str, float]) -> None:
+    known = {name: one.default for name, one in definition.known_numbers().items()}
+    assert defaults.items() <= known.items()
+
+
+def test_a_shared_torso_has_no_layers_of_the_critic() -> None:
+    separate, shared = (composed(PPO, torso=torso) for torso in ("separate", "shared"))
+    assert names(separate) - names(shared) == {"value_layers"}
+    assert names(shared) <= names(separate)
+    assert composed(PPO, torso="shared", value_layers=[8]) == shared
+
+
+def test_a_critic_decides_what_the_language_trainer_reads() -> None:
+    without, critic = (composed(LANGUAGE, critic=critic) for critic in ("none", "separate"))
+    assert names(without) - names(critic) == {"prompt_advantage", "advantage_clip"}
+    assert names(critic) - names(without) == {
+        "advantage",
+        "discount",
+        "gae_lambda",
+        "value_error",
+        "value_clip",
+        "value_coefficient",
+    }
+    chosen = {
+        composed(LANGUAGE, critic="separate", prompt_advantage=one) == critic
+        for one in variants.axis("prompt_advantage")
+    }
+    assert chosen == {True}
+
+
+@pytest.mark.parametrize(
+    ("definition", "sets", "read"),
+    [
+        (PPO, {}, {"clip_epsilon"}),
+        (PPO, {"policy_loss": "none"}, set()),
+        (PPO, {"policy_loss": "clip_higher"}, {"clip_epsilon", "clip_epsilon_high"}),
+        (PPO, {"policy_loss": "dual_clip"}, {"clip_epsilon", "dual_clip"}),
+        (PPO, {"policy_loss": "kl_penalty"}, {"penalty_coefficient"}),
+        (PPO, {"value_clip": "none"}, set()),
+        (PPO, {"value_clip": "replace"}, {"value_clip_range"}),
+        (PPO, {"value_error": "squared"}, set()),
+        (PPO, {"value_error": "huber"}, {"error_scale"}),
+        (PPO, {"gradient_clip": "none"}, set()),
+        (PPO, {"gradient_clip": "global_norm"}, {"max_gradient_norm"}),
+        (PPO, {"advantage_statistics": "none"}, set()),
+        (PPO, {"advantage_statistics": "per_group"}, {"ddof", "epsilon"}),
+        (PPO, {"reward_scaling": "constant"}, {"reward_scale"}),
+        (PPO, {"reward_scaling": "running_return_std"}, {"reward_scale", "reward_clip"}),
+        (PPO, {"learning_rate_schedule": "linear"}, set()),
+        (LANGUAGE, {"kl_placement": "none"}, set()),
+        (LANGUAGE, {"kl_placement": "loss_k3"}, {"kl_coefficient"}),
+        (LANGUAGE, {"kl_placement": "loss_k3", "kl_coefficient": 0}, {"kl_coefficient"}),
+        (LANGUAGE, {"reward_transform": "clipped"}, {"reward_clip"}),
+    ],
+)
+def test_a_number_is_read_by_the_choices_that_name_it(
+    definition: Definition, sets: dict[str, Any], read: set[str]
+) -> None:
+    """Of the numbers of the axes that are set, and whatever their values."""
+    found = names(composed(definition, **sets))
+    axes = [variants.axis(name) for name in sets if name in definition.axes]
+    axes = axes or [variants.axis("policy_loss")]
+    assert {name for axis in axes for name in axis.known_numbers} & found - {"discount"} == read
+
+
+def test_what_is_read_is_asked_of_the_definition_too() -> None:
+    config = composed(LANGUAGE, critic="separate", value_error="huber")
+    chosen = {name: one["name"] for name, one in config["choices"].items()}
+    everything = {**LANGUAGE.axes, **chosen}
+    assert LANGUAGE.reads(config["structure"], everything) == names(config)
+
+
+def test_a_model_from_a_folder_brings_its_own_decoder() -> None:
+    one = replace(task("addition"), settings={**task("addition").settings, "model": "here"})
+    unread = names(composed(LANGUAGE)) - names(LANGUAGE.resolve(one, {}))
+    assert unread == {"layers", "width", "heads", "mlp_width", "warm_start_steps"}
+
+
+@pytest.mark.parametrize(
+    ("sets", "complaint"),
+    [
+        ({"gae_lamda": 0.9}, "unknown setting 'gae_lamda': did you mean 'gae_lambda'?"),
+        ({"kl_coefficient": 1.0}, "unknown setting 'kl_coefficient'"),  # the language trainer's
+        ({"advantage": "braks"}, "unknown choice 'braks' of axis 'advantage': did you mean 'brax'"),
+        ({"torso": "shard"}, "unknown torso 'shard': did you mean 'shared'?"),
+        ({"discount": 2}, "discount=2 is out of range: it goes from 0 to 1"),
+        ({"value_clip_range": -1}, "value_clip_range=-1 is out of range"),  # checked, if not read
+    ],
+)
+def test_what_is_refused(sets: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError) as error:
+        composed(PPO, **sets)
+    assert complaint in str(error.value)
+
+
+def test_what_cannot_act_is_told() -> None:
+    config = composed(LANGUAGE, critic="separate", epochs=1, num_minibatches=1)
+    told = LANGUAGE.inert(config, ["prompt_advantage", "policy_loss", "learning_rate", "seeds"])
+    assert told.keys() == {"prompt_advantage", "policy_loss"}
+    assert told["prompt_advantage"] == "nothing in this composition reads it"
+    assert LANGUAGE.inert(composed(LANGUAGE, epochs=2), ["policy_loss", "epochs"]) == {}
+    assert "gae_lambda" in LANGUAGE.inert(composed(LANGUAGE), ["gae_lambda"])
+
+
+def test_a_number_has_one_meaning_in_a_trainer() -> None:
+    own = {"discount": variants.Number(0.97, 0.0, 2.0, "another one")}
+    with pytest.raises(UserError, match="the number 'discount' of advantage means something else"):
+        replace(PPO, numbers={**PPO.numbers, **own}).known_numbers()
+    with pytest.raises(UserError, match="unknown number"):
+        replace(PPO, defaults={"discont": 0.9}).known_numbers()
+    with pytest.raises(UserError, match="has a setting 'clip_epsilon'"):
+        replace(PPO, structure={"clip_epsilon": Option(1, "")}).known_numbers()
+
+
+def test_steps_are_counted_in_the_trainers_unit() -> None:
+    assert (PPO.step_unit, LANGUAGE.step_unit) == ("environment step", "completion")
+
+
+# Trainers by name
+
+
+def test_importing_trainers_starts_no_jax() -> None:
+    code = """
+import sys
+from ablations import trainers
+assert not {"jax", "variants"} & sys.modules.keys(), "on import"
+trainers.trainer("ppo")
+assert "ablations.trainers.language.settings" not in sys.modules
+assert not {"flax", "optax", "brax"} & sys.modules.keys()
+assert list(trainers.trainers()) == ["ppo", "language"]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_is_registered_once() -> None:
+    assert trainers().keys() >= {"ppo", "language"}
+    for name in ("ppo", "language"):
+        with pytest.raises(UserError, match="registered twice"):
+            register(replace(PPO, name=name))
+    with pytest.raises(UserError, match="unknown trainer 'pppo': did you mean 'ppo'"):
+        trainer("pppo")
+
+
+# A choice that changes the shape of the state
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
+    """A trainer whose state is as large as its choice of the structural axis `toy_pool` says."""
+    monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
+    monkeypatch.setattr(sys.modules[register.__module__], "_REGISTERED", {})
+    scalar = jax.ShapeDtypeStruct((), jnp.float32)
+    axis = variants.register(
+        variants.Axis("toy_pool", summary="how many", inputs={"x": scalar}, structural=True)
+    )
+    for name, size in (("one", lambda *, x: x[None]), ("three", lambda *, x: jnp.full(3, x))):
+        axis.choice(name, formula="-", source="here", summary=name)(size)
+
+    def make(*, choices: Any, updates_per_chunk: int, **_: Any) -> Trainer:
+        return Trainer(
+            init=lambda key, variant: apply("toy_pool", fix(variant, choices), x=jnp.float32(2)),
+            chunk=lambda state, variant: (state + 1, {"sum": state.sum()}),
+            evaluate=lambda state, variant, key: {},
+            policy=lambda state: state,
+            steps_per_chunk=updates_per_chunk,
+        )
+
+    return register(
+        Definition(
+            name="toy_pool",
+            axes={"toy_pool": "one", "gradient_clip": "none"},
+            numbers={},
+            structure={},
+            make=make,
+            iteration_steps=lambda structure: 1,
+        )
+    )
+
+
+def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> None:
+    programs = set()
+    for name, count in (("one", 1), ("three", 3)):
+        config = pool.resolve(task("fast"), {"toy_pool": name})
+        config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 0}
+        fixed = pool.compiled_in(config, accelerator=False)
+        assert fixed == pool.compiled_in(config, accelerator=True) == ("toy_pool",)
+        made = pool.make(
+            task=None,
+            choices={axis: config["choices"][axis]["name"] for axis in fixed},
+            updates_per_chunk=1,
+        )
+        data = pool.data(config)
+        state = jax.jit(made.init)(jax.random.key(0), data)
+        np.testing.assert_array_equal(state, np.full(count, 2.0, np.float32))
+        programs.add(program_of(config))
+    assert len(programs) == 2
+
+
+def test_a_structural_choice_is_no_data(pool: Definition) -> None:
+    config = pool.resolve(task("fast"), {})
+    made = pool.make(choices={}, updates_per_chunk=1)
+    with pytest.raises(TypeError, match="compiled in"):
+        made.init(jax.random.key(0), pool.data(config))
+
+
+def test_specialised_axes_are_compiled_in_on_an_accelerator() -> None:
+    config = composed(PPO)
+    assert PPO.compiled_in(config, accelerator=False) == ()
+    specialised = {name for name in PPO.axes if variants.axis(name).specialise}
+    assert set(PPO.compiled_in(config, accelerator=True)) == specialised != set()
