@@ -31,10 +31,10 @@ GOAL = 80.0
 
 def program() -> tuple[Any, Any]:
     """The trainer of the setting from a random start, and a variant."""
-    from ablations.sweep.plan import resolve
     from ablations.tasks import task
     from ablations.trainers import trainer
     from ablations.trainers.composed import compose
+    from ablations.trainers.composition import resolve
 
     config = resolve(task("addition"), trainer("language"), {"learning_rate": 1e-4})
     run = {"updates_per_chunk": ITERATIONS, "evaluation_envs": 16}

@@ -12,10 +12,10 @@ from composed import compiled, program, same_bits, train, variant
 
 import variants
 from ablations import make_trainer
-from ablations.sweep.plan import resolve
 from ablations.tasks import task
 from ablations.trainers import trainer
 from ablations.trainers.composed import compose
+from ablations.trainers.composition import resolve
 
 ONE_MINIBATCH = {"num_minibatches": 1, "epochs": 1}
 STATEFUL = {
