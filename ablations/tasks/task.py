@@ -18,7 +18,7 @@ class Task:
     settings: name -> default of everything that changes the environment: episode_length (steps
         until truncation), reset_group_size (so many neighbouring environments share one reset),
         backend...
-    hyperparameters: trainer name -> {structure or coefficient name: value}, over the trainer's
+    hyperparameters: trainer name -> {number or structure name: value}, over the trainer's
         defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.

@@ -115,7 +115,7 @@ def test_a_critic_decides_what_the_language_trainer_reads() -> None:
         (PPO, {"value_error": "squared"}, set()),
         (PPO, {"value_error": "huber"}, {"error_scale"}),
         (PPO, {"gradient_clip": "none"}, set()),
-        (PPO, {"gradient_clip": "global_norm"}, {"max_gradient_norm"}),
+        (PPO, {"gradient_clip": "element_wise"}, {"max_gradient_norm"}),
         (PPO, {"advantage_statistics": "none"}, set()),
         (PPO, {"advantage_statistics": "per_group"}, {"ddof", "epsilon"}),
         (PPO, {"reward_scaling": "constant"}, {"reward_scale"}),
