@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import variants
 from ablations.tasks import task
 from ablations.trainers import Definition, Variant
+from ablations.trainers.choices import fix
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
 
@@ -66,6 +68,14 @@ def variant_of(definition: Definition, **sets: Any) -> Variant:
 def variant(**sets: Any) -> Variant:
     """PPO's defaults with some choices and numbers set, as data."""
     return variant_of(DEFINITION, **sets)
+
+
+def alone(**sets: Any) -> Variant:
+    """The same for functions of the trainer that are called by themselves, with structural choices
+    compiled in."""
+    names = DEFINITION.axes | {name: one for name, one in sets.items() if name in DEFINITION.axes}
+    structural = {n: one for n, one in names.items() if variants.axis(n).structural}
+    return fix(variant(**sets), structural)
 
 
 def train(
