@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.nn import initializers
 
 from variants.registry import Axis, register
+from variants.rules import inert
 
 Array = jax.Array
 
@@ -86,3 +87,11 @@ def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±1/√I)."""
     bound = 1 / math.sqrt(shape[0])
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+@inert
+def only_orthogonal_has_gains(*, network_init: str) -> dict[str, str]:
+    if network_init == "orthogonal":
+        return {}
+    reason = f"network_init={network_init} has no gain: orthogonal alone does"
+    return dict.fromkeys(["policy_hidden_gain", "value_hidden_gain"], reason)

@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import variants
 from ablations.tasks import task
 from ablations.trainers import Definition, Variant, trainer
+from ablations.trainers.choices import fix
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
 
@@ -77,6 +79,14 @@ def other_unread_numbers(one: Variant, config: dict[str, Any]) -> Variant:
     }
     assert numbers != one.numbers
     return one._replace(numbers=numbers)
+
+
+def alone(**sets: Any) -> Variant:
+    """The same for functions of the trainer that are called by themselves, with structural choices
+    compiled in."""
+    names = DEFINITION.axes | {name: one for name, one in sets.items() if name in DEFINITION.axes}
+    structural = {n: one for n, one in names.items() if variants.axis(n).structural}
+    return fix(variant(**sets), structural)
 
 
 def train(

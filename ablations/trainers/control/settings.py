@@ -86,7 +86,9 @@ STRUCTURE = {
 def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
     """The axes, numbers and options that PPO reads: a shared torso has no layers of the critic."""
     names = {*AXES, *NUMBERS, *STRUCTURE}
-    return names - {"value_layers"} if structure["torso"] == "shared" else names
+    if structure["torso"] == "shared":
+        names -= {"value_layers", "value_hidden_gain"}
+    return names
 
 
 def compose(

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from composed import program, variant
+from composed import alone, program, variant
 
 from ablations.trainers.control.advantages import Experience, estimate
-from ablations.trainers.control.networks import mean_and_std
+from ablations.trainers.control.distribution import mean_and_std
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
@@ -46,9 +46,11 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
             state=carts.replace(pipeline_state=runaway), elapsed=jnp.arange(8)
         )
     )
-    _, rollout = jax.jit(ppo.rollout)(state, jax.random.key(1))
+    *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
+        state, jax.random.key(1)
+    )
     experience, batch = ppo.prepare(
-        state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, variant(**SETS)
+        state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, alone(**SETS)
     )
     moved = jax.tree.map(
         lambda x: x + 0.05 * jax.random.normal(jax.random.key(x.size), x.shape), state.parameters
@@ -69,24 +71,24 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
     _, learner, rollout, experience, batch = rolled_out()
     nets = networks.make_ppo_networks(
         experience.observation.shape[-1],
-        rollout.action.shape[-1],
+        rollout.x.shape[-1],
         policy_hidden_layer_sizes=(16, 16),
         value_hidden_layer_sizes=(16, 16),
     )
     outcome = rollout.outcome
     # The policy of the rollout, as Brax keeps it; only its distance from the new one rests on this.
-    raw = jnp.concatenate([rollout.action, jnp.zeros_like(rollout.action)], -1)
-    slope = 2.0 * (jnp.log(2.0) - rollout.action - jax.nn.softplus(-2.0 * rollout.action))
+    raw = jnp.concatenate([rollout.x, jnp.zeros_like(rollout.x)], -1)
+    slope = 2.0 * (jnp.log(2.0) - rollout.x - jax.nn.softplus(-2.0 * rollout.x))
     data = types.Transition(
         observation=experience.observation,
-        action=jnp.tanh(rollout.action),
+        action=jnp.tanh(rollout.x),
         reward=outcome.reward,
         discount=1.0 - (outcome.termination | outcome.truncation).astype(jnp.float32),
         next_observation=experience.next_observation,
         extras={
             "state_extras": {"truncation": experience.truncation},
             "policy_extras": {
-                "raw_action": rollout.action,
+                "raw_action": rollout.x,
                 "log_prob": rollout.log_prob - slope.sum(-1),
                 "value": batch.old_value,
                 "distribution_params": raw,
@@ -136,7 +138,7 @@ def check_brax(module: Any, clip_range: float | None) -> None:
     clip = (
         {} if clip_range is None else {"value_clip": "pessimistic", "value_clip_range": clip_range}
     )
-    total, parts, gradient = our_loss(module, variant(**SETS, **clip))
+    total, parts, gradient = our_loss(module, alone(**SETS, **clip))
     brax_total, brax_parts, brax_gradient = brax_loss(clip_range)
     pairs = [
         (total, brax_total),
@@ -154,12 +156,12 @@ def check_brax(module: Any, clip_range: float | None) -> None:
 
 def check_metrics(module: Any) -> None:
     """The diagnostics by their definitions, in NumPy."""
-    one = variant(**SETS, value_clip="pessimistic", value_clip_range=0.05)
+    one = alone(**SETS, value_clip="pessimistic", value_clip_range=0.05)
     ppo, learner, rollout, _, batch = rolled_out()
     _, parts, _ = our_loss(module, one)
     raw, value = ppo.networks.both(learner.parameters, batch.observation)
-    mean, std = map(np.asarray, mean_and_std(raw))
-    x = np.asarray(rollout.action)
+    mean, std = map(np.asarray, mean_and_std(raw, alone()))
+    x = np.asarray(rollout.x)
     new = (-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
     log_ratio = new - np.asarray(rollout.log_prob)
     ratio = np.exp(log_ratio)
@@ -179,7 +181,7 @@ def check_metrics(module: Any) -> None:
     }
     for name, number in expected.items():
         np.testing.assert_allclose(parts[name], number, rtol=1e-4, atol=1e-6, err_msg=name)
-    silent = our_loss(module, variant(**SETS | {"policy_loss": "kl_penalty"}))[1]
+    silent = our_loss(module, alone(**SETS | {"policy_loss": "kl_penalty"}))[1]
     for name in ("policy/clip_fraction", "value/clip_fraction"):
         assert np.isnan(silent[name])
     assert 0 < expected["policy/clip_fraction"] < 1

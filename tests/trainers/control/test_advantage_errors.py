@@ -19,9 +19,9 @@ from composed import variant
 
 from ablations.tasks import Task
 from ablations.trainers.control.diagnostics import LONGEST, advantage_errors, horizon
-from ablations.trainers.control.networks import MIN_STD
 from ablations.trainers.control.ppo import State
 from ablations.trainers.control.settings import STRUCTURE, compose
+from variants.policy_std import MIN_STD
 
 N, M, T, H = 64, 64, 8, 12
 LENGTH = 1000

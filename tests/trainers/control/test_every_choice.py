@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import compiled, same_bits, train, variant
+from composed import compiled, program, same_bits, train, variant
 
 import variants
 from ablations.trainers.control.settings import AXES
@@ -18,12 +18,42 @@ UPDATES, CHUNKS = 14, 7
 STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
 STEPS = UPDATES * CHUNKS * 32 * 16
 
-CHOICES = [(axis, choice) for axis in AXES for choice in variants.axis(axis)]
+CHOICES = [
+    (axis, choice)
+    for axis in AXES
+    if not variants.axis(axis).structural
+    for choice in variants.axis(axis)
+]
+# All choices of the axes that are compiled in, in as few programs as they fit into.
+COMPILED_IN = [
+    {
+        "action_distribution": "normal",
+        "policy_std": "exp_parameter",
+        "observation_statistics": "per_step",
+        "observation_scaling": "epsilon",
+        "kl_stop": "minibatch",
+    },
+    {
+        "action_distribution": "tanh_normal_inverted",
+        "policy_std": "exp_parameter",
+        "observation_statistics": "per_environment",
+        "observation_scaling": "epsilon_clipped",
+        "kl_stop": "epoch",
+    },
+    {
+        "action_distribution": "normal_unclipped",
+        "policy_std": "clamped_parameter",
+        "observation_statistics": "per_step_after_first",
+        "observation_scaling": "std_epsilon",
+        "kl_stop": "none",
+    },
+]
 # Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {
     "dual_clip": {"dual_clip": 1.01, "learning_rate": 3e-3},
     "global_norm": {"max_gradient_norm": 0.1},
     "element_wise": {"max_gradient_norm": 0.01},
+    "per_network": {"max_gradient_norm": 0.1},
     "huber": {"error_scale": 0.5},
     "pessimistic": {"value_clip_range": 0.02},
     "replace": {"value_clip_range": 0.02},
@@ -41,7 +71,10 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     does not clip has no clip fraction.
     """
     assert STEPS > 50_000
-    one = variant(**{axis: choice, **SETS.get(choice, {})})._replace(
+    with_it = (
+        {"value_clip": "pessimistic", "advantage_timing": "epoch"} if axis == "old_value" else {}
+    )
+    one = variant(**with_it, **{axis: choice, **SETS.get(choice, {})})._replace(
         iterations=np.float32(UPDATES * CHUNKS)
     )
     init, chunk = compiled(updates=UPDATES, **STRUCTURE)
@@ -58,3 +91,33 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert chunk._cache_size() == 1
     assert same_bits(state.parameters, default_parameters()) == (choice == AXES[axis])
+
+
+def test_every_structural_choice_is_compiled_in_somewhere() -> None:
+    for axis, default in AXES.items():
+        if variants.axis(axis).structural:
+            assert {default, *(one[axis] for one in COMPILED_IN)} == set(variants.axis(axis))
+
+
+@pytest.mark.parametrize("choices", COMPILED_IN, ids=lambda one: one["action_distribution"])
+def test_structural_choices_train(choices: dict[str, str]) -> None:
+    """Some steps without a NaN, and the saved policy acts as the one that is evaluated."""
+    small = {"fixed": tuple(choices.items()), "episode_length": 12}
+    state, metrics = train(variant(target_kl=1e-3, learning_rate=3e-3), chunks=5, **small)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
+    assert np.isfinite(metrics["loss/total"])
+    ppo = program(**small)
+    observation = jax.random.normal(jax.random.key(1), (4, 5, state.normalizer.mean.shape[-1]))
+    action = ppo.act(ppo.policy(state), observation)
+    bound = np.inf if choices["action_distribution"] == "normal_unclipped" else 1.0
+    assert action.shape[:2] == (4, 5)
+    assert float(jnp.max(jnp.abs(action))) <= bound
+    evaluated = jax.jit(ppo.evaluate)(state, variant(), jax.random.key(2))
+    assert np.isfinite(evaluated["evaluation/return"])
+
+
+def test_one_environment_in_many_minibatches() -> None:
+    """What segments cannot be cut into, transitions can: CleanRL's geometry, small."""
+    structure = {"num_envs": 2, "unroll_length": 16, "num_minibatches": 8, "epochs": 2}
+    _, metrics = train(variant(minibatch_unit="transitions"), chunks=2, **structure)
+    assert np.isfinite(metrics["loss/total"])

@@ -18,12 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import variant
+from composed import alone
 
 import variants
 from ablations.trainers.control.advantages import standardised
 from ablations.trainers.control.loss import Minibatch, ppo_loss
-from ablations.trainers.control.networks import MIN_STD, Networks
+from ablations.trainers.control.networks import Networks
+from variants.policy_std import MIN_STD
 
 T, M, A = 3, 4, 2
 GOLDEN = Path(__file__).parents[2] / "golden" / "torchrl_ppo.json"
@@ -46,7 +47,8 @@ def case(seed: int) -> tuple[Arrays, Arrays]:
     outputs = {"raw": rng.normal(size=(T, M, 2 * A)), "value": rng.normal(size=(T, M))}
     action = rng.normal(size=(T, M, A))
     batch = {
-        "action": action,
+        "x": action,
+        "raw": outputs["raw"],
         "log_prob": normal_log_prob(outputs["raw"], action) + 0.3 * rng.normal(size=(T, M)),
         "old_value": outputs["value"] + 0.3 * rng.normal(size=(T, M)),
         "target": outputs["value"] + rng.normal(size=(T, M)),
@@ -78,7 +80,7 @@ def clamp(x: np.ndarray, low: float, high: float) -> np.ndarray:
 
 def cleanrl(outputs: Arrays, batch: Arrays) -> float:
     """ppo_continuous_action.py: clip_coef 0.2, clip_vloss, vf_coef 0.5, norm_adv per minibatch."""
-    logratio = normal_log_prob(outputs["raw"], batch["action"]) - batch["log_prob"]
+    logratio = normal_log_prob(outputs["raw"], batch["x"]) - batch["log_prob"]
     ratio = np.exp(logratio)
     advantages = batch["advantage"]
     advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
@@ -93,7 +95,7 @@ def stable_baselines3(outputs: Arrays, batch: Arrays, clip_range_vf: float | Non
     """PPO.train: clip_range 0.2, vf_coef 0.5, normalize_advantage."""
     advantages = batch["advantage"]
     advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
-    ratio = np.exp(normal_log_prob(outputs["raw"], batch["action"]) - batch["log_prob"])
+    ratio = np.exp(normal_log_prob(outputs["raw"], batch["x"]) - batch["log_prob"])
     policy_loss = -np.minimum(advantages * ratio, advantages * clamp(ratio, 0.8, 1.2)).mean()
     predicted = outputs["value"]
     if clip_range_vf is not None:
@@ -110,7 +112,7 @@ def stable_baselines3_clipped(outputs: Arrays, batch: Arrays) -> float:
 
 def rsl_rl(outputs: Arrays, batch: Arrays) -> float:
     """PPO.update: value_loss_coef 1.0, use_clipped_value_loss; advantages normalised before."""
-    ratio = np.exp(normal_log_prob(outputs["raw"], batch["action"]) - batch["log_prob"])
+    ratio = np.exp(normal_log_prob(outputs["raw"], batch["x"]) - batch["log_prob"])
     surrogate = -batch["advantage"] * ratio
     surrogate_clipped = -batch["advantage"] * clamp(ratio, 0.8, 1.2)
     surrogate_loss = np.maximum(surrogate, surrogate_clipped).mean()
@@ -130,7 +132,7 @@ def torchrl_loss(
     outputs: Arrays, batch: Arrays, *, clip_value: float | None, critic_coeff: float, smooth: bool
 ) -> float:
     """Its objective and its critic's loss, clip_epsilon 0.2, advantages as they are."""
-    ratio = np.exp(normal_log_prob(outputs["raw"], batch["action"]) - batch["log_prob"])
+    ratio = np.exp(normal_log_prob(outputs["raw"], batch["x"]) - batch["log_prob"])
     gain = np.minimum(ratio * batch["advantage"], clamp(ratio, 0.8, 1.2) * batch["advantage"])
 
     def distance(value: np.ndarray) -> np.ndarray:
@@ -182,7 +184,7 @@ def minibatch(batch: Arrays) -> Minibatch:
 @pytest.mark.parametrize("library", COMPOSED, ids=lambda library: library.__name__)
 def test_composition_is_the_library(library: Callable[[Arrays, Arrays], float], seed: int) -> None:
     outputs, batch = case(seed)
-    one = variant(**COMPOSED[library])
+    one = alone(**COMPOSED[library])
     (loss, _), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(
         {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()},
         OUTPUTS,
@@ -226,7 +228,7 @@ def test_every_part_of_a_library_matters() -> None:
             OUTPUTS,
             minibatch(batch),
             KEY,
-            variant(**(COMPOSED[cleanrl] | {name: other})),
+            alone(**(COMPOSED[cleanrl] | {name: other})),
             1,
         )
         assert abs(float(loss) - losses[0]) > 1e-4, name
@@ -235,7 +237,7 @@ def test_every_part_of_a_library_matters() -> None:
 def test_batch_statistics_are_those_of_rsl_rl() -> None:
     """RolloutStorage.compute_returns: over all T·N samples, torch's std."""
     advantage = case(2)[1]["advantage"]
-    one = variant(**TORCH, advantage_scope="batch")
+    one = alone(**TORCH, advantage_scope="batch")
     group = jnp.zeros((T, M), jnp.int32)
     got = standardised("batch", jnp.asarray(advantage, jnp.float32), group, 1, one)
     expected = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
@@ -264,14 +266,15 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
     }
     rows = {
         "observation": array["observation"],
-        "action": array["action"],
+        "x": array["action"],
+        "raw": outputs["raw"][0],
         "log_prob": array["old_log_prob"],
         "old_value": array["old_value"],
         "advantage": array["advantage"],
         "target": array["value_target"],
     }
     clip = settings["clip_value"]
-    one = variant(
+    one = alone(
         advantage_statistics="none",
         value_error="squared" if settings["loss_critic_type"] == "l2" else "smooth_l1",
         value_clip="none" if clip is None else "pessimistic",
@@ -338,7 +341,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
     last_value = jnp.asarray(rng.normal(size=M), jnp.float32)
     seen = rejax.Trajectory(
         obs=part.observation,
-        action=part.action,
+        action=part.x,
         log_prob=part.log_prob,
         reward=reward,
         value=part.old_value,
@@ -348,7 +351,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
     def log_prob_entropy(raw: Any, *_: Any, method: str) -> tuple[Any, Any]:
         assert method == "log_prob_entropy"
         std = jax.nn.softplus(raw[..., A:]) + MIN_STD
-        score = (part.action - raw[..., :A]) / std
+        score = (part.x - raw[..., :A]) / std
         normal = -0.5 * score**2 - jnp.log(std) - 0.5 * jnp.log(2 * jnp.pi)
         entropy = 0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(std)
         return normal.sum(-1), entropy.sum(-1)
@@ -392,7 +395,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
         Kept(actor_ts=now["raw"], critic_ts=now["value"]),
         rejax.AdvantageMinibatch(seen, advantages, targets),
     )
-    one = variant(
+    one = alone(
         entropy_estimate="closed_form",
         entropy_coefficient=0.01,
         clip_epsilon=0.2,

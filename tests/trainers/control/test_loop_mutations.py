@@ -46,8 +46,8 @@ ENVIRONMENT = {
 
 LOSS = {
     "ratio upside down": (
-        "normal_log_prob(raw, batch.action) - batch.log_prob",
-        "batch.log_prob - normal_log_prob(raw, batch.action)",
+        "log_prob(raw, batch.x, variant) - batch.log_prob",
+        "batch.log_prob - log_prob(raw, batch.x, variant)",
     ),
     "raw advantages in the policy loss": (
         "advantages=advantage.reshape(-1)",

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import same_bits
+from composed import alone, same_bits
 
 import variants
 from ablations.trainers.control import normalizer
-from ablations.trainers.control.networks import make_networks, mean_and_std, normal_log_prob
+from ablations.trainers.control.distribution import log_prob, mean_and_std
+from ablations.trainers.control.networks import make_networks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -27,12 +28,12 @@ def test_tanh_normal_is_that_of_brax() -> None:
     raw = 3.0 * jax.random.normal(keys[0], (7, 5, 8))
     x = 2.0 * jax.random.normal(keys[1], (7, 5, 4))
     brax = distribution.NormalTanhDistribution(4)
-    mean, std = mean_and_std(raw)
+    mean, std = mean_and_std(raw, alone())
     slope = np.log(1.0 - np.tanh(np.asarray(x, np.float64)) ** 2).sum(-1)
     np.testing.assert_allclose(jnp.tanh(mean), brax.mode(raw), rtol=1e-6)
     np.testing.assert_allclose(std, brax.create_dist(raw).scale, rtol=1e-6)
     np.testing.assert_allclose(
-        normal_log_prob(raw, x) - slope, brax.log_prob(raw, x), rtol=1e-5, atol=1e-4
+        log_prob(raw, x, alone()) - slope, brax.log_prob(raw, x), rtol=1e-5, atol=1e-4
     )
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composed import compiled, program, same_bits, train, variant
+from composed import alone, compiled, program, same_bits, train, variant
 from loss_checks import KEY, SETS, brax_loss, rolled_out
 
 ONE_STEP = {"num_minibatches": 1, "epochs": 1}
@@ -94,7 +94,7 @@ def test_scopes_agree_when_there_is_one_minibatch() -> None:
 
 def test_one_gradient_step_is_adam_on_the_gradient_of_brax() -> None:
     ppo, learner, _, experience, batch = rolled_out()
-    one = variant(**SETS, learning_rate=1e-2, adam_epsilon=1e-5)
+    one = alone(**SETS, learning_rate=1e-2, adam_epsilon=1e-5)
     value = ppo.estimated("minibatch", learner, batch, lambda: experience, one)
     after, _ = ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)
     adam = optax.adam(1e-2, eps=1e-5)
@@ -146,7 +146,9 @@ def test_evaluation_is_of_whole_episodes_and_repeats_itself() -> None:
     for i in range(3):
         now, total = jax.tree.map(lambda x, i=i: x[i], begin.state), 0.0
         for _ in range(12):
-            raw = ppo.networks.policy(state.parameters, state.normalizer(now.obs))
+            raw = ppo.networks.policy(
+                state.parameters, ppo.normalized(state.normalizer, now.obs, {})
+            )
             now = env.step(now, jnp.tanh(raw[:1]))
             total += float(now.reward)
             if now.done:

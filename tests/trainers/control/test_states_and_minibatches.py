@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import compiled, program, same_bits, train, variant
+from composed import alone, compiled, program, same_bits, train, variant
 
 import variants
 from ablations import make_trainer
 from ablations.tasks import task
 from ablations.trainers import trainer
 from ablations.trainers.composed import compose
-from ablations.trainers.composition import resolve
 
 ONE_MINIBATCH = {"num_minibatches": 1, "epochs": 1}
 STATEFUL = {
@@ -57,7 +56,7 @@ def test_adaptive_rate_follows_the_divergence() -> None:
 
 def test_engine_says_how_long_a_run_is() -> None:
     one, definition = task("fast"), trainer("ppo")
-    config = resolve(one, definition, dict(one.hyperparameters["ppo"]))
+    config = definition.resolve(one, dict(one.hyperparameters["ppo"]))
     config["run"] = {"updates_per_chunk": 3, "points": 7, "evaluation_envs": 1}
     _, as_data = compose(config)
     assert as_data(config).iterations == 21
@@ -78,7 +77,9 @@ def test_states_go_on_from_chunk_to_chunk() -> None:
 def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
     ppo = program()
     state = ppo.init(jax.random.key(0), variant())
-    _, rollout = jax.jit(ppo.rollout)(state, jax.random.key(1))
+    *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
+        state, jax.random.key(1)
+    )
     scaling = variants.axis("reward_scaling")
     expected, reward = scaling.apply(
         "running_return_std",
@@ -101,7 +102,7 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
     )
     np.testing.assert_allclose(scaled, reward, rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), got, expected)
-    experience, _ = ppo.prepare(state, rollout, scaled, state.normalizer, variant())
+    experience, _ = ppo.prepare(state, rollout, scaled, state.normalizer, alone())
     np.testing.assert_array_equal(experience.reward, scaled)
     raw, unscaled = (
         train(variant(reward_scaling=choice))[1] for choice in ("constant", "running_return_std")
@@ -115,7 +116,7 @@ def test_every_place_is_in_one_minibatch() -> None:
     T, N = ppo.unroll_length, ppo.environments.num_envs
     for unit in ("segments", "transitions"):
         got, again, other = (
-            np.asarray(ppo.draws(jax.random.key(seed), variant(minibatch_unit=unit)).order[0])
+            np.asarray(ppo.draws(jax.random.key(seed), alone(minibatch_unit=unit)).order[0])
             for seed in (0, 0, 1)
         )
         assert got.shape == (ppo.num_minibatches, T, N // ppo.num_minibatches)
