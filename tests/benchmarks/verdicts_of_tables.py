@@ -94,7 +94,7 @@ def words(trials: int) -> None:
 
 
 def _false_at_the_margin(pairs: Floats, margin: float, level: float) -> float:
-    """Studies that call one equivalent where all are + or - the margin apart, whichever is worse."""
+    """Studies that call one equivalent where all are the margin apart, to the worse side."""
     worst = 0.0
     for side in (-1, 1):
         low, high = bounds(pairs + side * margin, level)
