@@ -284,6 +284,20 @@ def test_the_mark_is_lost_where_another_is_clearly_better() -> None:
     assert not_the_best(rows[:1]).tolist() == [False]
 
 
+def test_pairs_are_those_of_the_paired_t_test_shared_over_all() -> None:
+    rows = np.random.default_rng(12).normal(size=(5, 8)) + 0.7 * np.arange(5)[:, None]
+    p = {
+        (i, j): scipy.stats.ttest_rel(rows[i], rows[j], alternative="less").pvalue
+        for i in range(5)
+        for j in range(5)
+        if i != j
+    }
+    expected = [any(p[i, j] < 0.025 / 10 for j in range(5) if j != i) for i in range(5)]
+    assert any(expected)
+    assert not all(expected)
+    assert not_the_best(rows).tolist() == expected
+
+
 def test_a_pair_uses_the_seeds_that_both_have() -> None:
     rows = np.array([[0.0, 1, 2, 3, np.nan, np.nan], [5, 6.1, 7, 8, 9, np.nan]])
     assert not_the_best(rows).tolist() == [True, False]

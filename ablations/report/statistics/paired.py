@@ -156,14 +156,23 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     kept, and lose others that are as good.)
     """
     rows = np.asarray(scores, dtype=np.float64)
-    k = len(rows)
-    below = np.zeros(k, bool)
-    for i in range(k):
-        for j in range(i):
-            both = np.isfinite(rows[i]) & np.isfinite(rows[j])
-            found = compare(rows[i, both], rows[j, both], level=level / (k * (k - 1) / 2))
-            if found.p is not None and found.p < found.level and found.difference:
-                below[i if found.difference < 0 else j] = True
+    below = np.zeros(len(rows), bool)
+    first, second = np.triu_indices(len(rows), 1)
+    each = level / max(1, len(first))
+    pairs = rows[first] - rows[second]
+    size = np.maximum(np.abs(rows[first]), np.abs(rows[second]))
+    for i, j, differences, scale in zip(first, second, pairs, size, strict=True):
+        both = np.isfinite(differences)
+        n = int(both.sum())
+        if n < 2:
+            continue
+        center, deviation = differences[both].mean(), differences[both].std(ddof=1)
+        if deviation <= 1e-12 * scale[both].max():
+            p = 0.5 ** (n - 1)
+        else:
+            p = 2 * stdtr(n - 1, -abs(center) / deviation * math.sqrt(n))
+        if center and p < each:
+            below[i if center < 0 else j] = True
     return below
 
 
