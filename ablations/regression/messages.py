@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.looks import Design
-from ablations.report.formats.numbers import decimals, p_text
 
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
@@ -79,6 +78,9 @@ def line(name: str, found: Check) -> str:
 
 
 def _change(row: Row, found: Check, noun: str) -> str:
+    # With all formats, and SciPy: not before there is something to say.
+    from ablations.report.formats.numbers import decimals, p_text
+
     places = decimals(row.difference, row.low, row.high)
     p = row.p_better if noun == "gain" else row.p_worse
     ends = f"[{row.low:+.{places}f}, {row.high:+.{places}f}]"
@@ -116,7 +118,9 @@ HEAD = [
 
 
 def table(checks: Mapping[str, Check]) -> list[list[str]]:
-    """Rows of text under `HEAD`, two per check."""
+    """Rows of text under `HEAD`, one per score of each check."""
+    from ablations.report.formats.numbers import decimals, p_text
+
     lines = []
     for name, found in checks.items():
         for place, row in enumerate(found.rows):
