@@ -16,7 +16,7 @@ from ablations.report.statistics.summaries import LEVEL, Floats
 
 MOST_SEEDS = 10_000
 POWER = 0.8
-_NODES = 256
+_NODES = 128
 
 
 class Seeds(NamedTuple):
@@ -90,7 +90,7 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
     ends = (difference - reach, difference + reach)
     # Equivalence is soonest at 0, and neither sign nor equivalence is easy half way to the margin.
     inner = (0.0,) if margin is None else (0.0, margin / 2, -margin / 2, margin, -margin)
-    likely = [*np.linspace(*ends, 9), *(one for one in inner if ends[0] < one < ends[1])]
+    likely = [*np.linspace(*ends, 5), *(one for one in inner if ends[0] < one < ends[1])]
 
     def decide(effects: ArrayLike, spread: float) -> Callable[[int], NDArray[np.bool_]]:
         return lambda seeds: (
