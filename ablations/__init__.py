@@ -179,6 +179,7 @@ def make_trainer(
     task: str,
     *,
     trainer: str = "ppo",
+    preset: str | None = None,
     updates_per_chunk: int = 1,
     evaluation_envs: int = 16,
     **settings: Any,
@@ -189,15 +190,21 @@ def make_trainer(
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
         state, metrics = jax.jit(trainer.chunk)(state, variant)
 
-    settings: choices of axes, numbers, structure and task settings, over the task's defaults.
+    preset: a library's own settings, such as "sb3", instead of the task's defaults.
+    settings: choices of axes, numbers, structure and task settings, over those defaults.
     Choices are fixed in the program by name. Raises UserError for what does not exist or makes no
     sense.
     """
-    from ablations import tasks, trainers
+    from ablations import presets, tasks, trainers
     from ablations.trainers.composed import compose
 
-    one, definition = tasks.task(task), trainers.trainer(trainer)
-    config = definition.resolve(one, {**one.hyperparameters.get(trainer, {}), **settings})
+    one = tasks.task(task)
+    defaults = one.hyperparameters.get(trainer, {})
+    if preset is not None:
+        library = presets.preset(preset)
+        trainer, defaults = library.trainer, library.values()
+    definition = trainers.trainer(trainer)
+    config = definition.resolve(one, {**defaults, **settings})
     config["run"] = {"updates_per_chunk": updates_per_chunk, "evaluation_envs": evaluation_envs}
     composed, as_data = compose(config, fixed=tuple(config["choices"]))
     return composed, as_data(config)

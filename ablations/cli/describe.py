@@ -23,18 +23,19 @@ from ablations.request import Request
 if TYPE_CHECKING:
     from ablations.studies import Study
 
-KINDS = ("axes", "studies", "tasks", "trainers")
+KINDS = ("axes", "presets", "studies", "tasks", "trainers")
 
 
 def add_commands(commands: Any) -> None:
     one = add_command(commands, "list", _list, "what there is")
-    one.add_argument("kind", nargs="?", default="studies", help="axes, studies, tasks or trainers")
+    one.add_argument("kind", nargs="?", default="studies", help=f"{', '.join(KINDS)}")
     one.add_argument("--json", action="store_true")
 
     one = add_command(
         commands, "show", _show, "the resolved configuration: formulas, numbers, differences"
     )
-    one.add_argument("name", metavar="STUDY|VARIANT|CELL")
+    one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET")
+    one.add_argument("--against", metavar="PRESET", help="of a preset: what differs from another")
     add_selection(one)
 
 
@@ -48,6 +49,11 @@ def _list(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     load_installed_plugins()
+    from ablations.presets import presets
+
+    if options.name in presets() or options.against:
+        print("\n".join(preset_lines(options.name, options.against)))
+        return
     given = {name: value for name, value in selection(options).items() if value is not None}
     print("\n".join(show(options.name, options.results, given)))
 
@@ -73,6 +79,21 @@ def catalogue(kind: str) -> dict[str, Any]:
                 },
             }
             for name, axis in registry.axes().items()
+        }
+    if kind == "presets":
+        from ablations.presets import presets
+
+        return {
+            name: {
+                "summary": one.library,
+                "trainer": one.trainer,
+                "settings": {
+                    setting: {"value": value, "read_from": file}
+                    for setting, (value, file) in one.read().items()
+                },
+                "in_words": list(one.in_words),
+            }
+            for name, one in presets().items()
         }
     if kind == "studies":
         return {
@@ -137,6 +158,8 @@ def _catalogue_lines(kind: str) -> Iterator[str]:
             yield f"    variants  {', '.join(few)}{f' and {more} more' if more else ''}"
             for profile, about in one["profiles"].items():
                 yield f"    {profile:<9} {about['seeds']} seeds on {', '.join(about['tasks'])}"
+        elif kind == "presets":
+            yield f"    {len(one['settings'])} settings of {one['trainer']}: `show {name}`"
         elif kind == "tasks":
             settings = ", ".join(f"{n}={v}" for n, v in one["settings"].items())
             yield f"    settings  {settings}"
@@ -189,6 +212,47 @@ def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str
     else:
         every = [*known, *(f"{study}/{v}" for study in known for v in known[study].variants)]
         raise unknown("study, variant or cell", name, every)
+
+
+def preset_lines(name: str, against: str | None = None) -> Iterator[str]:
+    """A preset's settings with the files they were read from, and what it has in words; against
+    another, what differs, with both formulas.
+    """
+    from ablations.presets import preset
+
+    one = preset(name)
+    if against is None:
+        yield f"{one.name}: {one.library}"
+        for setting, (value, file) in one.read().items():
+            yield f"    {setting:<27} {_shown(value):<36} {file}"
+        yield "not expressed by settings"
+        yield from (f"    {sentence}" for sentence in one.in_words)
+        return
+    other = preset(against)
+    mine, theirs = one.values(), other.values()
+    yield f"{one.name} against {other.name}"
+    for setting in dict.fromkeys([*mine, *theirs]):
+        values = [values.get(setting) for values in (mine, theirs)]
+        if values[0] == values[1]:
+            continue
+        yield f"    {setting}"
+        for preset_name, value in zip((one.name, other.name), values, strict=True):
+            shown = "not read" if value is None else _shown(value)
+            yield f"        {preset_name:<10} {shown}"
+            yield from (f"            {line}" for line in _formula(setting, value))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _formula(setting: str, value: Any) -> list[str]:
+    """The formula of a choice, line by line; nothing for other settings."""
+    import variants as registry
+
+    if setting not in registry.axes() or value is None:
+        return []
+    return registry.axis(setting)[value].formula.splitlines()
 
 
 def _resolve(study: str, selection: Mapping[str, Any]) -> Plan:

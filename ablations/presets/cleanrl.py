@@ -67,6 +67,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "action_distribution": ("normal", SCRIPT),
         "policy_std": ("exp_parameter", SCRIPT),
         "initial_log_std": (0.0, SCRIPT),
+        "std_low": (0.0, SCRIPT),
         "policy_layers": ([64, 64], SCRIPT),
         "value_layers": ([64, 64], SCRIPT),
         "torso": ("separate", SCRIPT),

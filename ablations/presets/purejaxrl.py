@@ -65,6 +65,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "action_distribution": ("normal", WRAPPERS),
         "policy_std": ("exp_parameter", SCRIPT),
         "initial_log_std": (0.0, SCRIPT),
+        "std_low": (0.0, SCRIPT),
         "policy_layers": ([256, 256], SCRIPT),
         "value_layers": ([256, 256], SCRIPT),
         "torso": ("separate", SCRIPT),

@@ -66,6 +66,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "action_distribution": ("normal", PPO),
         "policy_std": ("exp_parameter", NETWORKS),
         "initial_log_std": (0.0, NETWORKS),
+        "std_low": (0.0, NETWORKS),
         "policy_layers": ([64, 64], NETWORKS),
         "value_layers": ([64, 64], NETWORKS),
         "torso": ("separate", PPO),

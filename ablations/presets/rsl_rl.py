@@ -99,6 +99,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         read["initial_std"] = (a["init_std"], DISTRIBUTION)
     else:
         read["initial_log_std"] = (math.log(a["init_std"]), DISTRIBUTION)
+        read["std_low"] = (1e-6, DISTRIBUTION)
     if a["obs_normalization"]:
         read["observation_scaling"] = ("std_epsilon", NORMALIZATION)
         read["observation_std_epsilon"] = (0.01, NORMALIZATION)

@@ -76,6 +76,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "action_distribution": ("normal", DISTRIBUTIONS),
         "policy_std": ("exp_parameter", DISTRIBUTIONS),
         "initial_log_std": (0.0, POLICIES),
+        "std_low": (0.0, DISTRIBUTIONS),
         "policy_layers": ([64, 64], POLICIES),
         "value_layers": ([64, 64], POLICIES),
         "torso": ("separate", POLICIES),
