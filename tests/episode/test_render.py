@@ -15,7 +15,7 @@ from ablations.episode.offscreen import choose_gl
 from ablations.episode.render import LONGEST_NAME, MOST, _chosen, _default_path
 from ablations.errors import UserError
 from ablations.records import read_plan
-from ablations.report.page.content import _renders
+from ablations.report.page.runs import _renders
 
 ROLLING = '''
 """The cart of the task `fast`, with a body to see, and a trainer that compiles in a blink."""
