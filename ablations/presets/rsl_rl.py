@@ -99,7 +99,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         read["initial_std"] = (a["init_std"], DISTRIBUTION)
     else:
         read["initial_log_std"] = (math.log(a["init_std"]), DISTRIBUTION)
-        read["std_low"] = (1e-6, DISTRIBUTION)
+        read["std_low"] = (0.0, DISTRIBUTION)
     if a["obs_normalization"]:
         read["observation_scaling"] = ("std_epsilon", NORMALIZATION)
         read["observation_std_epsilon"] = (0.01, NORMALIZATION)
@@ -117,6 +117,7 @@ PRESET = Preset(
         "order of sums may round it away from 0.",
         "The task says whether environments start with time on their clocks "
         "(random_elapsed_steps), as its runner does with init_at_random_ep_len.",
+        "std_type='log' was read in no run: whether its exponential is bounded is not known here.",
         "Recurrent policies, symmetry and curiosity are not expressed.",
     ),
 )

@@ -16,6 +16,12 @@ import numpy as np
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 
+EXPRESSED = {
+    "action_distribution": "tanh_normal",
+    "policy_std": "softplus_head",
+    "observation_scaling": "bounded_std",
+}
+
 
 def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder: Path) -> Path:
     """Writes what `PPO.policy` keeps as Brax does; returns the folder that Brax's `load_policy`
@@ -36,6 +42,13 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
             f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "
             f"torso=separate can be exported"
         )
+    for axis, choice in EXPRESSED.items():
+        chosen = config["choices"].get(axis, {"name": choice})["name"]
+        if chosen != choice:
+            raise UserError(
+                f"Brax's PPO networks cannot express {axis}={chosen}: only policies with "
+                f"{axis}={choice} can be exported"
+            )
     with quiet():
         from brax.training.acme import running_statistics
         from brax.training.agents.ppo import checkpoint, networks

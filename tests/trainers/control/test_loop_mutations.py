@@ -57,7 +57,10 @@ LOSS = {
         '"policy_loss",\n        variant,',
         '"policy_loss",\n        variant._replace(numbers={}),',
     ),
-    "mean and std exchanged": ("mean=mean, std=std", "mean=std, std=mean"),
+    "mean and std exchanged": (
+        "mean=mean,\n            std=std,",
+        "mean=std,\n            std=mean,",
+    ),
     "value clipped around itself": (
         "old_value=batch.old_value",
         "old_value=jax.lax.stop_gradient(value)",
