@@ -34,7 +34,7 @@ AXIS.declare(
 
 
 @inert
-def one_epoch_has_one_order(*, epochs: int) -> dict[str, str]:
+def one_epoch_has_one_order(*, minibatch_order: str, epochs: int) -> dict[str, str]:
     if epochs > 1:
         return {}
     return {"minibatch_order": "the first epoch has the same order in all of them, and epochs=1"}

@@ -22,14 +22,14 @@ AXIS.declare(
 
 
 @inert
-def nothing_measures_from_it(*, value_clip: str) -> dict[str, str]:
+def nothing_measures_from_it(*, old_value: str, value_clip: str) -> dict[str, str]:
     if value_clip != "none":
         return {}
     return {"old_value": "value_clip=none measures from no old value"}
 
 
 @inert
-def the_first_epoch_starts_at_the_rollout(*, epochs: int) -> dict[str, str]:
+def the_first_epoch_starts_at_the_rollout(*, old_value: str, epochs: int) -> dict[str, str]:
     if epochs > 1:
         return {}
     return {"old_value": "the first epoch starts with the critic of the rollout, and epochs=1"}

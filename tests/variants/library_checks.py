@@ -211,7 +211,7 @@ def each_network_is_cut_by_itself(module: ModuleType) -> None:
     got = module.AXIS.apply("per_network", gradients=gradients, max_gradient_norm=1.0)
     close(got["policy"]["kernel"], [[0.6, 0.0]])
     close(got["policy"]["spread"], [0.8])
-    close(got["value"], [0.03, 0.04], rtol=0, atol=0)
+    close(got["value"], np.float32([0.03, 0.04]), rtol=0, atol=0)
     whole = module.AXIS.apply("global_norm", gradients=gradients, max_gradient_norm=1.0)
     close(whole["value"], np.array([0.03, 0.04]) / np.sqrt(25.0025))
 

@@ -58,8 +58,10 @@ MUTATIONS = (
         "scored where it was drawn", _actions.tanh_normal_inverted, "jnp.arctanh(action)", "x"
     ),
     Mutation("another smallest std", _std.softplus_head, "+ MIN_STD", "+ 10 * MIN_STD"),
-    Mutation("starts at σ = 0 + s", _std.clamped_parameter, "initial_std + ", ""),
-    Mutation("a std without its floor", _std.exp_parameter, "std_low)", "0.0)"),
+    Mutation("starts at σ = 0 + s", _std.clamped_parameter, "jnp.clip(initial_std + ", "jnp.clip("),
+    Mutation(
+        "a std without its floor", _std.exp_parameter, "parameter), std_low)", "parameter), 0.0)"
+    ),
     Mutation(
         "clipped, then scaled",
         _scaling.epsilon_clipped,
@@ -105,7 +107,11 @@ MUTATIONS = (
         "squares))",
     ),
     Mutation(
-        "one norm for both", _gradients.per_network, "gradients=part,", "gradients=gradients,"
+        "one norm for both",
+        _gradients.per_network,
+        "in gradients.items()",
+        "in global_norm(gradients=gradients, max_gradient_norm=max_gradient_norm, "
+        "gradient_norm_epsilon=gradient_norm_epsilon).items()",
     ),
     Mutation(
         "an added floor",
@@ -168,6 +174,7 @@ def test_refused_combinations():
 def test_what_cannot_act_is_named():
     found = variants.inert_settings({"observation_normalization": "none"})
     assert {"observation_statistics", "observation_scaling"} <= found.keys()
-    assert "minibatch_order" in variants.inert_settings({"epochs": 1})
-    assert "old_value" in variants.inert_settings({"value_clip": "none"})
-    assert "old_value" not in variants.inert_settings({"value_clip": "pessimistic", "epochs": 2})
+    assert "minibatch_order" in variants.inert_settings({"minibatch_order": "reused", "epochs": 1})
+    epoch = {"old_value": "epoch", "epochs": 2}
+    assert "old_value" in variants.inert_settings(epoch | {"value_clip": "none"})
+    assert "old_value" not in variants.inert_settings(epoch | {"value_clip": "pessimistic"})
