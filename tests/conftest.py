@@ -81,7 +81,7 @@ class Shell:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1500,  # against hanging; a busy machine is no reason to fail
             check=False,
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
