@@ -96,8 +96,7 @@ def _list(options: argparse.Namespace) -> None:
 def _show(options: argparse.Namespace) -> None:
     """Its curves' scores, what a check would take, its history, where it comes from."""
     from ablations.regression import baseline_files as files
-    from ablations.regression import check, from_records
-    from ablations.regression import messages as words
+    from ablations.regression import check, from_records, messages
     from ablations.regression.curves import scores
 
     one = files.read(options.results, options.baseline)
@@ -110,12 +109,12 @@ def _show(options: argparse.Namespace) -> None:
         )
         for score, values in scores(curves).items():
             print(
-                f"    {words.SCORE_NAMES[score]}: {values.mean():.4g} ± {values.std(ddof=1):.2g} "
-                f"between seeds"
+                f"    {messages.score_name(score)}: {values.mean():.4g} ± "
+                f"{values.std(ddof=1):.2g} between seeds"
             )
         terms = from_records.terms(group)
         made, unit = check.layout(curves, terms)
-        print(f"    a check: {words.plan_line('', made, unit, terms).lstrip(': ')}")
+        print(f"    a check: {messages.plan_line('', made, unit, terms).lstrip(': ')}")
     print("  history")
     for version in one.history:
         print(f"    {version['date']}  {version['reason']}")
@@ -177,8 +176,7 @@ def _check_bits(options: argparse.Namespace, name: str, baseline: Baseline, tota
 
 def _check_scores(options: argparse.Namespace, name: str, baseline: Baseline, total: int) -> int:
     from ablations.regression import baseline_files as files
-    from ablations.regression import from_records
-    from ablations.regression import messages as words
+    from ablations.regression import from_records, messages
     from ablations.regression.check import layout
 
     folder = options.results / "checks" / Path(name).name
@@ -199,7 +197,7 @@ def _check_scores(options: argparse.Namespace, name: str, baseline: Baseline, to
         if options.format != "markdown":
             for where, group in baseline.groups.items():
                 made, unit = layout(group.curves, terms[where])
-                print(words.plan_line(where, made, unit, terms[where]), flush=True)
+                print(messages.plan_line(where, made, unit, terms[where]), flush=True)
         checks = from_records.check_all(baseline, terms, _trainer(options, baseline, folder))
     made_by = files.made_alike(baseline, options.records or folder / "records")
     return _tell(
@@ -216,7 +214,7 @@ def _tell(
     made_by: str,
 ) -> int:
     """Draws and prints the checks; how many curves got worse."""
-    from ablations.regression import messages as words
+    from ablations.regression import messages
 
     metrics = {where: group.metric for where, group in baseline.groups.items()}
     drawn = None
@@ -232,15 +230,15 @@ def _tell(
         figure = str(missing)
     except OSError as error:
         raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
-    lines = [words.line(where, found) for where, found in checks.items()]
+    lines = [messages.line(where, found) for where, found in checks.items()]
     for where, found in checks.items():
         if found.differs is not None:
             seed, step = found.differs
             lines.append(f"{where}: bits differ from step {step:,.0f} on (seed {seed}); {made_by}")
     if format == "markdown":
-        print(words.markdown(name, checks, lines, drawn))
+        print(messages.markdown(name, checks, lines, drawn))
     else:
-        print("\n".join(["", words.text(checks), "", words.caption(list(checks.values()))]))
+        print("\n".join(["", messages.text(checks), "", messages.caption(list(checks.values()))]))
         print("\n".join(["", *lines, f"figure: {figure}"]))
     return sum(found.verdict == "worse" for found in checks.values())
 

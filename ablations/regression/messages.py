@@ -25,8 +25,8 @@ def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
     )
     text = (
         f"{name}: {seeds}, against the baseline's {made.old_seeds}; false alarms at most "
-        f"{terms.alpha:.2g} on average over baselines (about {made.lucky:.1g} with one that was "
-        f"lucky by two standard errors); caught with 95%: {_caught(made, unit, terms)}"
+        f"{terms.alpha:.2g} on average over baselines (up to about {made.lucky:.1g} with one that "
+        f"was lucky by two standard errors); caught with 95%: {_caught(made, unit, terms)}"
     )
     return text + shortfall(made, unit, terms)
 
