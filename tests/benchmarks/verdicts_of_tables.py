@@ -243,6 +243,10 @@ if __name__ == "__main__":
     parser.add_argument("--trials", type=int, default=8_000)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
+    shares = ", ".join(
+        f"{name} {max(1, options.trials // PARTS[name][1])}" for name in options.parts
+    )
+    print(f"Trials: {shares}\n")
     for name in options.parts:
         function, share = PARTS[name]
         function(max(1, options.trials // share))
