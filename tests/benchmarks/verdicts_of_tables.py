@@ -243,6 +243,8 @@ if __name__ == "__main__":
     parser.add_argument("--trials", type=int, default=8_000)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
+    counts = {name: max(1, options.trials // PARTS[name][1]) for name in options.parts}
+    print("Trials: " + ", ".join(f"{name} {count}" for name, count in counts.items()) + "\n")
     for name in options.parts:
         function, share = PARTS[name]
         function(max(1, options.trials // share))
