@@ -64,7 +64,7 @@ CASES = [
         "run gae --variants brax --vary advantage=brax,standard",
         "--vary advantage: variants of 'gae' set it themselves (brax)",
     ),
-    ("run gae --vary dual_clip=1,2", "--vary dual_clip: no variant of 'gae' reads it"),
+    ("run gae --vary dual_clip=1,2", "--vary dual_clip changes nothing in 'gae'"),
     ("table prompt_normalization --set critic=separate", "are one composition on addition"),
     ("run gae --seed 3", "unknown flag --seed: did you mean --seeds?"),
     ("run gae --var brax", "unknown flag --var: did you mean --variants or --vary?"),

@@ -133,3 +133,43 @@ def test_records_that_may_not_be_written_are_said_to_be(
         said = capsys.readouterr().err
         assert said.startswith(f"ablations: {line}")
         assert said.count("\n") == 1
+
+
+MINE = """
+import variants
+
+
+@variants.axis("advantage").choice(
+    "tilted",
+    formula="A = tilt·(r - V)",
+    source="here",
+    summary="a number of its own",
+    numbers={"tilt": variants.Number(0.5, 0.0, 1.0, "how much of it")},
+)
+def tilted(*, rewards, values, tilt):
+    advantages = tilt * (rewards - values)
+    return advantages, advantages + values
+"""
+
+
+def test_every_command_knows_the_number_of_an_own_choice(shell) -> None:
+    """From one function in one module; docs/extending.md runs and tables such a one."""
+    (shell.folder / "mine.py").write_text(MINE)
+    flags = ("--profile", "smoke", "--plugin", "mine")
+    assert "tilt=0.5 (0 to 1)" in shell("list", "axes", "--plugin", "mine").stdout
+    own = ("--set", "advantage=tilted")
+    shown = [
+        shell("show", "advantage_normalization/none", *flags, *own, *more).stdout
+        for more in ((), ("tilt=0.25",))
+    ]
+    assert re.search(r"tilt +0\.5\n", shown[0])
+    assert re.search(r"tilt +0\.25\n", shown[1])
+    assert "gae_lambda" not in shown[0]
+    for wrong, line in (
+        ((*own, "tilt=2"), "tilt=2 is out of range: it goes from 0 to 1"),
+        (("--set", "tilt=0.25"), "--set tilt changes nothing in 'advantage_normalization'"),
+        ((*own, "gae_lambda=0.9"), "--set gae_lambda changes nothing in 'advantage_normalization'"),
+    ):
+        said = shell("show", "advantage_normalization", *flags, *wrong, code=2).stderr
+        assert line in said
+        assert said.count("\n") == 1

@@ -88,7 +88,12 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
             assert np.isfinite(value) != silent.get(name, False), f"{name} = {value}"
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert chunk._cache_size() == 1
-    assert same_bits(state.parameters, default_parameters()) == (choice == AXES[axis])
+    if choice not in ALIKE:
+        assert same_bits(state.parameters, default_parameters()) == (choice == AXES[axis])
+
+
+# Where no std is near its floor, and where only the value of an estimate differs, not its gradient.
+ALIKE = ("all_floored", "negative_log_density")
 
 
 def test_every_structural_choice_is_compiled_in_somewhere() -> None:
