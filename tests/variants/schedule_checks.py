@@ -24,6 +24,8 @@ def rates(module: ModuleType, choice: str, divergences, learning_rate: float = 1
             learning_rate=jnp.float32(learning_rate),
             progress=jnp.float32(step / len(divergences)),
             approximate_kl=jnp.float32(divergence),
+            step_progress=jnp.float32(0),
+            exact_kl=jnp.float32(0),
             desired_kl=jnp.float32(DESIRED),
         )
         out.append(float(rate))
@@ -76,6 +78,8 @@ def linear_falls_to_zero(module: ModuleType) -> None:
             learning_rate=jnp.float32(1e-3),
             progress=jnp.float32(progress),
             approximate_kl=jnp.float32(0),
+            step_progress=jnp.float32(0),
+            exact_kl=jnp.float32(0),
         )
         close(rate, 1e-3 * share, atol=0)
 

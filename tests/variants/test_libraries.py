@@ -53,6 +53,12 @@ MUTATIONS = (
     Mutation(
         "scored after the clip", _actions.normal, "std, x), jnp", "std, jnp.clip(x, -1, 1)), jnp"
     ),
+    Mutation(
+        "a slope that saturates",
+        _actions.log_tanh_slope,
+        "2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))",
+        "jnp.log(1 - jnp.square(jnp.tanh(x)))",
+    ),
     Mutation("unclipped is clipped", _actions.normal_unclipped, "._replace(action=x)", ""),
     Mutation(
         "scored where it was drawn", _actions.tanh_normal_inverted, "jnp.arctanh(action)", "x"

@@ -211,8 +211,8 @@ MUTATIONS = (
     Mutation(
         "gradients stretched to the limit",
         variants.gradient_clip.global_norm,
-        "jnp.where(inside, 1, max_gradient_norm / jnp.sqrt(jnp.where(inside, 1, squares)))",
-        "max_gradient_norm / jnp.sqrt(squares)",
+        "jnp.where(inside, 1, max_gradient_norm / norm)",
+        "max_gradient_norm / norm",
     ),
     Mutation(
         "clipped from above alone",
@@ -258,13 +258,7 @@ MUTATIONS = (
         "jnp.exp(log_ratio) - 1 - log_ratio",
     ),
     Mutation("entropy of the mean's action", _entropy.one_sample, "mean + std * noise", "mean"),
-    Mutation("entropy without the tanh", _entropy.one_sample, " + log_tanh_slope(x)", ""),
-    Mutation(
-        "a slope that saturates",
-        _entropy.log_tanh_slope,
-        "2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))",
-        "jnp.log(1 - jnp.square(jnp.tanh(x)))",
-    ),
+    Mutation("entropy without the tanh", _entropy.one_sample, " + log_slope(x)", ""),
     Mutation(
         "the entropy of a variance", _entropy._normal_entropy, "jnp.log(std)", "jnp.log(std**2)"
     ),
@@ -299,14 +293,14 @@ MUTATIONS = (
     Mutation(
         "a variance of means alone",
         _rewards._absorb,
-        "jnp.var(running) - state.variance",
-        "-state.variance",
+        "jnp.var(running)",
+        "0 * jnp.var(running)",
     ),
     Mutation(
         "a variance within steps alone",
         _rewards._absorb,
-        " + shift * (jnp.mean(running) - mean)",
-        "",
+        "jnp.mean(running)",
+        "state.mean",
     ),
     Mutation(
         "a moving average",
