@@ -105,7 +105,7 @@ def all_floored(
     centred = advantages - jnp.mean(advantages)
     degrees = advantages.size - ddof
     variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
-    defined = (jnp.max(advantages) > jnp.min(advantages)) & (degrees > 0)
+    defined = (jnp.max(advantages) != jnp.min(advantages)) & (degrees > 0)  # NaN: they differ
     std = jnp.sqrt(jnp.where(defined, variance, 1))
     return jnp.where(defined, centred / jnp.maximum(std, advantage_std_low), 0)
 

@@ -30,7 +30,7 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
             config={
                 "trainer": {"name": "ppo", "revision": 1},
                 "task": {"name": "line"},
-                "structure": {"width": program},
+                "structure": {"num_envs": 8 * (program + 1), "num_minibatches": 1},
                 "choices": {},
                 "run": {
                     "points": 10,

@@ -79,7 +79,7 @@ def test_defaults(definition: Definition, defaults: dict[str, float]) -> None:
 
 def test_a_shared_torso_has_no_layers_of_the_critic() -> None:
     separate, shared = (composed(PPO, torso=torso) for torso in ("separate", "shared"))
-    assert names(separate) - names(shared) == {"value_layers"}
+    assert names(separate) - names(shared) == {"value_layers", "value_hidden_gain"}
     assert names(shared) <= names(separate)
     assert composed(PPO, torso="shared", value_layers=[8]) == shared
 

@@ -170,7 +170,13 @@ def test_rates_stay_within_their_bounds(divergences, start, choice):
             state,
             learning_rate=np.float32(start),
             progress=np.float32(step / len(divergences)),
+            step_progress=np.float32(step / len(divergences)),
             approximate_kl=np.float32(divergence),
+            exact_kl=np.float32(divergence),
         )
-        low, high = {"constant": (start, start), "linear": (0, start)}.get(choice, (1e-5, 1e-2))
+        low, high = {
+            "constant": (start, start),
+            "linear": (0, start),
+            "linear_per_step": (0, start),
+        }.get(choice, (1e-5, 1e-2))
         assert low * (1 - 1e-6) <= float(rate) <= high * (1 + 1e-6)

@@ -58,10 +58,8 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
             moments = {name: _moments(whole, stage, name) for name in choices}
             for name in choices:
                 bias, variance, rmse, correlation = moments[name]
-                of_variance, of_rmse = Comparison(0), Comparison(0)
-                if name != reference:
-                    of_variance = _ratio(variance, moments[reference][1])
-                    of_rmse = _ratio(rmse, moments[reference][2])
+                of_variance = _ratio(variance, moments[reference][1])
+                of_rmse = _ratio(rmse, moments[reference][2])
                 bias_mean, correlation_mean = judge(bias), judge(correlation)
                 deviation = math.sqrt(variance.mean()) if len(variance) else None
                 error = math.sqrt(np.mean(rmse**2)) if len(rmse) else None
