@@ -90,6 +90,10 @@ case "${1:-}" in
       for format in markdown latex csv; do
         ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
       done
+      # Held-out episodes of the policy's mode, after training; prompts have no returns
+      for study in "${STUDIES[@]}"; do
+        [ "$study" = prompt_normalization ] || ablations table "$study" --profile quick --metric evaluation/return --output results/tables/evaluation
+      done
       ablations figure "${STUDIES[@]}" --profile quick >/dev/null &
       ablations report "${STUDIES[@]}" --profile quick >/dev/null
       wait $!

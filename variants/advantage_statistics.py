@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import conflict, inert
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -154,3 +154,14 @@ def groups_of_one_compare_nothing(
             f"per_group compares it with no other"
         )
     }
+
+
+@conflict
+def groups_share_their_reset_for_ever(*, advantage_statistics: str, reset_pool: int) -> str | None:
+    if advantage_statistics != "per_group" or reset_pool == 1:
+        return None
+    return (
+        f"advantage_statistics=per_group compares environments that share a reset, and with "
+        f"reset_pool={reset_pool} each goes on to its next one when its episode ends: set "
+        f"reset_pool=1"
+    )

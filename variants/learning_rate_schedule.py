@@ -5,7 +5,7 @@ All inputs and the rate are scalars: learning_rate α, the rate to start from; p
 of the training that is behind, 0 at the first iteration; step_progress the same, counted in
 gradient steps, so that it also grows within an iteration; approximate_kl, the divergence
 KL(π_old, π) on the minibatch that the step is about to be taken on, estimated from its actions;
-exact_kl the same in closed form.
+exact_kl the same in closed form, offset_kl the same with 10⁻⁵ added inside its logarithm.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ AXIS = register(
             "approximate_kl": _SCALAR,
             "step_progress": _SCALAR,
             "exact_kl": _SCALAR,
+            "offset_kl": _SCALAR,
         },
-        # Of a trainer that keeps no old distributions; the rule below refuses what reads it there.
-        defaults={"exact_kl": jnp.nan},
+        # Of a trainer that keeps no old distributions; the rule below refuses what reads them.
+        defaults={"exact_kl": jnp.nan, "offset_kl": jnp.nan},
     )
 )
 
@@ -110,7 +111,7 @@ def linear_per_step(
         "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"
         "min(f·rate, high)  where KL < ½·desired_kl,  rate elsewhere"
     ),
-    source="RSL-RL before 5.0.0; Brax when set (ADAPTIVE_KL); both with these defaults",
+    source="RSL-RL before 5.0.0, with these defaults, of an estimate for its closed form",
     summary="steps grow while the policy hardly moves, and shrink when it moves too far",
     revision=2,
     numbers=ADAPTIVE,
@@ -126,9 +127,8 @@ def adaptive_kl(
 ) -> tuple[Rate, Array]:
     """Changes the rate of the step before; α counts at the first step alone.
 
-    On the first minibatch of a batch the divergence is 0 and the rate grows. So it does in Brax,
-    whose closed form has a small constant in it that keeps it above 0; an exception of exactly 0
-    would let rounding decide. NaN leaves the rate alone.
+    On the first minibatch of a batch the divergence is 0 and the rate grows: an exception of
+    exactly 0 would let rounding decide. NaN leaves the rate alone.
     """
     rate = state.current
     slower = jnp.maximum(rate / learning_rate_factor, learning_rate_low)
@@ -170,15 +170,44 @@ def adaptive_exact_kl(
     return Rate(rate), rate
 
 
+@AXIS.choice(
+    "adaptive_offset_kl",
+    formula="adaptive_kl of Σ log(σ'/σ + 10⁻⁵) + (σ² + (μ - μ')²)/2σ'² - ½;  not above 0: as it is",
+    source="Brax when set (ADAPTIVE_KL; training/distribution.py, agents/ppo/optimizer.py)",
+    summary="adaptive_kl without noise; on a batch's first step KL is 10⁻⁵ a dimension: it grows",
+    numbers=ADAPTIVE,
+)
+def adaptive_offset_kl(
+    state: Rate,
+    *,
+    offset_kl: Array,
+    desired_kl: Array | float,
+    learning_rate_low: Array | float,
+    learning_rate_high: Array | float,
+    learning_rate_factor: Array | float,
+) -> tuple[Rate, Array]:
+    """adaptive_kl of another divergence, and no step where that is not above 0."""
+    changed, _ = adaptive_kl(
+        state,
+        approximate_kl=offset_kl,
+        desired_kl=desired_kl,
+        learning_rate_low=learning_rate_low,
+        learning_rate_high=learning_rate_high,
+        learning_rate_factor=learning_rate_factor,
+    )
+    rate = jnp.where(offset_kl > 0, changed.current, state.current)
+    return Rate(rate), rate
+
+
 @conflict
 def tokens_keep_no_distribution(
     *, learning_rate_schedule: str, policy_loss_reduction: str
 ) -> str | None:
-    if learning_rate_schedule != "adaptive_exact_kl":
+    if learning_rate_schedule not in ("adaptive_exact_kl", "adaptive_offset_kl"):
         return None
     return (
-        "learning_rate_schedule=adaptive_exact_kl needs the distributions of the policy that "
-        "acted, of which the language trainer keeps the log densities of tokens alone: set "
+        f"learning_rate_schedule={learning_rate_schedule} needs the distributions of the policy "
+        "that acted, of which the language trainer keeps the log densities of tokens alone: set "
         "learning_rate_schedule=adaptive_kl"
     )
 
@@ -191,8 +220,8 @@ def the_divergence_is_zero(
     num_minibatches: int,
     observation_normalization: str = "none",
 ) -> dict[str, str]:
-    adaptive = learning_rate_schedule in ("adaptive_kl", "adaptive_exact_kl")
-    if not adaptive or not on_policy(
+    adaptive = ("adaptive_kl", "adaptive_exact_kl", "adaptive_offset_kl")
+    if learning_rate_schedule not in adaptive or not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,
         observation_normalization=observation_normalization,

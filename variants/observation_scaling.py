@@ -12,6 +12,8 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
+from variants.rules import inert
+from variants.symlog import symlog
 
 Array = jax.Array
 
@@ -30,6 +32,7 @@ AXIS = register(
 OBSERVATION_EPSILON = Number(
     1e-8, 0.0, 1.0, "added to the variance that observations are scaled by"
 )
+OBSERVATION_CLIP = Number(10.0, 1e-6, 1e6, "bound of an observation that was scaled")
 
 
 @AXIS.choice(
@@ -64,7 +67,7 @@ def epsilon(
     summary="no feature is further than a bound from its mean, however rare it is",
     numbers={
         "observation_epsilon": OBSERVATION_EPSILON,
-        "observation_clip": Number(10.0, 1e-6, 1e6, "bound of an observation that was scaled"),
+        "observation_clip": OBSERVATION_CLIP,
     },
 )
 def epsilon_clipped(
@@ -101,3 +104,49 @@ def std_epsilon(
 ) -> Array:
     """(o - μ)/(σ + ε); before anything was seen o/(1 + ε)."""
     return (observation - mean) / (jnp.sqrt(variance) + observation_std_epsilon)
+
+
+@AXIS.choice(
+    "floored_std_clipped",
+    formula="clip((o - μ)/max(σ, ε), -c, c),  ε = observation_std_low,  c = observation_clip",
+    source="TorchRL's MuJoCo recipe (VecNormV2, then ClipTransform); ε = 0.01, c = 10",
+    summary="a feature that hardly varies is shrunk; no feature is further from its mean than c",
+    numbers={
+        "observation_std_low": Number(
+            0.01, 1e-30, 1.0, "lowest std of observation_scaling=floored_std_clipped"
+        ),
+        "observation_clip": OBSERVATION_CLIP,
+    },
+)
+def floored_std_clipped(
+    *,
+    observation: Array,
+    mean: Array,
+    variance: Array,
+    observation_std_low: Array | float,
+    observation_clip: Array | float,
+) -> Array:
+    """clip((o - μ)/max(σ, ε), ±c)."""
+    scaled = (observation - mean) / jnp.maximum(jnp.sqrt(variance), observation_std_low)
+    return jnp.clip(scaled, -observation_clip, observation_clip)
+
+
+@AXIS.choice(
+    "symlog",
+    formula="sign(o)·ln(1 + |o|)",
+    source=(
+        "Hafner et al. 2023 (DreamerV3), https://arxiv.org/abs/2301.04104; with PPO: Adkins et al. "
+        "2024, https://arxiv.org/abs/2412.07165"
+    ),
+    summary="large observations are squashed; no statistics",
+)
+def symlog_observations(*, observation: Array) -> Array:
+    """symlog(o)."""
+    return symlog(observation)
+
+
+@inert
+def symlog_reads_no_statistics(*, observation_scaling: str) -> dict[str, str]:
+    if observation_scaling != "symlog":
+        return {}
+    return {"observation_statistics": "observation_scaling=symlog reads no statistics"}

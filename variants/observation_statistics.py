@@ -7,6 +7,7 @@ the policy sees it, and that it is stored as it was normalised then. Those stati
 ones of 10⁻⁴ observations of mean 0 and variance 1.
 """
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict, inert
 
@@ -43,6 +44,20 @@ AXIS.declare(
     formula="μ[n], σ[n] of each environment alone, its final observations included",
     source="CleanRL through Gymnasium's NormalizeObservation, one wrapper for each environment",
     summary="per_step, but no environment knows what the others have seen",
+)
+AXIS.declare(
+    "per_step_forgetting",
+    formula=(
+        "E₁ = βᵏE₁⁻ + (1-βᵏ)·mean o,  E₂ = βᵏE₂⁻ + (1-βᵏ)·mean o²,  both from 0, of k at a time\n"
+        "μ = E₁/(1-βⁿ),  σ² = (E₂ - E₁²)/(1-βⁿ) after n in all;  β = 1 - observation_forgetting"
+    ),
+    source="TorchRL's MuJoCo recipe (torchrl/envs/transforms/vecnorm.py, VecNormV2), β = 0.99999",
+    summary="per_step, final observations included; the older an observation, the less it weighs",
+    numbers={
+        "observation_forgetting": Number(
+            1e-5, 1e-9, 0.5, "1 - β of observation_statistics=per_step_forgetting"
+        ),
+    },
 )
 
 

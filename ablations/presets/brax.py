@@ -11,6 +11,7 @@ TRAIN = "brax/training/agents/ppo/train.py"
 LOSSES = "brax/training/agents/ppo/losses.py"
 NETWORKS = "brax/training/agents/ppo/networks.py"
 OPTIMIZER = "brax/training/agents/ppo/optimizer.py"
+WRAPPERS = "brax/envs/wrappers/training.py"
 DISTRIBUTION = "brax/training/distribution.py"
 STATISTICS = "brax/training/acme/running_statistics.py"
 
@@ -21,6 +22,9 @@ ARGUMENTS = {
     "num_updates_per_batch": 2,
     "learning_rate": 1e-4,
     "learning_rate_schedule": None,
+    "desired_kl": 0.01,
+    "learning_rate_schedule_min_lr": 1e-5,
+    "learning_rate_schedule_max_lr": 1e-2,
     "entropy_cost": 1e-4,
     "discounting": 0.9,
     "gae_lambda": 0.95,
@@ -37,6 +41,7 @@ ARGUMENTS = {
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
+    adaptive = a["learning_rate_schedule"] == "ADAPTIVE_KL"
     read: dict[str, Read] = {
         "num_envs": (a["batch_size"] * a["num_minibatches"], TRAIN),
         "unroll_length": (a["unroll_length"], TRAIN),
@@ -61,7 +66,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "entropy_coefficient": (a["entropy_cost"], TRAIN),
         "gradient_clip": ("none" if norm is None else "global_norm", OPTIMIZER),
         "learning_rate": (a["learning_rate"], TRAIN),
-        "learning_rate_schedule": ("constant", OPTIMIZER),
+        "learning_rate_schedule": ("adaptive_offset_kl" if adaptive else "constant", OPTIMIZER),
         "adam_epsilon": (1e-8, OPTIMIZER),
         "kl_stop": ("none", TRAIN),
         "action_distribution": ("tanh_normal", DISTRIBUTION),
@@ -79,7 +84,17 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "observation_scaling": ("bounded_std", STATISTICS),
         "reward_scaling": ("constant", LOSSES),
         "reward_scale": (a["reward_scaling"], LOSSES),
+        "value_normalization": ("none", LOSSES),
+        "advantage_scaling": ("none", LOSSES),
+        "reset_pool": (1, WRAPPERS),
     }
+    if adaptive:
+        read |= {
+            "desired_kl": (a["desired_kl"], TRAIN),
+            "learning_rate_low": (a["learning_rate_schedule_min_lr"], TRAIN),
+            "learning_rate_high": (a["learning_rate_schedule_max_lr"], TRAIN),
+            "learning_rate_factor": (1.5, OPTIMIZER),
+        }
     if value_clip is not None:
         read["value_clip_range"] = (value_clip, LOSSES)
     if norm is not None:
@@ -95,9 +110,7 @@ PRESET = Preset(
     in_words=(
         "num_envs is 1 in train(), which unrolls until it has batch_size·num_minibatches segments; "
         "here so many environments are unrolled at once.",
-        "learning_rate_schedule='ADAPTIVE_KL' takes a divergence with 1e-5 inside its logarithm "
-        "per action dimension; here it would be learning_rate_schedule=adaptive_kl.",
-        "Environments start with nothing on their clocks and return to their first state; here the "
-        "task's random_elapsed_steps decides of the clocks.",
+        "Environments start with nothing on their clocks; here the task's random_elapsed_steps "
+        "decides of that.",
     ),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 SCRIPT = "cleanrl/ppo_continuous_action.py"
 WRAPPERS = "gymnasium/wrappers/normalize.py (gymnasium 0.29.1)"
@@ -86,6 +86,9 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "reward_scaling": ("leaking_return_std_per_environment", WRAPPERS),
         "reward_scale": (1.0, SCRIPT),
         "reward_clip": (10.0, SCRIPT),
+        "value_normalization": ("none", SCRIPT),
+        "advantage_scaling": ("none", SCRIPT),
+        "reset_pool": (FRESH, SCRIPT),
     }
     if a["target_kl"] is not None:
         read["target_kl"] = (a["target_kl"], SCRIPT)
@@ -98,6 +101,7 @@ PRESET = Preset(
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
+        FRESH_IN_WORDS,
         "A last, smaller minibatch, where num_minibatches does not divide the batch, is refused "
         "here.",
         "The statistics of an environment are its own; a saved policy acts here by those of all "

@@ -17,6 +17,14 @@ from ablations.errors import UserError, unknown
 # A value, and the file of the library's repository in which it was read.
 Read = tuple[Any, str]
 
+# reset_pool of a library that draws a fresh reset for every episode: one number for all of them, so
+# that two of them do not differ in it.
+FRESH = 64
+FRESH_IN_WORDS = (
+    f"Every episode starts from a fresh reset; here an environment has {FRESH} of them, drawn from "
+    "the seed, and takes them in turn."
+)
+
 
 @dataclass(frozen=True)
 class Preset:

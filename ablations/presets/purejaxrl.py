@@ -80,6 +80,10 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "observation_statistics": ("per_step" if normalized else "per_batch", WRAPPERS),
         "reward_scaling": ("leaking_return_std" if normalized else "constant", WRAPPERS),
         "reward_scale": (1.0, WRAPPERS),
+        "value_normalization": ("none", SCRIPT),
+        "advantage_scaling": ("none", SCRIPT),
+        # Brax's AutoResetWrapper
+        "reset_pool": (1, WRAPPERS),
     }
     if normalized:
         read["observation_scaling"] = ("epsilon", WRAPPERS)

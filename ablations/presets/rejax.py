@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
 MIXINS = "src/rejax/algos/mixins.py"
 NETWORKS = "src/rejax/networks.py"
+ENVIRONMENT = "gymnax/environments/environment.py"
 
 ARGUMENTS = {
     "num_envs": 64,
@@ -82,6 +83,9 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         ),
         "reward_scaling": ("leaking_return_std" if a["normalize_rewards"] else "constant", MIXINS),
         "reward_scale": (1.0, MIXINS),
+        "value_normalization": ("none", PPO),
+        "advantage_scaling": ("none", PPO),
+        "reset_pool": (FRESH, ENVIRONMENT),
     }
     if clipped:
         read["max_gradient_norm"] = (bound, PPO)
@@ -97,6 +101,7 @@ PRESET = Preset(
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
+        FRESH_IN_WORDS,
         "It has an optimiser for each network and steps the actor's first; no minibatch's critic "
         "sees that step, so one Adam over both is the same.",
         "reward_normalization_discount, 0.99, is a discount of its own; here it is that of the "

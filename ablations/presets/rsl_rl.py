@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "rsl_rl/algorithms/ppo.py"
 RUNNER = "rsl_rl/runners/on_policy_runner.py"
@@ -87,6 +87,9 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "observation_statistics": ("per_batch", PPO),
         "reward_scaling": ("constant", PPO),
         "reward_scale": (1.0, PPO),
+        "value_normalization": ("none", PPO),
+        "advantage_scaling": ("none", PPO),
+        "reset_pool": (FRESH, RUNNER),
     }
     if adaptive:
         read |= {
@@ -112,6 +115,8 @@ PRESET = Preset(
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
+        "The task draws the resets; those of its robots are fresh for every episode. "
+        + FRESH_IN_WORDS,
         "num_envs is the task's there; 4096 is what its robots are trained with.",
         "A divergence of exactly 0 leaves the rate alone; here one below 1e-6 does, since another "
         "order of sums may round it away from 0.",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
 ON_POLICY = "stable_baselines3/common/on_policy_algorithm.py"
@@ -14,6 +14,7 @@ BUFFERS = "stable_baselines3/common/buffers.py"
 POLICIES = "stable_baselines3/common/policies.py"
 DISTRIBUTIONS = "stable_baselines3/common/distributions.py"
 VEC_NORMALIZE = "stable_baselines3/common/vec_env/vec_normalize.py"
+VEC_ENV = "stable_baselines3/common/vec_env/dummy_vec_env.py"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
 ARGUMENTS = {
@@ -94,6 +95,9 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
             VEC_NORMALIZE,
         ),
         "reward_scale": (1.0, VEC_NORMALIZE),
+        "value_normalization": ("none", PPO),
+        "advantage_scaling": ("none", PPO),
+        "reset_pool": (FRESH, VEC_ENV),
     }
     if range_vf is not None:
         read["value_clip_range"] = (range_vf, PPO)
@@ -114,6 +118,7 @@ PRESET = Preset(
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
+        FRESH_IN_WORDS,
         "A last, smaller minibatch, where batch_size does not divide the batch, is refused here.",
         "The bonus for a truncation is added to the reward as VecNormalize has scaled it, which "
         "advantage=standard does too.",

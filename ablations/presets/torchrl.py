@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
 CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
+VEC_NORM = "torchrl/envs/transforms/vecnorm.py"
+GYM = "torchrl/envs/libs/gym.py"
 NETWORKS = "sota-implementations/ppo/utils_mujoco.py"
 LOSS = "torchrl/objectives/ppo.py"
 ADVANTAGES = "torchrl/objectives/value/advantages.py"
@@ -81,12 +83,16 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "value_hidden_gain": (0.01, NETWORKS),
         "value_init_scale": (0.01, NETWORKS),
         "observation_normalization": ("after", NETWORKS),
-        "observation_statistics": ("per_step", NETWORKS),
-        "observation_scaling": ("epsilon_clipped", NETWORKS),
-        "observation_epsilon": (0.01, NETWORKS),
+        "observation_statistics": ("per_step_forgetting", VEC_NORM),
+        "observation_forgetting": (1e-5, NETWORKS),
+        "observation_scaling": ("floored_std_clipped", VEC_NORM),
+        "observation_std_low": (0.01, NETWORKS),
         "observation_clip": (10.0, NETWORKS),
         "reward_scaling": ("constant", NETWORKS),
         "reward_scale": (1.0, NETWORKS),
+        "value_normalization": ("none", LOSS),
+        "advantage_scaling": ("none", LOSS),
+        "reset_pool": (FRESH, GYM),
     }
     if a["normalize_advantage"]:
         read["advantage_std_low"] = (1e-6, LOSS)
@@ -105,8 +111,10 @@ PRESET = Preset(
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
-        "VecNorm's statistics forget (decay 0.99999); here those of each step weigh alike for "
-        "ever. VecNorm was read and not run.",
+        FRESH_IN_WORDS,
+        "VecNormV2 was read, at a commit after 0.14.1, and not run: no recorded stream holds it.",
+        "With several environments it depends on the collector whether each has its own VecNorm; "
+        "here they share one.",
         "The module's own defaults (value loss smooth_l1 with a factor of 1, entropy 0.01) are not "
         "those of the recipe, which these are.",
         "What its sampler does where mini_batch_size does not divide the batch was not tested; "

@@ -11,6 +11,13 @@ CLIPS = {
     "replace": Variant({"value_clip": "replace"}, summary="Stable-Baselines3 when set"),
 }
 SCALES = crossed(CLIPS, "none", reward_scale=(0.1, 10.0))
+# As CleanRL deploys it: rewards in units of their return's std, of which 0.2 is a share.
+DEPLOYED = crossed(
+    {name: CLIPS[name] for name in ("none", "pessimistic")},
+    "none",
+    reward_scaling=("leaking_return_std_per_environment",),
+    reward_scale=(1.0,),
+)
 GRID = crossed(CLIPS, "none", reward_scale=(0.1, 1.0, 10.0), learning_rate=(1e-4, 3e-4, 1e-3))
 
 register(
@@ -19,14 +26,15 @@ register(
         title="Value-loss clipping",
         claim=(
             "Clipping the value loss around the value at rollout stabilises learning. Its range, "
-            "0.2, is in units of value, so the reward scale decides whether it bites."
+            "0.2, is in units of value, so the reward scale decides whether it bites; CleanRL "
+            "deploys it on rewards divided by the running std of their return."
         ),
         claim_source=(
             "openai/baselines ppo2; doubted by Engstrom et al. 2020 and Andrychowicz et al. 2021"
         ),
         baseline="none@reward_scale=0.1",
-        variants=SCALES | GRID,
+        variants=SCALES | DEPLOYED | GRID,
         margin=0.05,
-        profiles=control(quick=SCALES, paper=GRID),
+        profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED),
     )
 )

@@ -3,7 +3,11 @@
 from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import control
 
-COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
+# Each way to couple them by itself. The clip: 0.5, which most libraries have.
+COUPLED = {
+    "shared": ({"torso": "shared"}, "shared torso"),
+    "clipped": ({"gradient_clip": "global_norm"}, "global-norm clip"),
+}
 COEFFICIENTS = {
     f"{coefficient:g}": Variant({"value_coefficient": coefficient}, summary=summary)
     for coefficient, summary in {
@@ -15,12 +19,11 @@ COEFFICIENTS = {
 EITHER = {
     **{f"separate_{name}": variant for name, variant in COEFFICIENTS.items()},
     **{
-        f"coupled_{name}": Variant(
-            {**variant.sets, **COUPLED},
-            versus="coupled_0.25",
-            summary="shared torso, global-norm clip",
+        f"{how}_{name}": Variant(
+            {**COEFFICIENTS[name].sets, **sets}, versus=f"{how}_0.25", summary=summary
         )
-        for name, variant in COEFFICIENTS.items()
+        for how, (sets, summary) in COUPLED.items()
+        for name in ("0.25", "1")
     },
 }
 GRID = crossed(

@@ -38,15 +38,16 @@ def descend(
     *,
     approximate_kl: jax.Array,
     exact_kl: jax.Array | float = jnp.nan,
+    offset_kl: jax.Array | float = jnp.nan,
     progress: jax.Array,
     steps: int,
     variant: Variant,
 ) -> tuple[Learner, jax.Array]:
     """The learner after one step, and the learning rate of that step.
 
-    approximate_kl, exact_kl: how far the policy is from the one that acted, for the schedule; not
-        every trainer knows the second. progress: share of the run that is done. steps: of an
-        iteration.
+    approximate_kl, exact_kl, offset_kl: how far the policy is from the one that acted, for the
+        schedule; not every trainer knows the last two. progress: share of the run that is done.
+        steps: of an iteration.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
     gradient = apply("gradient_clip", variant, gradients=gradient)
@@ -61,6 +62,7 @@ def descend(
         step_progress=taken / (variant.iterations * steps),
         approximate_kl=approximate_kl,
         exact_kl=exact_kl,
+        offset_kl=offset_kl,
     )
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
     return Learner(parameters, optimizer, schedule), rate

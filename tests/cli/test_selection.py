@@ -102,9 +102,9 @@ def test_named_variants_are_crossed_and_compared_where_they_stand() -> None:
 
 
 def test_what_the_study_compares_with_each_other_stays_together() -> None:
-    variants = ["separate_0.25", "coupled_0.25", "coupled_1"]
+    variants = ["separate_0.25", "shared_0.25", "shared_1"]
     found = comparisons("value_coefficient", variants=variants, vary={"discount": [0.9, 1]})
-    assert found["coupled_1@discount=1"] == "coupled_0.25@discount=1"
+    assert found["shared_1@discount=1"] == "shared_0.25@discount=1"
     assert found["separate_0.25@discount=1"] == "separate_0.25@discount=0.9"
     clip = ["none@reward_scale=10.0", "replace@reward_scale=10.0"]
     found = comparisons("value_clipping", variants=clip, vary={"discount": [0.9, 1]})

@@ -87,13 +87,14 @@ def observations_off(values: dict[str, Any], file: dict[str, Any], path: Any) ->
                 worst = max(worst, off(again, outputs["in_update"][part]))
         return worst
     kind = values["observation_statistics"]
-    normalizer = statistics.start(kind, given["observation"][0])
+    normalizer = statistics.start(kind, given["observation"][0], 1e-5)
     step = jax.jit(statistics.step, static_argnums=0)
     for t, true_next in enumerate(given["final_observation"]):
         seen = scaled(values, normalizer, given["observation"][t])
         worst = max(worst, off(seen, outputs["observation"][t]))
         done = (given["termination"][t] > 0) | (given["truncation"][t] > 0)
-        final, normalizer = step(kind, normalizer, true_next, given["observation"][t + 1], done)
+        following = given["observation"][t + 1]
+        final, normalizer = step(kind, normalizer, true_next, following, done, 1e-5)
         if "final_observation" in outputs:
             seen = scaled(values, final, true_next)
             worst = max(worst, off(seen, outputs["final_observation"][t]))

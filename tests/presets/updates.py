@@ -134,6 +134,8 @@ def learned(path: Path, monkeypatch: Any, **changes: Any) -> Update:
             learning_rate=variant.numbers["learning_rate"]
         ),
         reward_scaling=variants.axis("reward_scaling").init(num_envs=N),
+        advantage_scaling=variants.axis("advantage_scaling").init(),
+        value_targets=None,
         normalizer=statistics.empty(np.shape(rollout["observation"])[-1]),
         acting=ppo.acting(variant),
         episodes=None,

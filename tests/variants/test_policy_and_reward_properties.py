@@ -173,6 +173,7 @@ def test_rates_stay_within_their_bounds(divergences, start, choice):
             step_progress=np.float32(step / len(divergences)),
             approximate_kl=np.float32(divergence),
             exact_kl=np.float32(divergence),
+            offset_kl=np.float32(divergence),
         )
         low, high = {
             "constant": (start, start),

@@ -219,7 +219,8 @@ FAR_APART = {"dual_clip": (1.001, 5.0), "learning_rate_low": (0.01, 0.9)}
 # Where the divergence is far below the desired one, near it, and far above.
 SITUATIONS = {
     "learning_rate_schedule": tuple(
-        {"approximate_kl": jnp.float32(kl), "exact_kl": jnp.float32(kl)} for kl in (1e-4, 0.1, 9.0)
+        {f"{name}_kl": jnp.float32(kl) for name in ("approximate", "exact", "offset")}
+        for kl in (1e-4, 0.1, 9.0)
     ),
     # Where they hardly vary, and where they do.
     "advantage_statistics": ({"advantages": jnp.linspace(0.0, 1e-3, 48)}, {}),

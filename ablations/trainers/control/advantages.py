@@ -83,17 +83,22 @@ def at_moment(
     before: Estimate,
     experience: Callable[[], Experience],
     critic: Callable[[Array], Array],
+    output: Callable[[Array], Array],
     variant: Variant,
 ) -> Estimate:
     """The estimate with this critic, where advantage_timing is this moment; else the one before.
+    Its targets are outputs of the critic's network.
 
     experience: a function, so that what the other timings do not need is not gathered for them.
-    critic: normalised observations [..., O] -> values [...].
+    critic: normalised observations [..., O] -> values [...]. output: values -> what the network
+        would have to answer for them.
     """
 
     def now() -> Estimate:
         seen = experience()
-        return estimate(seen, critic(seen.observation), critic(seen.next_observation), variant)
+        value, next_value = critic(seen.observation), critic(seen.next_observation)
+        found = estimate(seen, value, next_value, variant)
+        return found._replace(target=output(found.target))
 
     return _at(moment, now, lambda: before, variant)
 

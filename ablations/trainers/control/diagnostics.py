@@ -73,8 +73,10 @@ def advantage_errors(
     def seen_by_networks(observation: jax.Array) -> jax.Array:
         return ppo.normalized(state.normalizer, observation, state.acting)
 
+    values = ppo.critic(state.value_targets)
+
     def critic(observation: jax.Array) -> jax.Array:
-        return ppo.networks.value(state.parameters, seen_by_networks(observation))
+        return values.value(state.parameters, seen_by_networks(observation))
 
     def step(now: tuple[Any, ...], t: jax.Array) -> tuple[tuple[Any, ...], Any]:
         episodes, weight, total = now

@@ -27,13 +27,14 @@ def log_prob(raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
     return drawn(*mean_and_std(raw, variant), x, variant).log_prob
 
 
-def exact_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
+def exact_kl(old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0) -> jax.Array:
     """Mean of KL(old, new) in closed form, a scalar; both raw [..., 2A].
 
-    Σ log(σ'/σ) + (σ² + (μ - μ')²)/2σ'² - ½, of x: what becomes of it changes no divergence.
+    Σ log(σ'/σ + offset) + (σ² + (μ - μ')²)/2σ'² - ½, of x: what becomes of it changes no
+    divergence.
     """
     old_mean, old_std = mean_and_std(old, variant)
     mean, std = mean_and_std(new, variant)
     moved = jnp.square(old_std) + jnp.square(old_mean - mean)
-    each = jnp.log(std / old_std) + moved / (2.0 * jnp.square(std)) - 0.5
+    each = jnp.log(std / old_std + offset) + moved / (2.0 * jnp.square(std)) - 0.5
     return jnp.mean(jnp.sum(each, axis=-1))

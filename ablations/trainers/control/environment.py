@@ -18,11 +18,13 @@ class Episodes(NamedTuple):
     """Where N environments are in their episodes.
 
     state: the environment's own state, every leaf with a leading [N].
-    first: the physics and the observation [N, O] to which an episode's end returns.
+    first: the physics and the observation [N, O] to which an episode's end returns; [N, P, ...]
+        where each environment has a pool of P resets.
     elapsed: int32 [N], steps on the clock; truncation comes when it reaches episode_length.
     whole: bool [N], False in a first episode that started with time on its clock.
     length: int32 [N], steps of the running episode.
     reward_sum: float32 [N], its undiscounted return so far.
+    place: int32 [N], where in the pool the running episode started; None without a pool.
     """
 
     state: Any
@@ -31,6 +33,7 @@ class Episodes(NamedTuple):
     whole: jax.Array
     length: jax.Array
     reward_sum: jax.Array
+    place: jax.Array | None = None
 
     @property
     def observation(self) -> jax.Array:
@@ -67,6 +70,9 @@ class Environments:
     random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in
         RSL-RL, so that environments that never terminate do not all end their episodes at the same
         step. These shortened first episodes are trained on, but are not counted as finished.
+    reset_pool: so many resets of each environment, drawn at the start, are taken in turn: episode k
+        starts from reset k mod reset_pool. 1: every episode starts from the first, as in Brax's
+        AutoResetWrapper. A larger pool goes on where a smaller one begins anew.
     """
 
     env: Any
@@ -74,10 +80,11 @@ class Environments:
     episode_length: int
     reset_group_size: int = 1
     random_elapsed_steps: bool = False
+    reset_pool: int = 1
 
     @property
     def num_groups(self) -> int:
-        """How many different resets there are."""
+        """How many environments, or groups of them, have resets of their own."""
         return self.num_envs // self.reset_group_size
 
     @property
@@ -90,21 +97,39 @@ class Environments:
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
         state = jax.vmap(self.env.reset)(keys[self.groups])
+        first, place = (_physics(state), state.obs), None
+        if self.reset_pool > 1:
+            # A third key beside the two above
+            first = self._pool(jax.random.fold_in(key, 2), first)
+            place = jnp.zeros(self.num_envs, jnp.int32)
         zeros = jnp.zeros(self.num_envs, jnp.int32)
         elapsed = zeros
         if self.random_elapsed_steps:
             elapsed = jax.random.randint(key_elapsed, (self.num_envs,), 0, self.episode_length)
         return Episodes(
             state=state,
-            first=(_physics(state), state.obs),
+            first=first,
             elapsed=elapsed,
             whole=elapsed == 0,
             length=zeros,
             reward_sum=jnp.zeros(self.num_envs),
+            place=place,
+        )
+
+    def _pool(self, key: jax.Array, first: Any) -> Any:
+        """Physics and observations [N, reset_pool, ...], `first` [N, ...] at place 0."""
+        places = jnp.arange(1, self.reset_pool)
+        keys = jax.vmap(lambda k: jax.random.split(jax.random.fold_in(key, k), self.num_groups))
+        later = jax.lax.map(lambda keys: jax.vmap(self.env.reset)(keys[self.groups]), keys(places))
+        return jax.tree.map(
+            lambda one, others: jnp.concatenate([one[:, None], jnp.moveaxis(others, 0, 1)], 1),
+            first,
+            (_physics(later), later.obs),
         )
 
     def step(self, episodes: Episodes, action: jax.Array) -> tuple[Episodes, Outcome]:
-        """One step of all environments; action [N, A]. Those that end go back to their first state.
+        """One step of all environments; action [N, A]. Those that end go back to their first state,
+        or to the next one of their pool.
 
         As in Brax's AutoResetWrapper, `info` survives a reset. `metrics` is taken to be output, not
         state: it is not carried from step to step.
@@ -130,10 +155,15 @@ class Environments:
             reward_sum=reward_sum,
         )
 
+        first, place = episodes.first, episodes.place
+        if place is not None:
+            place = jnp.where(done, (place + 1) % self.reset_pool, place)
+            first = jax.tree.map(lambda pool: pool[jnp.arange(self.num_envs), place], first)
+
         def restart(first: jax.Array, now: jax.Array) -> jax.Array:
             return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
 
-        physics, observation = jax.tree.map(restart, episodes.first, (_physics(after), after.obs))
+        physics, observation = jax.tree.map(restart, first, (_physics(after), after.obs))
         state = after.replace(
             obs=observation,
             metrics=episodes.state.metrics,
@@ -148,6 +178,7 @@ class Environments:
             whole=episodes.whole | done,
             length=jnp.where(done, 0, length),
             reward_sum=jnp.where(done, 0.0, reward_sum),
+            place=place,
         )
         return running, outcome
 

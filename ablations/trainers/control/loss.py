@@ -14,6 +14,8 @@ from ablations.trainers.control.networks import Networks
 from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
 from ablations.trainers.trainer import Variant
 
+OFFSET = 1e-5  # of Brax's divergence
+
 
 class Minibatch(NamedTuple):
     """What one gradient step sees: M segments of T steps, from M environments.
@@ -22,8 +24,8 @@ class Minibatch(NamedTuple):
     raw: [T, M, 2A], what the network of the policy that acted made of it.
     x: [T, M, A], what was drawn, before it became an action.
     log_prob: [T, M], the density of that by the policy that acted.
-    old_value: [T, M], the critic's estimate at rollout.
-    advantage: [T, M] and target: [T, M], not normalised yet unless advantage_scope is "batch".
+    old_value: [T, M], the critic's output at rollout. target: [T, M], what it should be.
+    advantage: [T, M], not standardised yet unless advantage_scope is "batch".
     group: int32 [T, M], which environments share a reset.
     """
 
@@ -91,6 +93,7 @@ def ppo_loss(
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
         "policy/exact_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
+        "policy/offset_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant, OFFSET),
         **ratio_metrics(log_ratio),
         **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),

@@ -22,7 +22,8 @@ class Normalizer(NamedTuple):
     mean, variance: float32 [O], or [N, O] where each environment has its own; the variance is that
         of the population (ddof 0).
     batches: uint32 scalar or [N], how many batches went in. All are of one size, so that it stands
-        for the number of samples and does not overflow before 2**32 batches.
+        for the number of samples and does not overflow before 2**32 batches. With
+        per_step_forgetting, how many observations, to 2**32 - 1.
     """
 
     mean: jax.Array
@@ -60,14 +61,16 @@ def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     return Normalizer(mean, variance, normalizer.batches + 1)
 
 
-def start(statistics: str, observation: jax.Array) -> Normalizer:
+def start(statistics: str, observation: jax.Array, forgetting: jax.Array | float) -> Normalizer:
     """Before the first step; observation: [N, O], those of the first reset.
 
-    statistics: a choice of observation_statistics, as in `step`.
+    statistics: a choice of observation_statistics, and forgetting its number, as in `step`.
     """
     N, size = observation.shape
     if statistics == "per_batch":
         return empty(size)
+    if statistics == "per_step_forgetting":
+        return _seen_and_forgotten(empty(size), observation, jnp.ones(N, bool), forgetting)
     ones = jnp.ones(size)
     if statistics == "per_environment":
         apart = Normalizer(jnp.zeros((N, size)), jnp.ones((N, size)), jnp.zeros(N, jnp.uint32))
@@ -82,6 +85,7 @@ def step(
     final: jax.Array,
     observation: jax.Array,
     done: jax.Array,
+    forgetting: jax.Array | float,
 ) -> tuple[Normalizer, Normalizer]:
     """The statistics by which the true next observation is normalised, and those after the step.
 
@@ -96,6 +100,9 @@ def step(
             for a, b in zip(after, before, strict=True)
         ]
         return before, Normalizer(*chosen)
+    if statistics == "per_step_forgetting":
+        before = _seen_and_forgotten(normalizer, final, jnp.ones_like(done), forgetting)
+        return before, _seen_and_forgotten(before, observation, done, forgetting)
     together = _seen_together(normalizer, observation)
     return together, together
 
@@ -111,6 +118,28 @@ def pooled(normalizer: Normalizer) -> Normalizer:
 def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     before = normalizer.batches + PRIOR_COUNT / observation.shape[0]
     return _joined(normalizer, jnp.mean(observation, 0), jnp.var(observation, 0), before)
+
+
+def _seen_and_forgotten(
+    normalizer: Normalizer, observation: jax.Array, here: jax.Array, forgetting: jax.Array | float
+) -> Normalizer:
+    """With those observations [N, O] that are `here` [N], k of them; see per_step_forgetting.
+
+    E₁ = μ(1-βⁿ) and E₂ = σ²(1-βⁿ) + E₁² are worked out anew each time instead of kept.
+    """
+    log_decay = jnp.log1p(-forgetting)
+    k = jnp.sum(here)
+    count = normalizer.batches + k.astype(jnp.uint32)
+    seen = -jnp.expm1(normalizer.batches.astype(jnp.float32) * log_decay)
+    correction = -jnp.expm1(count.astype(jnp.float32) * log_decay)
+    weight = -jnp.expm1(k.astype(jnp.float32) * log_decay)
+    share = (here / jnp.maximum(k, 1))[:, None]
+    first = normalizer.mean * seen
+    second = normalizer.variance * seen + jnp.square(first)
+    first = first + weight * (jnp.sum(share * observation, 0) - first)
+    second = second + weight * (jnp.sum(share * jnp.square(observation), 0) - second)
+    variance = jnp.maximum(second - jnp.square(first), 0) / correction
+    return Normalizer(first / correction, variance, count)
 
 
 def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:

@@ -22,9 +22,11 @@ import optax
 import variants
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches, switch
-from ablations.trainers.control import advantages
+from ablations.trainers.control import acting, advantages
+from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.advantages import Estimate, Experience
+from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Environments, Episodes
 from ablations.trainers.control.loss import Minibatch, ppo_loss
@@ -37,9 +39,6 @@ from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 from variants.observation_statistics import PER_BATCH
-
-# A policy's actions depend on these and on no other choice.
-ACTING = ("action_distribution", "policy_std", "observation_scaling")
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,11 @@ class PPO:
             reward_scaling=variants.axis("reward_scaling").init(
                 num_envs=self.environments.num_envs
             ),
-            normalizer=statistics.start(self.statistics, episodes.observation),
+            advantage_scaling=variants.axis("advantage_scaling").init(),
+            value_targets=critics.start(self.fixed["value_normalization"]),
+            normalizer=statistics.start(
+                self.statistics, episodes.observation, variant.numbers["observation_forgetting"]
+            ),
             acting=self.acting(variant),
             episodes=episodes,
             key=key_training,
@@ -129,12 +132,25 @@ class PPO:
             state.reward_scaling, rollout.outcome, variant
         )
         experience, batch = self.prepare(state, rollout, reward, current, variant)
+        advantage_scaling, advantage = apply(
+            "advantage_scaling",
+            variant,
+            state.advantage_scaling,
+            advantages=batch.advantage,
+            targets=batch.target,
+        )
+        critic, parameters = self.critic(state.value_targets).after(batch.target, state.parameters)
+        batch = batch._replace(
+            advantage=advantage,
+            old_value=critic.output(batch.old_value),
+            target=critic.output(batch.target),
+        )
 
         progress = state.iteration.astype(jnp.float32) / variant.iterations
         stopped = None if self.fixed["kl_stop"] == "none" else jnp.bool_(False)
         (learner, _), metrics = jax.lax.scan(
-            lambda now, draw: self.epoch(now, experience, batch, draw, progress, variant),
-            (Learner(state.parameters, state.optimizer, state.schedule), stopped),
+            lambda now, draw: self.epoch(now, experience, batch, draw, progress, critic, variant),
+            (Learner(parameters, state.optimizer, state.schedule), stopped),
             draws,
         )
         state = state._replace(
@@ -142,6 +158,8 @@ class PPO:
             optimizer=learner.optimizer,
             schedule=learner.schedule,
             reward_scaling=reward_scaling,
+            advantage_scaling=advantage_scaling,
+            value_targets=critic.seen,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
         )
         return state, metrics
@@ -152,32 +170,18 @@ class PPO:
         return self.fixed["observation_statistics"]
 
     def acting(self, variant: Variant) -> dict[str, jax.Array]:
-        """The numbers that a policy needs to act: those of `ACTING`, and "normalized", 0 where
-        observations are not."""
-        read = [n for axis in ACTING for n in variants.axis(axis)[self.fixed[axis]].numbers]
-        numbers = {name: jnp.asarray(variant.numbers[name]) for name in read}
-        # Statistics that have seen nothing leave an observation as it is, but for an epsilon.
-        if self.fixed["observation_scaling"] != "bounded_std":
-            none = matches("observation_normalization", variant, "none")
-            numbers["normalized"] = 1.0 - jnp.asarray(none, jnp.float32)
-        return numbers
+        """The numbers that a policy needs to act; see `acting.numbers`."""
+        return acting.numbers(self.fixed, variant)
 
     def normalized(
-        self, normalizer: Normalizer, observation: jax.Array, acting: Mapping[str, jax.Array]
+        self, normalizer: Normalizer, observation: jax.Array, numbers: Mapping[str, jax.Array]
     ) -> jax.Array:
-        """Observations [..., O] as the networks see them."""
-        axis = variants.axis("observation_scaling")
-        choice = axis[self.fixed[axis.name]]
-        scaled: jax.Array = axis.apply(
-            choice.name,
-            observation=observation,
-            mean=normalizer.mean,
-            variance=normalizer.spread,
-            numbers={name: acting[name] for name in choice.numbers},
-        )
-        if "normalized" in acting:
-            scaled = jnp.where(acting["normalized"] > 0, scaled, observation)
-        return scaled
+        """Observations [..., O] as the networks see them; numbers: those of `acting`."""
+        return acting.normalized(self.fixed, normalizer, observation, numbers)
+
+    def critic(self, seen: Normalizer | None) -> Critic:
+        """The critic with these statistics of value targets."""
+        return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
@@ -204,6 +208,7 @@ class PPO:
                     outcome.next_observation,
                     episodes.observation,
                     outcome.termination | outcome.truncation,
+                    variant.numbers["observation_forgetting"],
                 )
                 next_seen = self.normalized(final, outcome.next_observation, state.acting)
                 taken = taken._replace(seen=seen, next_seen=next_seen)
@@ -223,7 +228,8 @@ class PPO:
         normalizer: Normalizer,
         variant: Variant,
     ) -> tuple[Experience, Minibatch]:
-        """The whole batch as the epochs take it, its observations normalised by `normalizer`.
+        """The whole batch, its observations normalised by `normalizer`; values and targets in
+        units of scaled reward.
 
         reward: [T, N], scaled. The values at rollout, and the advantages that rest on them, are of
         the statistics at rollout.
@@ -236,7 +242,8 @@ class PPO:
         def at_rollout() -> jax.Array:
             return normalized(state.normalizer, rollout.observation, rollout.seen)
 
-        old_value = self.networks.value(state.parameters, at_rollout())
+        critic = self.critic(state.value_targets)
+        old_value = critic.value(state.parameters, at_rollout())
         experience = Experience(
             observation=normalized(normalizer, rollout.observation, rollout.seen),
             next_observation=normalized(normalizer, outcome.next_observation, rollout.next_seen),
@@ -246,10 +253,8 @@ class PPO:
         )
 
         def next_value() -> jax.Array:
-            next_observation = normalized(
-                state.normalizer, outcome.next_observation, rollout.next_seen
-            )
-            return self.networks.value(state.parameters, next_observation)
+            seen = normalized(state.normalizer, outcome.next_observation, rollout.next_seen)
+            return critic.value(state.parameters, seen)
 
         estimate = advantages.at_rollout(experience, old_value, next_value, variant)
         return experience, Minibatch(
@@ -270,6 +275,7 @@ class PPO:
         batch: Minibatch,
         draws: Draws,
         progress: jax.Array,
+        critic: Critic,
         variant: Variant,
     ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
         """One pass over the batch in random minibatches.
@@ -278,7 +284,7 @@ class PPO:
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
-        batch = self.estimated("epoch", learner, batch, lambda: experience, variant)
+        batch = self.estimated("epoch", learner, batch, lambda: experience, critic, variant)
         batch = batch._replace(old_value=self.old_value(learner, batch, variant))
         advantage = advantages.standardised(
             "batch", batch.advantage, batch.group, self.environments.num_groups, variant
@@ -291,7 +297,7 @@ class PPO:
             (learner, stopped), ((index, key), place) = now, inputs
             part = take(batch, index)
             part = self.estimated(
-                "minibatch", learner, part, lambda: take(experience, index), variant
+                "minibatch", learner, part, lambda: take(experience, index), critic, variant
             )
             stepped, metrics = self.gradient_step(learner, part, key, progress, variant)
             if stopped is not None:
@@ -308,7 +314,7 @@ class PPO:
         return jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
 
     def old_value(self, learner: Learner, batch: Minibatch, variant: Variant) -> jax.Array:
-        """[T, N], what a value clip measures from in this epoch."""
+        """[T, N], the critic's output that a value clip measures from in this epoch."""
         return switch(
             "old_value",
             variant,
@@ -324,24 +330,21 @@ class PPO:
         learner: Learner,
         batch: Minibatch,
         experience: Callable[[], Experience],
+        critic: Critic,
         variant: Variant,
     ) -> Minibatch:
         """The batch with advantages and targets of the current critic, where they are of this
         moment; see `advantages.at_moment`."""
         before = Estimate(batch.advantage, batch.target)
-        critic = partial(self.networks.value, learner.parameters)
-        now = advantages.at_moment(moment, before, experience, critic, variant)
+        values = partial(critic.value, learner.parameters)
+        now = advantages.at_moment(moment, before, experience, values, critic.output, variant)
         return batch._replace(advantage=now.advantage, target=now.target)
 
     def draws(self, key: jax.Array, variant: Variant) -> Draws:
         """What an update draws at random, ahead of it."""
-        return draws(
-            key,
-            shape=(self.epochs, self.num_minibatches),
-            T=self.unroll_length,
-            N=self.environments.num_envs,
-            variant=variant,
-        )
+        T, N = self.unroll_length, self.environments.num_envs
+        shape = (self.epochs, self.num_minibatches)
+        return draws(key, shape=shape, T=T, N=N, variant=variant)
 
     def gradient_step(
         self,
@@ -361,6 +364,7 @@ class PPO:
             gradient,
             approximate_kl=metrics["policy/approximate_kl"],
             exact_kl=metrics["policy/exact_kl"],
+            offset_kl=metrics.pop("policy/offset_kl"),
             progress=progress,
             steps=self.epochs * self.num_minibatches,
             variant=variant,
@@ -388,12 +392,7 @@ class PPO:
     ) -> jax.Array:
         """Actions [..., A] on observations [..., O] as the environment gives them: the mode, or a
         sample with a key."""
-        numbers = policy["numbers"]
-        chosen = Variant(choices={axis: self.fixed[axis] for axis in ACTING}, numbers=numbers)
-        seen = self.normalized(policy["normalizer"], observation, numbers)
-        mean, std = mean_and_std(self.networks.policy(policy["parameters"], seen), chosen)
-        x = mean if key is None else mean + std * jax.random.normal(key, mean.shape)
-        return drawn(mean, std, x, chosen).action
+        return acting.act(self.fixed, self.networks, policy, observation, key)
 
 
 def _where(condition: Any, this: Any, other: Any) -> Any:

@@ -42,6 +42,8 @@ AXES = {
     "observation_statistics": "per_batch",
     "observation_scaling": "bounded_std",
     "kl_stop": "none",
+    "value_normalization": "none",
+    "advantage_scaling": "none",
 }
 
 NUMBERS = {
@@ -80,6 +82,9 @@ STRUCTURE = {
         "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
     ),
     "activation": Option("tanh", "between layers", ACTIVATIONS),
+    "reset_pool": Option(
+        1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
+    ),
 }
 
 
@@ -131,6 +136,7 @@ def compose(
             episode_length=settings["episode_length"],
             reset_group_size=settings.get("reset_group_size", 1),
             random_elapsed_steps=settings.get("random_elapsed_steps", True),
+            reset_pool=structure["reset_pool"],
         ),
         evaluation_environments=Environments(env, evaluation_envs, settings["episode_length"]),
         networks=make_networks(

@@ -15,7 +15,9 @@ from ablations.trainers.control.normalizer import Normalizer
 class State(NamedTuple):
     """All that training needs to go on.
 
-    schedule, reward_scaling: what the axes learning_rate_schedule and reward_scaling carry.
+    schedule, reward_scaling, advantage_scaling: what the axes learning_rate_schedule,
+        reward_scaling and advantage_scaling carry.
+    value_targets: statistics of them for value_normalization; None where it reads none.
     acting: the numbers that a policy needs to act, by name.
     key: the seed's. iteration: uint32, how many are done.
     """
@@ -24,6 +26,8 @@ class State(NamedTuple):
     optimizer: optax.OptState
     schedule: Any
     reward_scaling: Any
+    advantage_scaling: Any
+    value_targets: Normalizer | None
     normalizer: Normalizer
     acting: Mapping[str, jax.Array]
     episodes: Episodes

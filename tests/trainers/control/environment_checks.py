@@ -16,10 +16,12 @@ from ablations.tasks import task
 NUM_ENVS, STEPS, EPISODE_LENGTH = 6, 60, 12
 
 
-def check_against_a_loop(module: Any) -> None:
+def check_against_a_loop(module: Any, pool: int = 1) -> None:
     """Every outcome equals that of a plain loop over environments that are stepped one by one."""
     env = task("fast").make(task("fast").settings)
-    environments = module.Environments(env, NUM_ENVS, EPISODE_LENGTH, random_elapsed_steps=True)
+    environments = module.Environments(
+        env, NUM_ENVS, EPISODE_LENGTH, random_elapsed_steps=True, reset_pool=pool
+    )
     # Half of the environments are pushed hard enough to leave the track, the others keep still.
     push = np.where(np.arange(NUM_ENVS) % 2, 0.1, 1.0)[None, :, None]
     noise = np.random.default_rng(0).uniform(-0.2, 1.0, (STEPS, NUM_ENVS, 1))
@@ -41,7 +43,9 @@ def check_against_a_loop(module: Any) -> None:
     terminations = truncations = partial = 0
     for i in range(NUM_ENVS):
         first = state = jax.tree.map(lambda x, i=i: x[i], begin.state)
-        elapsed, length, total = int(begin.elapsed[i]), 0, 0.0
+        resets = [first.replace(pipeline_state=at, obs=obs) for at, obs in _resets(begin, i, pool)]
+        np.testing.assert_array_equal(resets[0].obs, first.obs)
+        elapsed, length, total, episode = int(begin.elapsed[i]), 0, 0.0, 0
         whole = elapsed == 0
         for t in range(STEPS):
             np.testing.assert_allclose(seen[t, i], state.obs, rtol=1e-5, atol=1e-6)
@@ -63,11 +67,46 @@ def check_against_a_loop(module: Any) -> None:
             truncations += truncated
             partial += ended and not whole
             if ended:
-                state, elapsed, length, total, whole = first, 0, 0, 0.0, True
+                episode += 1
+                state, elapsed, length, total, whole = resets[episode % pool], 0, 0, 0.0, True
         assert end.elapsed[i] == elapsed
     assert terminations > 5
     assert truncations > 5
     assert partial > 2
+
+
+def _resets(begin: Any, i: int, pool: int) -> list[Any]:
+    """Physics and observation of each of an environment's resets."""
+    if pool == 1:
+        return [jax.tree.map(lambda x: x[i], begin.first)]
+    return [jax.tree.map(lambda x, k=k: x[i, k], begin.first) for k in range(pool)]
+
+
+def check_a_pool_against_a_loop(module: Any) -> None:
+    check_against_a_loop(module, pool=3)
+
+
+def check_a_pool_of_resets(module: Any) -> None:
+    """Groups share a pool, every reset of which is another; a smaller pool is the beginning of a
+    larger one, and leaves the rest of the start alone."""
+    env = task("fast").make(task("fast").settings)
+    one, three, five = (
+        module.Environments(env, 6, 12, 3, True, pool).reset(jax.random.key(0))
+        for pool in (1, 3, 5)
+    )
+    for ours, other in zip(jax.tree.leaves(one.first), jax.tree.leaves(three.first), strict=True):
+        assert np.array_equal(ours, other[:, 0])
+    for ours, other in zip(jax.tree.leaves(three.first), jax.tree.leaves(five.first), strict=True):
+        assert np.array_equal(ours, other[:, :3])
+    assert jax.tree.all(jax.tree.map(np.array_equal, one.state, five.state))
+    assert np.array_equal(one.elapsed, five.elapsed)
+    observations = np.asarray(five.first[1])
+    assert (observations[:3] == observations[0]).all()
+    assert len(np.unique(observations[..., 0])) == 2 * 5
+    assert one.place is None
+    # What is observed is the physics beside it.
+    physics, _ = five.first
+    assert np.array_equal(physics["position"], observations[..., 0])
 
 
 @struct.dataclass
@@ -137,6 +176,8 @@ def check_clocks(module: Any) -> None:
 
 CHECKS = (
     check_against_a_loop,
+    check_a_pool_against_a_loop,
+    check_a_pool_of_resets,
     check_termination_wins,
     check_groups_share_a_reset,
     check_clocks,

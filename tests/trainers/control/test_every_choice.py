@@ -24,6 +24,13 @@ CHOICES = [
     if not variants.axis(axis).structural
     for choice in variants.axis(axis)
 ]
+TORCHRL = {
+    "action_distribution": "tanh_normal_inverted",
+    "policy_std": "exp_parameter",
+    "kl_stop": "none",
+    "value_normalization": "none",
+    "advantage_scaling": "none",
+}
 # All choices of the axes that are compiled in, in as few programs as they fit into.
 COMPILED_IN = [
     {
@@ -32,6 +39,8 @@ COMPILED_IN = [
         "observation_statistics": "per_step",
         "observation_scaling": "epsilon",
         "kl_stop": "minibatch",
+        "value_normalization": "running",
+        "advantage_scaling": "percentile",
     },
     {
         "action_distribution": "tanh_normal_inverted",
@@ -39,6 +48,8 @@ COMPILED_IN = [
         "observation_statistics": "per_environment",
         "observation_scaling": "epsilon_clipped",
         "kl_stop": "epoch",
+        "value_normalization": "popart",
+        "advantage_scaling": "symlog",
     },
     {
         "action_distribution": "normal_unclipped",
@@ -46,7 +57,15 @@ COMPILED_IN = [
         "observation_statistics": "per_step_after_first",
         "observation_scaling": "std_epsilon",
         "kl_stop": "none",
+        "value_normalization": "symlog",
+        "advantage_scaling": "none",
     },
+    {
+        **TORCHRL,
+        "observation_statistics": "per_step_forgetting",
+        "observation_scaling": "floored_std_clipped",
+    },
+    {**TORCHRL, "observation_statistics": "per_batch", "observation_scaling": "symlog"},
 ]
 # Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {
@@ -102,7 +121,7 @@ def test_every_structural_choice_is_compiled_in_somewhere() -> None:
             assert {default, *(one[axis] for one in COMPILED_IN)} == set(variants.axis(axis))
 
 
-@pytest.mark.parametrize("choices", COMPILED_IN, ids=lambda one: one["action_distribution"])
+@pytest.mark.parametrize("choices", COMPILED_IN, ids=lambda one: one["observation_scaling"])
 def test_structural_choices_train(choices: dict[str, str]) -> None:
     """Some steps without a NaN, and the saved policy acts as the one that is evaluated."""
     small = {"fixed": tuple(choices.items()), "episode_length": 12}

@@ -25,11 +25,28 @@ ENVIRONMENT = {
         "elapsed >= self.episode_length",
     ),
     "truncation one step late": ("elapsed >= self.episode_length", "elapsed > self.episode_length"),
+    "a pool that is never left": ("jnp.where(done, (place + 1) % self.reset_pool, place)", "place"),
+    "the next reset at every step": (
+        "jnp.where(done, (place + 1) % self.reset_pool, place)",
+        "(place + 1) % self.reset_pool",
+    ),
+    "a pool that ends": ("(place + 1) % self.reset_pool", "place + 1"),
+    "one pool for all": (
+        "jax.vmap(self.env.reset)(keys[self.groups]), keys(places)",
+        "jax.vmap(self.env.reset)(keys[0 * self.groups]), keys(places)",
+    ),
+    "the pool of another size": (
+        "jax.random.fold_in(key, k)",
+        "jax.random.fold_in(key, -k % self.reset_pool)",
+    ),
     "no reset of the clock": ("jnp.where(done, 0, elapsed)", "elapsed"),
     "no reset at a truncation": ("done = termination | truncation", "done = termination"),
     "returns run on": ("jnp.where(done, 0.0, reward_sum)", "reward_sum"),
     "partial episodes count": ("finished=done & episodes.whole", "finished=done"),
-    "one reset for all": ("keys[self.groups]", "keys[0 * self.groups]"),
+    "one reset for all": (
+        "state = jax.vmap(self.env.reset)(keys[self.groups])",
+        "state = jax.vmap(self.env.reset)(keys[0 * self.groups])",
+    ),
     "a reset for each": (
         "return jnp.arange(self.num_envs) // self.reset_group_size",
         "return jnp.arange(self.num_envs) % self.num_groups",

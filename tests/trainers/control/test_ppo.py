@@ -95,7 +95,7 @@ def test_scopes_agree_when_there_is_one_minibatch() -> None:
 def test_one_gradient_step_is_adam_on_the_gradient_of_brax() -> None:
     ppo, learner, _, experience, batch = rolled_out()
     one = alone(**SETS, learning_rate=1e-2, adam_epsilon=1e-5)
-    value = ppo.estimated("minibatch", learner, batch, lambda: experience, one)
+    value = ppo.estimated("minibatch", learner, batch, lambda: experience, ppo.critic(None), one)
     after, _ = ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)
     adam = optax.adam(1e-2, eps=1e-5)
     updates, _ = adam.update(brax_loss(None)[2], adam.init(learner.parameters))

@@ -1,0 +1,71 @@
+"""What a policy needs to act: its networks' parameters, the statistics of observations, and the
+numbers that both are used with.
+
+fixed: axis -> the choice that is compiled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations.trainers.choices import matches
+from ablations.trainers.control.distribution import drawn, mean_and_std
+from ablations.trainers.control.networks import Networks
+from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.trainer import Variant
+
+# A policy's actions depend on these and on no other choice.
+ACTING = ("action_distribution", "policy_std", "observation_scaling")
+
+
+def numbers(fixed: Mapping[str, str], variant: Variant) -> dict[str, jax.Array]:
+    """Those of `ACTING`, and "normalized", 0 where observations are not."""
+    read = [n for axis in ACTING for n in variants.axis(axis)[fixed[axis]].numbers]
+    found = {name: jnp.asarray(variant.numbers[name]) for name in read}
+    # Statistics that have seen nothing leave an observation as it is, but for an epsilon.
+    if fixed["observation_scaling"] != "bounded_std":
+        none = matches("observation_normalization", variant, "none")
+        found["normalized"] = 1.0 - jnp.asarray(none, jnp.float32)
+    return found
+
+
+def normalized(
+    fixed: Mapping[str, str],
+    normalizer: Normalizer,
+    observation: jax.Array,
+    acting: Mapping[str, jax.Array],
+) -> jax.Array:
+    """Observations [..., O] as the networks see them; acting: the `numbers`."""
+    axis = variants.axis("observation_scaling")
+    choice = axis[fixed[axis.name]]
+    scaled: jax.Array = axis.apply(
+        choice.name,
+        observation=observation,
+        mean=normalizer.mean,
+        variance=normalizer.spread,
+        numbers={name: acting[name] for name in choice.numbers},
+    )
+    if "normalized" in acting:
+        scaled = jnp.where(acting["normalized"] > 0, scaled, observation)
+    return scaled
+
+
+def act(
+    fixed: Mapping[str, str],
+    networks: Networks,
+    policy: dict[str, Any],
+    observation: jax.Array,
+    key: jax.Array | None = None,
+) -> jax.Array:
+    """Actions [..., A] on observations [..., O] as the environment gives them: the mode, or a
+    sample with a key."""
+    chosen = Variant(choices={axis: fixed[axis] for axis in ACTING}, numbers=policy["numbers"])
+    seen = normalized(fixed, policy["normalizer"], observation, policy["numbers"])
+    mean, std = mean_and_std(networks.policy(policy["parameters"], seen), chosen)
+    x = mean if key is None else mean + std * jax.random.normal(key, mean.shape)
+    return drawn(mean, std, x, chosen).action

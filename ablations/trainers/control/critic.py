@@ -1,0 +1,74 @@
+"""The critic: what its network answers, and the values that this stands for by the choice of
+value_normalization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import variants
+from ablations.trainers.control import normalizer as statistics
+from ablations.trainers.control.normalizer import Normalizer
+
+Array = jax.Array
+
+
+def start(choice: str) -> Normalizer | None:
+    """Statistics of value targets before the first; None where a choice reads none."""
+    reads = "mean" in variants.axis("value_normalization")[choice].inputs
+    return statistics.empty(1) if reads else None
+
+
+class Critic(NamedTuple):
+    """network: (parameters, normalised observations [..., O]) -> outputs [...].
+
+    choice: of value_normalization. seen: statistics of the value targets so far, as `start` has
+        them.
+    """
+
+    network: Callable[[Any, Array], Array]
+    choice: str
+    seen: Normalizer | None
+
+    def value(self, parameters: Any, observation: Array) -> Array:
+        """Values [...], in units of scaled reward."""
+        return self._map(self.network(parameters, observation), inverse=True)
+
+    def output(self, value: Array) -> Array:
+        """What the network would have to answer for these values."""
+        return self._map(value, inverse=False)
+
+    def after(self, targets: Array, parameters: Any) -> tuple[Critic, Any]:
+        """The critic whose statistics have seen these targets [T, N] too, and the parameters from
+        which it goes on: with "popart" those that answer the same values as before."""
+        if self.seen is None:
+            return self, parameters
+        critic = self._replace(seen=statistics.update(self.seen, targets[..., None]))
+        if self.choice != "popart":
+            return critic, parameters
+
+        # Both maps are affine, so two values say what becomes of the last layer.
+        def moved(output: Array) -> Array:
+            return critic.output(self._map(output, inverse=True))
+
+        shift = moved(jnp.zeros(1))
+        factor = moved(jnp.ones(1)) - shift
+        layers = parameters["value"]["params"]
+        last = f"hidden_{len(layers) - 1}"
+        layer = layers[last]
+        rescaled = {"kernel": layer["kernel"] * factor, "bias": layer["bias"] * factor + shift}
+        value = {**parameters["value"], "params": {**layers, last: rescaled}}
+        return critic, {**parameters, "value": value}
+
+    def _map(self, x: Array, *, inverse: bool) -> Array:
+        known = {"mean": 0.0, "variance": 1.0}
+        if self.seen is not None:
+            known = {"mean": self.seen.mean[0], "variance": self.seen.spread[0]}
+        mapped: Array = variants.axis("value_normalization").apply(
+            self.choice, x=x, inverse=inverse, **known
+        )
+        return mapped

@@ -1,0 +1,121 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""The unit of advantages, before advantage_statistics. A stateful, structural axis.
+
+Shapes: advantages, targets (the value targets R that belong to them) and the output are [T, N], a
+whole batch; one call per batch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+from variants.rules import conflict, inert
+from variants.shapes import require_equal_shapes
+from variants.symlog import symlog
+
+Array = jax.Array
+
+LOW, HIGH = 5.0, 95.0  # percentiles
+_STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
+
+
+class Spread(NamedTuple):
+    """current: float32 scalar, S of the batches so far; only percentile changes it."""
+
+    current: Array
+
+
+def init() -> Spread:
+    """Nothing seen yet."""
+    return Spread(jnp.float32(0))
+
+
+AXIS = register(
+    Axis(
+        "advantage_scaling",
+        summary="the unit of advantages, before they are standardised",
+        init=init,
+        inputs={"advantages": _STEPS, "targets": _STEPS},
+        structural=True,
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="A",
+    source="Brax, CleanRL, Stable-Baselines3, RSL-RL, TorchRL, PureJaxRL, Rejax",
+    summary="advantages in units of scaled reward",
+)
+def none(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
+    """A; the state stays as it is."""
+    return state, advantages
+
+
+@AXIS.choice(
+    "percentile",
+    formula=(
+        "A/max(1, S),  S = ρS⁻ + (1-ρ)(Per(R, 95) - Per(R, 5)) from 0,  ρ = percentile_decay\n"
+        "R: the batch's value targets"
+    ),
+    source=(
+        "Hafner et al. 2023 (DreamerV3; retnorm in dreamerv3/configs.yaml); with PPO: Sullivan et "
+        "al. 2023, https://arxiv.org/abs/2310.17805, Adkins et al. 2024, "
+        "https://arxiv.org/abs/2412.07165"
+    ),
+    summary="large returns are scaled down, small ones never up; outliers do not count",
+    numbers={
+        "percentile_decay": Number(
+            0.99, 0.0, 1.0, "ρ of advantage_scaling=percentile, per batch; 0: each batch by itself"
+        ),
+    },
+)
+def percentile(
+    state: Spread, *, advantages: Array, targets: Array, percentile_decay: Array | float
+) -> tuple[Spread, Array]:
+    """A/max(1, S), S with this batch in it; percentiles interpolate between samples."""
+    require_equal_shapes(advantages=advantages, targets=targets)
+    low, high = jnp.percentile(targets, jnp.array([LOW, HIGH]))
+    spread = percentile_decay * state.current + (1 - percentile_decay) * (high - low)
+    return Spread(spread), advantages / jnp.maximum(1.0, spread)
+
+
+@AXIS.choice(
+    "symlog",
+    formula="sign(A)·ln(1 + |A|)",
+    source="DreamerV3's symlog (Hafner et al. 2023, equation 9), applied to advantages",
+    summary="large advantages are squashed, small ones left nearly as they are",
+)
+def symlog_advantages(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
+    """symlog(A)."""
+    return state, symlog(advantages)
+
+
+@conflict
+def a_batch_is_scaled_as_it_was_collected(
+    *, advantage_scaling: str, advantage_timing: str
+) -> str | None:
+    if advantage_scaling == "none" or advantage_timing == "iteration":
+        return None
+    return (
+        f"advantage_scaling={advantage_scaling} is done once per batch, and advantage_timing="
+        f"{advantage_timing} estimates advantages anew after that: set advantage_timing=iteration"
+    )
+
+
+@inert
+def standardising_undoes_a_factor(
+    *, advantage_scaling: str, advantage_statistics: str
+) -> dict[str, str]:
+    if advantage_scaling != "percentile" or advantage_statistics == "none":
+        return {}
+    reason = (
+        f"advantage_statistics={advantage_statistics} divides by the std of advantages, which "
+        f"undoes any factor on all of them: set advantage_statistics=none"
+    )
+    return dict.fromkeys(["advantage_scaling", "percentile_decay"], reason)
