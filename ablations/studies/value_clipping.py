@@ -12,12 +12,13 @@ CLIPS = {
 }
 SCALES = crossed(CLIPS, "none", reward_scale=(0.1, 10.0))
 # As CleanRL deploys it: rewards in units of their return's std, of which 0.2 is a share.
-DEPLOYED = crossed(
-    {name: CLIPS[name] for name in ("none", "pessimistic")},
-    "none",
-    reward_scaling=("leaking_return_std_per_environment",),
-    reward_scale=(1.0,),
-)
+RETURN_STD = {"reward_scaling": "leaking_return_std_per_environment", "reward_scale": 1.0}
+DEPLOYED = {
+    f"{name}@return_std": Variant(
+        {**CLIPS[name].sets, **RETURN_STD}, versus="none@return_std", summary=CLIPS[name].summary
+    )
+    for name in ("none", "pessimistic")
+}
 GRID = crossed(CLIPS, "none", reward_scale=(0.1, 1.0, 10.0), learning_rate=(1e-4, 3e-4, 1e-3))
 
 register(
