@@ -34,7 +34,7 @@ class Shell:
             env=dict(os.environ) | {"TOY_DEATHS": "nowhere"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1500,
             check=False,
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
