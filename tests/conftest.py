@@ -17,7 +17,9 @@ PUBLISHED = "cells/[!.]*"  # a folder with a dot is still being written
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One compilation cache for all processes of the tests, kept between runs."""
+    """One compilation cache for all processes of the tests, kept between runs; and programs that
+    compile in half the time, as they run for moments."""
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
 
@@ -33,8 +35,12 @@ FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file is one process's, as its tests share programs; a page of the docs shares nothing."""
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    for item in items:
+        apart = item.get_closest_marker("apart")
+        item.add_marker(pytest.mark.xdist_group(item.name if apart else str(item.path)))
 
 
 @pytest.fixture(scope="module", autouse=True)
