@@ -15,7 +15,7 @@ import scipy.stats
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import realistic
 
-from ablations import report
+import ablations
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
 from ablations.report.figures import (
@@ -94,8 +94,10 @@ def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
     turned = dataclasses.replace(plan, cells=plan.cells[::-1])
     here = figure(turned, results, tmp_path / "here", formats=FORMATS)
     program = (
-        "import sys; from ablations import report\n"
-        "report.figure('gae', *sys.argv[1:], formats=('svg', 'png', 'pdf'))"
+        "import sys; from pathlib import Path; from ablations.records import read_plan\n"
+        "from ablations.report.figures import figure\n"
+        "results, folder = map(Path, sys.argv[1:])\n"
+        "figure(read_plan(results, 'gae'), results, folder, formats=('svg', 'png', 'pdf'))"
     )
     subprocess.run(
         [sys.executable, "-c", program, str(results), str(tmp_path / "there")],
@@ -156,7 +158,7 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
 
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
-    frame = report.table("gae", results)
+    frame = ablations.table("gae", results=results)
     forest = differences(plan, table(plan, results))
     assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
     for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 from synthetic import realistic
 
-from ablations import report
+import ablations
 from ablations.records import read_plan
 from ablations.report.formats.numbers import verdict_text
 from ablations.report.scores import grouped
@@ -440,7 +440,7 @@ def test_a_step_is_what_the_trainer_calls_it(study) -> None:
 
 def test_dataframe_is_tidy_and_numeric(study) -> None:
     plan, results = study(realistic(), units=UNITS)
-    frame = report.table("gae", results)
+    frame = ablations.table("gae", results=results)
     assert len(frame) == 8 + 4
     assert not frame.duplicated(["task", "variant"]).any()
     texts = {"task", "variant", "baseline", "verdict"}
