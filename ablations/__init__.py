@@ -144,18 +144,24 @@ def figure(
     *,
     results: str | Path = "results",
     metric: str | None = None,
+    width: float | str | None = None,
+    each_seed: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
     """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    effects and diagnostics that the study has. Of several studies named <study>_<figure>.
+    efficiency, sensitivity, plane, effects and diagnostics that the study has. Of several studies
+    named <study>_<figure>.
+
+    width: for a paper, in inches or a name such as "icml-column", without title and footnote.
+    each_seed: learning curves with a faint line for every seed.
     """
     from ablations.report import figures
 
     found = {}
-    with figures.style():
+    with figures.style(width):
         for plan in _planned(study, results, selection):
             prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
-            for name, drawn in figures.draw(plan, Path(results), metric):
+            for name, drawn in figures.draw(plan, Path(results), metric, each_seed=each_seed):
                 found[prefix + name] = drawn
     return found
 

@@ -20,6 +20,7 @@ from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
+from ablations.report.sensitivity import plane
 from ablations.report.tables import KINDS, Table, table
 from ablations.report.units import units
 
@@ -47,6 +48,22 @@ CAPTIONS = {
     "profiles": (
         "Performance profiles",
         "Share of runs above each normalised score, mean over tasks, pointwise 95% interval.",
+    ),
+    "efficiency": (
+        "Sample efficiency over tasks",
+        "Interquartile mean of normalised scores per task, mean over tasks, over training; "
+        "pointwise 95% interval. 0 and 1 are where the learning of the baseline began and got to.",
+    ),
+    "sensitivity": (
+        "Sensitivity to a number",
+        "Mean score at each value, with its 95% interval. Shaded: the margin around the score of "
+        "what the variants are compared with.",
+    ),
+    "plane": (
+        "Score and sensitivity",
+        "Right: what is lost where one setting of the numbers serves all environments; up: the "
+        "score where each environment has its own. In what was learned, 95% interval; each seed is "
+        "scored at the settings that the other seeds choose (Adkins et al. 2024).",
     ),
     "effects": (
         "Effects of the factorial",
@@ -225,10 +242,13 @@ def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, 
     diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
-        "differences": charts.differences(made),
+        "differences": charts.differences(plan, made, found, learned),
         "improvement": charts.improvement(made),
         "intervals": charts.intervals(plan, found, learned),
         "profiles": charts.profiles(plan, found, learned),
+        "efficiency": charts.sample_efficiency(plan, found, learned),
+        "sensitivity": charts.sensitivity(plan, made, found, learned),
+        "plane": charts.plane(plane(plan, found, learned)),
         "effects": charts.effects(KINDS["effects"](plan, results, found)),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
