@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.statistics import interval
-from ablations.report.tables.entries import ALL_TASKS, Table
+from ablations.report.tables.entries import ALL_TASKS, Entry, Table
 from ablations.report.tables.factorial import settings
 from ablations.report.units import Learned, Units, normalised, settings_of
 
@@ -57,13 +57,25 @@ class Panel:
         return sorted({value for line in self.lines for value in line.values})
 
     @property
-    def logarithmic(self) -> bool:
-        """Whether the values are spread more evenly on a logarithmic axis."""
-        least, *_, most = values = self.values
-        if least <= 0 or most < 5 * least:
-            return False
-        gaps = [np.diff(np.array(of)) / (of[-1] - of[0]) for of in (values, np.log(values))]
-        return len(values) == 2 or float(gaps[1].min()) > float(gaps[0].min())
+    def places(self) -> dict[float, float]:
+        """value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
+        the values more evenly, or one after the other where neither tells them apart."""
+        values = self.values
+        spread = {_nearest(values): values}
+        if values[0] > 0:
+            spread[_nearest(np.log10(values))] = list(np.log10(values))
+        nearest = max(spread)
+        along = spread[nearest] if nearest > CLOSEST else range(len(values))
+        return {value: float(place) for value, place in zip(values, along, strict=True)}
+
+
+CLOSEST = 0.04  # of an axis, between two values
+
+
+def _nearest(places: Sequence[float]) -> float:
+    """The least distance between neighbours, as a share of the whole."""
+    gaps = np.diff(places)
+    return float(gaps.min() / gaps.sum())
 
 
 @dataclass(frozen=True)
@@ -134,6 +146,12 @@ def panels(plan: Plan, made: Table) -> list[Panel]:
                 where = environment if len(by_environment) > 1 else ""
                 found.append(Panel(number, task, where, kept, _band(plan, made, task, kept)))
     return found
+
+
+def rows_of(made: Table, panel: Panel, line: Line) -> list[Entry | None]:
+    """The rows of a table that a line is drawn from; None where there is no score."""
+    rows = [made.entry(panel.task, variant) for variant in line.variants]
+    return [row if row is not None and row.mean is not None else None for row in rows]
 
 
 def runs(plan: Plan, found: Scores, learned: Units | None, task: str, variant: str) -> list[float]:

@@ -161,7 +161,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     )
     drawn, axes = panels(
         len(places),
-        (2.9, 1.3 if in_paper() else 1.55),
+        (2.9, 1.3 if in_paper() else 1.55 if side_by_side else 2.1),
         beside=0.0 if in_paper() else room(plan.variants),
         around=0.7,
         columns=columns,
@@ -181,8 +181,8 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
         where = f"{task}\n{family.name}" if family.name else task
         if not aligned:
             panel.set_title(f"{label(name)}\n{where}")
-        elif place < columns or (family.name and not side_by_side):
-            panel.set_title(where)
+        elif place < columns:
+            panel.set_title(where if side_by_side else task)
         if aligned and place % columns == 0:
             panel.set_ylabel(label(name).replace(" (", "\n("))
         if place + columns >= len(places):

@@ -30,12 +30,13 @@ def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
         for row in rows
         if row["kind"] == "main" and row["task"] == tasks[0]
     ]
-    side = (0.45 if in_paper() else 0.92) * len(items)
+    side = (0.45 if in_paper() else 0.92 if len(items) < 7 else 0.55) * len(items)
     drawn, axes = panels(
         len(tasks),
-        (side, side + (1.0 if in_paper() else 0.0)),
+        (side, side + (1.0 if in_paper() or side > 4 else 0.0)),
         beside=2.6,
         around=0.0 if in_paper() else 1.5,
+        columns=2 if side > 4 else None,
         least=max(1.45, side),
         sharey=True,
     )
@@ -78,7 +79,7 @@ def _matrix(panel: Any, rows: list[dict[str, Any]], items: list[tuple[str, str]]
             f"({text})" if row["verdict"] == "equivalent" else text,
             ha="center",
             va="center",
-            fontsize=6.5 if in_paper() else 8,
+            fontsize=6.5 if in_paper() or len(items) > 6 else 8,
             color="white" if strong else "black",
             fontweight="bold" if significant else "normal",
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 from ablations.records import Plan
 from ablations.report.figures.style import (
@@ -22,11 +25,13 @@ from ablations.report.figures.style import (
     title,
 )
 from ablations.report.scores import Scores
-from ablations.report.sensitivity import Line, Panel, Tuned, runs
+from ablations.report.sensitivity import Panel, Tuned, rows_of, runs
 from ablations.report.sensitivity import panels as panels_of
 from ablations.report.series import LINES_OF_A_PANEL, label
-from ablations.report.tables import ALL_TASKS, Table
+from ablations.report.tables import ALL_TASKS, Entry, Table
 from ablations.report.units import Units
+
+_LINES_WITH_DOTS = 4
 
 
 def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Figure | None:
@@ -56,7 +61,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -
             row = [panel.number for panel in shown].index(number) // axes.shape[1]
             beside(axes[row][-1], handles, title=number if len(numbers) > 1 else None)
     title(drawn, f"{plan.study['title']}: sensitivity")
-    said = "mean over seeds with its 95% interval, dots: one seed each"
+    said = "mean over seeds with its 95% interval; dots, where there is room: one seed each"
     if any(panel.band for panel in shown):
         said += "; shaded: the margin around what the variants are compared with"
     footnote(drawn, said)
@@ -68,18 +73,30 @@ def _panel(
 ) -> list[Any]:
     """Draws a panel; returns its legend's entries."""
     dress(axis)
-    if panel.logarithmic:
-        axis.set_xscale("log")
+    places = panel.places
     if panel.band is not None:
-        axis.fill_between(*panel.band, color="#0072B2", alpha=0.09, linewidth=0)
+        values, low, high = panel.band
+        at = [places[value] for value in values]
+        axis.fill_between(at, low, high, color="#0072B2", alpha=0.09, linewidth=0)
     handles = []
     for place, one in enumerate(panel.lines):
         color = _color(place, len(panel.lines))
-        _line(axis, one, color, panel.task, plan, made, found, learned)
+        points = 3.5 * (place - (len(panel.lines) - 1) / 2)  # lines stand beside each other
+        aside = axis.transData + ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
+        seen = [
+            (places[value], row)
+            for value, row in zip(one.values, rows_of(made, panel, one), strict=True)
+            if row is not None
+        ]
+        _line(axis, seen, {"color": color, "transform": aside})
+        if len(panel.lines) <= _LINES_WITH_DOTS:
+            for x, row in seen:
+                each = runs(plan, found, learned, panel.task, row.variant)
+                look = {"color": color, "alpha": 0.45, "transform": aside}
+                axis.plot([x] * len(each), each, ".", markersize=3.5, mew=0, zorder=4, **look)
         handles.append(line(one.name, (color, "-")))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xticks(*_ticks(panel))
+    axis.set_xticks(list(places.values()), _labels(places))
+    axis.margins(x=0.08)
     axis.yaxis.set_major_locator(MaxNLocator(5))
     axis.set_title(panel.title)
     axis.set_xlabel(panel.number)
@@ -88,32 +105,14 @@ def _panel(
     return handles
 
 
-def _line(
-    axis: Any,
-    one: Line,
-    color: str,
-    task: str,
-    plan: Plan,
-    made: Table,
-    found: Scores,
-    learned: Units | None,
-) -> None:
-    along = zip(one.values, (made.entry(task, variant) for variant in one.variants), strict=True)
-    seen = [(x, row) for x, row in along if row is not None and row.mean is not None]
+def _line(axis: Any, seen: Sequence[tuple[float, Entry]], look: dict[str, Any]) -> None:
+    """Means with their intervals, joined."""
+    xs, means = [x for x, _ in seen], [row.mean for _, row in seen]
     size = 3.5 if in_paper() else 5
-    axis.plot(
-        [x for x, _ in seen],
-        [row.mean for _, row in seen],
-        color=color,
-        linewidth=1.2,
-        marker="o",
-        markersize=size,
-    )
+    axis.plot(xs, means, linewidth=1.2, marker="o", markersize=size, zorder=3, **look)
     for x, row in seen:
         if row.low is not None:
-            axis.plot([x, x], [row.low, row.high], color=color, linewidth=2.0, alpha=0.6)
-        values = runs(plan, found, learned, task, row.variant)
-        axis.plot([x] * len(values), values, ".", color=color, alpha=0.35, markersize=3, mew=0)
+            axis.plot([x, x], [row.low, row.high], linewidth=1.8, alpha=0.55, zorder=2, **look)
 
 
 def _color(place: int, count: int) -> str:
@@ -123,25 +122,23 @@ def _color(place: int, count: int) -> str:
     return colormaps["viridis"](0.95 * place / (count - 1))
 
 
-def _ticks(panel: Panel) -> tuple[list[float], list[str]]:
-    """The values, and as labels those that do not run into each other."""
-    import numpy as np
-
-    values = panel.values
-    places = np.log(values) if panel.logarithmic else np.array(values)
-    span = places[-1] - places[0]
-    labels, last = [], -np.inf
-    for place, value in zip(places, values, strict=True):
+def _labels(places: Mapping[float, float]) -> list[str]:
+    """The values, without those that would run into the one before."""
+    along = list(places.values())
+    labels, end = [], -math.inf
+    for value, place in places.items():
         text = f"{value:g}"
-        free = place - last > (0.035 * len(text) + 0.03) * span
-        labels.append(text if free else "")
-        last = place if free else last
-    return values, labels
+        half = 0.02 * len(text) * (along[-1] - along[0])
+        labels.append(text if place - half > end else "")
+        end = place + half if labels[-1] else end
+    return labels
 
 
 def plane(plan: Plan, points: list[Tuned]) -> Figure:
     """What is lost without tuning against the tuned score, a point per way to take other axes."""
-    drawn, axes = panels(1, (4.6, 2.6 if in_paper() else 3.6), around=0.4, beside=0.0)
+    drawn, axes = panels(
+        1, (4.2 + room(one.name for one in points), 2.6 if in_paper() else 3.4), around=0.4
+    )
     axis = axes.flat[0]
     dress(axis)
     handles = []

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ablations.records import Plan
 from ablations.report.formats.numbers import decimals, verdict_text
 from ablations.report.scores import Scores, step_unit
-from ablations.report.sensitivity import Tuned, panels, runs
+from ablations.report.sensitivity import Tuned, panels, rows_of, runs
 from ablations.report.series import (
     efficiency,
     families,
@@ -131,9 +131,10 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units) -> Chart
     described = []
     for panel in panels(plan, made):
         lines = []
+        places = panel.places
         for one in panel.lines:
-            rows = [made.entry(panel.task, variant) for variant in one.variants]
-            seen = [(x, row) for x, row in zip(one.values, rows, strict=True) if row and row.n]
+            along = zip(one.values, rows_of(made, panel, one), strict=True)
+            seen = [(places[value], row) for value, row in along if row is not None]
             scores = [(x, runs(plan, found, learned, panel.task, row.variant)) for x, row in seen]
             lines.append(
                 {
@@ -149,14 +150,14 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units) -> Chart
                 }
             )
         over = panel.task == ALL_TASKS
+        band = panel.band
         described.append(
             {
                 "title": f"{panel.number}: {panel.title}",
                 "x": panel.number,
                 "y": "normalised score" if over else f"final {label(made.metric)}",
-                "log": panel.logarithmic,
-                "ticks": numbers(panel.values),
-                "band": None if panel.band is None else [numbers(one) for one in panel.band],
+                "ticks": {f"{value:g}": number(place) for value, place in places.items()},
+                "band": band and [numbers([places[x] for x in band[0]]), *map(numbers, band[1:])],
                 "lines": lines,
             }
         )
