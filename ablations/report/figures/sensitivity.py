@@ -89,14 +89,18 @@ def _panel(
             if row is not None
         ]
         _line(axis, seen, {"color": color, "transform": aside})
+        # What is moved aside does not count for the axes of its own accord.
+        axis.update_datalim([(x, y) for x, row in seen for y in (row.mean, row.low, row.high) if y])
         if len(panel.lines) <= _LINES_WITH_DOTS:
             for x, row in seen:
                 each = runs(plan, found, learned, panel.task, row.variant)
                 look = {"color": color, "alpha": 0.45, "transform": aside}
                 axis.plot([x] * len(each), each, ".", markersize=3.5, mew=0, zorder=4, **look)
+                axis.update_datalim([(x, y) for y in each])
         handles.append(line(one.name, (color, "-")))
     axis.set_xticks(list(places.values()), _labels(places))
     axis.margins(x=0.08)
+    axis.autoscale_view()
     axis.yaxis.set_major_locator(MaxNLocator(5))
     axis.set_title(panel.title)
     axis.set_xlabel(panel.number)

@@ -26,7 +26,7 @@ from ablations.report.series import families
 FORMATS = ("svg", "png", "pdf")
 
 # A column or a line of text, in inches, as these styles of papers have it.
-WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0, "rlj": 6.5}
+WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
 NARROWEST, WIDEST = 2.0, 20.0
 
 # In inches, while figures for a paper are drawn; None for those that stand alone.

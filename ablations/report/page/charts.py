@@ -1,6 +1,6 @@
-"""What the page's interactive charts show, as plain data; page.js draws it.
+"""What the page's interactive charts show, as plain data; charts.js draws it.
 
-A chart is {"kind": "lines", "rows" or "matrix", "columns": side by side, "panels": [...]};
+A chart is {"kind": "lines", "rows", "along" or "matrix", "columns": side by side, "panels": [...]};
 every number is rounded to six significant digits, and None where there is none.
 """
 

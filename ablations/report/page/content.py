@@ -76,6 +76,7 @@ CAPTIONS = {
     ),
 }
 _LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
+FILES = {"csv": "csv", "tex": "latex"}  # that a table can be saved as
 KIND_TITLES = {
     "effects": "Effects of the factorial",
     "efficiency": "Sample efficiency",
@@ -85,9 +86,10 @@ KIND_TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart of the page. key: names its data; panels: one title each, `columns` of them side by
-    side where there is room; image: a data URI of the static figure, for print and where no script
-    runs, or None."""
+    """A chart of the page. key: names its data; anchor: its place in an address; panels: one title
+    each, `columns` of them side by side where there is room; image: a data URI of the static
+    figure, for print and where no script runs, or None; formats: of the files it can be saved as.
+    """
 
     key: str
     title: str
@@ -97,10 +99,35 @@ class Figure:
     columns: int
     folded: bool = False
 
+    @property
+    def anchor(self) -> str:
+        return self.key.replace("/", ".")
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        if self.image is None:
+            return ()
+        return ("svg", "png") if self.image.startswith("data:image/svg") else ("png",)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A further table of a study. key: names its files."""
+
+    key: str
+    title: str
+    caption: str
+    text: Markup
+
+    @property
+    def anchor(self) -> str:
+        return self.key.replace("/", ".")
+
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read."""
+    """A study on the page. `problem` is all there is where its records could not be read. files:
+    table -> format -> text, to be saved."""
 
     slug: str
     name: str
@@ -120,7 +147,8 @@ class Section:
     caption: str = ""
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
-    sheets: tuple[tuple[str, str, Markup], ...] = ()
+    sheets: tuple[Folded, ...] = ()
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
     provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
     failures: tuple[str, ...] = ()
@@ -156,6 +184,12 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     drawn = _charts(plan, results, found, made)
     made_by, provenance = runs(plan, results, found, folder)
     lines, unit = scorecard(made)
+    sheets = {
+        f"{slug}/{kind}-table": (title, sheet)
+        for kind, title in KIND_TITLES.items()
+        if (sheet := KINDS[kind](plan, results, found)) is not None
+    }
+    tables = {f"{slug}/table": made} | {key: sheet for key, (_, sheet) in sheets.items()}
     return Section(
         **heads,
         facts=tuple(_facts(plan, counts)),
@@ -170,7 +204,14 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         caption=made.caption,
         notes=made.notes,
         figures=tuple(_figures(plan, results, slug, drawn, static)),
-        sheets=tuple(_sheets(plan, results, found)),
+        sheets=tuple(
+            Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
+            for key, (title, one) in sheets.items()
+        ),
+        files={
+            key: {ending: render(one, format) for ending, format in FILES.items()}
+            for key, one in tables.items()
+        },
         runs=made_by,
         provenance=provenance,
         failures=tuple(failures(found.cells)),
@@ -286,10 +327,3 @@ def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
                 text, kind = io.BytesIO(), "png"
                 drawn.savefig(text, format="png", dpi=75, metadata=METADATA["png"])
             yield name, f"data:image/{kind};base64,{base64.b64encode(text.getvalue()).decode()}"
-
-
-def _sheets(plan: Plan, results: Path, found: Scores) -> Iterator[tuple[str, str, Markup]]:
-    for kind, title in KIND_TITLES.items():
-        made = KINDS[kind](plan, results, found)
-        if made is not None:
-            yield title, made.caption, Markup(render(replace(made, caption=""), "html"))
