@@ -13,6 +13,7 @@ from ablations.records import Plan
 from ablations.report.figures.style import (
     appearances,
     beside,
+    broken,
     dots,
     dress,
     footnote,
@@ -167,7 +168,7 @@ def _by_family(
             width = 1.2 if in_paper() else 1.8
             panel.plot(x, middle, color=color, linestyle=dashes, linewidth=width, **style)
         dress(panel)
-        panel.set_title(name)
+        panel.set_title(broken(name))
         if not in_paper():
             beside(panel, [line(variant, looks[variant]) for variant in variants])
     if in_paper():

@@ -12,6 +12,7 @@ from ablations.records import Plan
 from ablations.report.figures.style import (
     appearances,
     beside,
+    broken,
     dress,
     footnote,
     headed,
@@ -54,7 +55,7 @@ def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
             _curve(panel, found, task, variant, look, first=which == 0, band=not each_seed)
         dress(panel)
         if in_paper() and several:
-            panel.set_title(f"{task}, {family.name}")
+            panel.set_title(f"{task}\n{broken(family.name)}")
         elif not several or place < columns:
             panel.set_title(task)
         if place % columns == 0:
@@ -178,7 +179,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(4))
         panel.set_xlim(left=0)
-        where = f"{task}\n{family.name}" if family.name else task
+        where = f"{task}\n{broken(family.name)}" if family.name else task
         if not aligned:
             panel.set_title(f"{label(name)}\n{where}")
         elif place < columns:

@@ -132,7 +132,7 @@ def _labels(places: Mapping[float, float]) -> list[str]:
     labels, end = [], -math.inf
     for value, place in places.items():
         text = f"{value:g}"
-        half = 0.02 * len(text) * (along[-1] - along[0])
+        half = (0.03 if in_paper() else 0.02) * len(text) * (along[-1] - along[0])
         labels.append(text if place - half > end else "")
         end = place + half if labels[-1] else end
     return labels

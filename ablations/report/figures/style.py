@@ -200,11 +200,15 @@ def legend(drawn: Figure, families: Mapping[str, Sequence[Any]]) -> None:
 
 
 def names(axes: Any, labels: Sequence[str]) -> None:
-    """The labels of rows, which all panels share; in a paper long ones take two lines."""
-    if in_paper():
-        broken = (re.sub(r"(?<=.{8}[@,])", "\n", one, count=1) for one in labels)
-        labels = [two if len(one) > 18 else one for one, two in zip(labels, broken, strict=True)]
-    axes.flat[0].set_yticks(range(len(labels)), labels)
+    """The labels of rows, which all panels share."""
+    axes.flat[0].set_yticks(range(len(labels)), [broken(one) for one in labels])
+
+
+def broken(name: str) -> str:
+    """A name of a variant, in a paper in two lines where it is long."""
+    if not in_paper() or len(name) <= 18:
+        return name
+    return re.sub(r"(?<=.{8}[@,])", "\n", name, count=1)
 
 
 def dots(panel: Any, values: Sequence[float], place: float, color: str) -> None:
