@@ -72,9 +72,9 @@ class Panel:
 CLOSEST = 0.04  # of an axis, between two values
 
 
-def _nearest(places: Sequence[float]) -> float:
+def _nearest(places: ArrayLike) -> float:
     """The least distance between neighbours, as a share of the whole."""
-    gaps = np.diff(places)
+    gaps = np.diff(np.asarray(places, dtype=np.float64))
     return float(gaps.min() / gaps.sum())
 
 

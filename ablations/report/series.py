@@ -143,7 +143,7 @@ def efficiency(
     rliable's sample-efficiency curve (Agarwal et al. 2021), at the points where all seeds have a
     value.
     """
-    curves = {}
+    curves: dict[str, tuple[NDArray[np.float64], ...]] = {}
     for variant in ordered(plan):
         rows = []
         tasks = [task for task in plan.tasks if learned.of(task, variant) is not None]

@@ -384,7 +384,9 @@ SAVED = """
 const done = arguments[2], made = URL.createObjectURL;
 URL.createObjectURL = (blob) => {
   URL.createObjectURL = made;
-  blob.arrayBuffer().then((bytes) => done(btoa(String.fromCharCode(...new Uint8Array(bytes)))));
+  blob.arrayBuffer().then((all) => {
+    done(btoa(Array.from(new Uint8Array(all), (one) => String.fromCharCode(one)).join("")));
+  });
   return made.call(URL, blob);
 };
 document.querySelector(`[data-save="${arguments[0]}"][data-format="${arguments[1]}"]`).click();

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
@@ -123,7 +124,7 @@ def _color(place: int, count: int) -> str:
     """Of one of so many lines: the palette, or where that is too short shades in order."""
     if count <= LINES_OF_A_PANEL:
         return COLORS[place]
-    return colormaps["viridis"](0.95 * place / (count - 1))
+    return to_hex(colormaps["viridis"](0.95 * place / (count - 1)))
 
 
 def _labels(places: Mapping[float, float]) -> list[str]:

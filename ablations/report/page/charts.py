@@ -140,7 +140,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units) -> Chart
                 {
                     "name": one.name or panel.number,
                     "x": numbers([x for x, _ in seen]),
-                    "y": numbers([row.mean for _, row in seen]),
+                    "y": [number(row.mean) for _, row in seen],
                     "low": [number(row.low) for _, row in seen],
                     "high": [number(row.high) for _, row in seen],
                     "dots": [
