@@ -6,6 +6,7 @@ Needs no plotting library.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,18 +62,31 @@ class Panel:
         """value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
         the values more evenly, or one after the other where neither tells them apart."""
         values = self.values
-        spread = {_nearest(values): values}
+        spread = {nearest(values): values}
         if values[0] > 0:
-            spread[_nearest(np.log10(values))] = list(np.log10(values))
-        nearest = max(spread)
-        along = spread[nearest] if nearest > CLOSEST else range(len(values))
+            spread[nearest(np.log10(values))] = list(np.log10(values))
+        apart = max(spread)
+        along = spread[apart] if apart > CLOSEST else range(len(values))
         return {value: float(place) for value, place in zip(values, along, strict=True)}
+
+    def labels(self, letter: float) -> list[str]:
+        """The values as text, "" for those that would run into the one before; letter: half the
+        width of one, as a share of the axis."""
+        places = self.places
+        span = max(places.values()) - min(places.values())
+        texts, end = [], -math.inf
+        for value, place in places.items():
+            text = f"{value:g}"
+            half = letter * len(text) * span
+            texts.append(text if place - half > end else "")
+            end = place + half if texts[-1] else end
+        return texts
 
 
 CLOSEST = 0.04  # of an axis, between two values
 
 
-def _nearest(places: ArrayLike) -> float:
+def nearest(places: ArrayLike) -> float:
     """The least distance between neighbours, as a share of the whole."""
     gaps = np.diff(np.asarray(places, dtype=np.float64))
     return float(gaps.min() / gaps.sum())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib import colormaps
@@ -26,7 +25,7 @@ from ablations.report.figures.style import (
     title,
 )
 from ablations.report.scores import Scores
-from ablations.report.sensitivity import Panel, Tuned, rows_of, runs
+from ablations.report.sensitivity import Panel, Tuned, nearest, rows_of, runs
 from ablations.report.sensitivity import panels as panels_of
 from ablations.report.series import LINES_OF_A_PANEL, label
 from ablations.report.tables import ALL_TASKS, Entry, Table
@@ -75,6 +74,7 @@ def _panel(
     """Draws a panel; returns its legend's entries."""
     dress(axis)
     places = panel.places
+    gap = nearest(list(places.values())) * (80 if in_paper() else 150)  # in points, about
     if panel.band is not None:
         values, low, high = panel.band
         at = [places[value] for value in values]
@@ -82,7 +82,8 @@ def _panel(
     handles = []
     for place, one in enumerate(panel.lines):
         color = _color(place, len(panel.lines))
-        points = 3.5 * (place - (len(panel.lines) - 1) / 2)  # lines stand beside each other
+        # Intervals stand beside each other, nearer than the values do.
+        points = min(3.5, 0.6 * gap / len(panel.lines)) * (place - (len(panel.lines) - 1) / 2)
         aside = axis.transData + ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
         seen = [
             (places[value], row)
@@ -99,7 +100,7 @@ def _panel(
                 axis.plot([x] * len(each), each, ".", markersize=3.5, mew=0, zorder=4, **look)
                 axis.update_datalim([(x, y) for y in each])
         handles.append(line(one.name, (color, "-")))
-    axis.set_xticks(list(places.values()), _labels(places))
+    axis.set_xticks(list(places.values()), panel.labels(0.03 if in_paper() else 0.02))
     axis.margins(x=0.08)
     axis.autoscale_view()
     axis.yaxis.set_major_locator(MaxNLocator(5))
@@ -125,18 +126,6 @@ def _color(place: int, count: int) -> str:
     if count <= LINES_OF_A_PANEL:
         return COLORS[place]
     return to_hex(colormaps["viridis"](0.95 * place / (count - 1)))
-
-
-def _labels(places: Mapping[float, float]) -> list[str]:
-    """The values, without those that would run into the one before."""
-    along = list(places.values())
-    labels, end = [], -math.inf
-    for value, place in places.items():
-        text = f"{value:g}"
-        half = (0.03 if in_paper() else 0.02) * len(text) * (along[-1] - along[0])
-        labels.append(text if place - half > end else "")
-        end = place + half if labels[-1] else end
-    return labels
 
 
 def plane(plan: Plan, points: list[Tuned]) -> Figure:

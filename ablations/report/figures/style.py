@@ -221,7 +221,7 @@ def footnote(drawn: Figure, text: str) -> None:
     if in_paper():
         return
     width = drawn.get_size_inches()[0]
-    lines = textwrap.wrap(text, int(width * 17.5), break_long_words=False)
+    lines = textwrap.wrap(text, int(width * 16.5), break_long_words=False)
     drawn.supxlabel("\n".join(lines), fontsize=8, color="#666666")
 
 

@@ -91,9 +91,10 @@ const charts = (() => {
 
   // Lines of their own names: along a number, or a point each.
   function along(view, chart, panel) {
-    const n = panel.lines.length, ticks = panel.ticks || {};
-    const places = Object.values(ticks);
-    const span = places.length ? Math.max(...places) - Math.min(...places) : 0;
+    const n = panel.lines.length, [places, labels] = panel.ticks || [[], []];
+    // Intervals stand beside each other, nearer than the values do.
+    const gap = Math.min(...places.slice(1).map((one, i) => one - places[i]));
+    const step = places.length ? Math.min(0.014 * (places[places.length - 1] - places[0]), (0.6 * gap) / n) : 0;
     const traces = [];
     if (panel.band) {
       const [x, low, high] = panel.band;
@@ -101,7 +102,7 @@ const charts = (() => {
     }
     const bars = (middle, low, high) => ({ type: "data", symmetric: false, array: high.map((v, i) => (v === null ? 0 : v - middle[i])), arrayminus: low.map((v, i) => (v === null ? 0 : middle[i] - v)), thickness: 1.8, width: 0 });
     panel.lines.forEach((line, i) => {
-      const aside = 0.014 * span * (i - (n - 1) / 2); // intervals beside each other
+      const aside = step * (i - (n - 1) / 2);
       const x = line.x.map((v) => v + aside), color = shade(i, n);
       if (line.dots && n <= 4) traces.push(dots(line.dots[0].map((v) => v + aside), line.dots[1], color));
       traces.push({
@@ -113,7 +114,7 @@ const charts = (() => {
     });
     const layout = { ...base(), height: 320 + 18 * (n > 1 ? n : 0), hovermode: "closest", showlegend: n > 1, xaxis: axis(panel.x, {}), yaxis: axis(panel.y, { nticks: 7 }) };
     layout.legend = { orientation: "h", x: 0, y: -0.28, yanchor: "top", font: { color: css("--text") } };
-    if (places.length) Object.assign(layout.xaxis, { tickvals: places, ticktext: Object.keys(ticks) });
+    if (places.length) Object.assign(layout.xaxis, { tickvals: places, ticktext: labels, tickangle: 0 });
     if (panel.reference !== undefined) layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: panel.reference, x1: panel.reference, y0: 0, y1: 1, line: { color: css("--quiet"), width: 1 } }];
     return [traces, layout];
   }

@@ -156,7 +156,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units) -> Chart
                 "title": f"{panel.number}: {panel.title}",
                 "x": panel.number,
                 "y": "normalised score" if over else f"final {label(made.metric)}",
-                "ticks": {f"{value:g}": number(place) for value, place in places.items()},
+                "ticks": [numbers(list(places.values())), panel.labels(0.02)],
                 "band": band and [numbers([places[x] for x in band[0]]), *map(numbers, band[1:])],
                 "lines": lines,
             }
@@ -309,8 +309,13 @@ def numbers(values: ArrayLike) -> list[float | None]:
     return [number(value) for value in np.asarray(values, dtype=np.float64)]
 
 
+LONG = 24  # letters of a name, which take the room of a third panel beside
+
+
 def _rows(panels: list[dict[str, Any]]) -> Chart:
     columns = 4 if len(panels) == 4 else max(2, side_by_side(len(panels)))
+    if max(len(row["variant"]) for panel in panels for row in panel["rows"]) > LONG:
+        columns = 2
     return {"kind": "rows", "columns": columns, "panels": panels}
 
 
