@@ -10,6 +10,7 @@ from synthetic import realistic
 import ablations
 from ablations.errors import UserError
 from ablations.report.figures import WIDTHS, curves, draw, profiles, sample_efficiency, style
+from ablations.report.figures.style import broken
 from ablations.report.page import charts
 from ablations.report.scores import scores
 from ablations.report.series import LINES_OF_A_PANEL, efficiency, families, ordered
@@ -97,6 +98,14 @@ def test_a_figure_for_a_paper_is_as_wide_as_asked_and_all_in_it(study, width) ->
             for axis in drawn.axes:
                 if axis.axison:
                     assert axis.get_window_extent().width / drawn.dpi > 0.5, name
+
+
+def test_long_names_are_broken_where_they_join_in_a_paper_alone() -> None:
+    name = "vs none@learning_rate=0.0001"
+    assert broken(name) == name
+    with style("icml-column"):
+        assert broken(name) == "vs none@\nlearning_rate=0.0001"
+        assert broken("done_cut@x=1") == "done_cut@x=1"
 
 
 def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:

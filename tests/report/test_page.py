@@ -27,6 +27,8 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import formats, page
+from ablations.report.figures.style import VERDICT_COLORS
+from ablations.report.formats.numbers import verdict_class
 from ablations.report.page.live import Live
 from ablations.report.tables import sheet, table
 
@@ -178,6 +180,17 @@ def test_charts_need_no_plotting_library() -> None:
     )
     for name in ("matplotlib", "seaborn", "pandas", "jax"):
         assert f"'{name}'" not in done.stdout
+
+
+def test_every_verdict_has_one_colour_in_figures_and_on_the_page() -> None:
+    text = (page.HERE / "charts.js").read_text()
+    described = re.search(r"const VERDICTS = {(.*?)};", text)[1]
+    named = {quoted or bare for quoted, bare in re.findall(r'(?:"([^"]+)"|(\w+)): "--', described)}
+    assert named == set(VERDICT_COLORS)
+    css = (page.HERE / "page.css").read_text()
+    for verdict in VERDICT_COLORS.keys() - {"higher", "lower"}:
+        for where in (".chip", ".strip", ".study-table .verdict"):
+            assert f"{where}.{verdict_class(verdict)}" in css, (where, verdict)
 
 
 def test_the_library_is_the_one_that_plotly_ships(made) -> None:

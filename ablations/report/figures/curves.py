@@ -73,8 +73,8 @@ def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
             beside(row[-1], of_family, title=name or None)
     title(drawn, plan.study["title"])
     seeds = len(plan.seeds)
-    what = "pointwise 95% interval" if not each_seed else "each seed"
-    footnote(drawn, f"IQM over {seeds} seeds, {what}" if seeds > 1 else "one seed")
+    what = "; faint: each seed" if each_seed else ", pointwise 95% interval"
+    footnote(drawn, f"IQM over {seeds} seeds{what}" if seeds > 1 else "one seed")
     return drawn
 
 

@@ -208,7 +208,7 @@ def broken(name: str) -> str:
     """A name of a variant, in a paper in two lines where it is long."""
     if not in_paper() or len(name) <= 18:
         return name
-    return re.sub(r"(?<=.{8}[@,])", "\n", name, count=1)
+    return re.sub(r"(?<=.{5}[@,])", "\n", name, count=1)
 
 
 def dots(panel: Any, values: Sequence[float], place: float, color: str) -> None:
