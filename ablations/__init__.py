@@ -1,15 +1,16 @@
 """Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
 tables.
 
-From Python, with the commands' names and selection:
+From Python, with the commands' selection:
 
-    from ablations import curves, figure, make_trainer, report, run, status, table
+    from ablations import curves, figure, make_trainer, page, run, status, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
     figure("gae")["curves"]                             # a matplotlib Figure
-    report()                                            # every study on one page; its path
+    figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it
+    page()                                              # every study on one page; its path
     trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
     notebook
     policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
@@ -19,10 +20,8 @@ Importing this starts neither JAX nor pandas.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
@@ -44,7 +43,7 @@ __all__ = [
     "find_cell",
     "load_policy",
     "make_trainer",
-    "report",
+    "page",
     "run",
     "saved_steps",
     "status",
@@ -145,23 +144,29 @@ def figure(
     *,
     results: str | Path = "results",
     metric: str | None = None,
+    width: float | str | None = None,
+    each_seed: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
     """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    effects and diagnostics that the study has. Of several studies named <study>_<figure>.
+    efficiency, sensitivity, plane, effects and diagnostics that the study has. Of several studies
+    named <study>_<figure>.
+
+    width: for a paper, in inches or a name such as "icml-column", without title and footnote.
+    each_seed: learning curves with a faint line for every seed.
     """
     from ablations.report import figures
 
     found = {}
-    with figures.style():
+    with figures.style(width):
         for plan in _planned(study, results, selection):
             prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
-            for name, drawn in figures.draw(plan, Path(results), metric):
+            for name, drawn in figures.draw(plan, Path(results), metric, each_seed=each_seed):
                 found[prefix + name] = drawn
     return found
 
 
-def report(
+def page(
     study: str | Sequence[str] = (),
     *,
     results: str | Path = "results",
@@ -170,9 +175,9 @@ def report(
     """Writes the page, report/index.html in the results folder, and returns its path; of all
     studies that ran, where none is named.
     """
-    from ablations.report import page
+    from ablations.report.page import write
 
-    return page.write(_planned(study, results, selection), Path(results))
+    return write(_planned(study, results, selection), Path(results))
 
 
 def make_trainer(
@@ -255,16 +260,3 @@ def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
     if not frames:
         return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
     return pandas.concat(frames, ignore_index=True)
-
-
-class _Callable(ModuleType):
-    """The package `ablations.report` under the verb's name: importing it would hide the verb, so it
-    can be called as well.
-    """
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Path:
-        return _report(*arguments, **keywords)
-
-
-_report = report
-importlib.import_module("ablations.report").__class__ = _Callable

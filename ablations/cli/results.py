@@ -69,6 +69,14 @@ def add_commands(commands: Any) -> None:
     )
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
     one.add_argument(
+        "--width",
+        metavar="INCHES|NAME",
+        help="for a paper, without title and footnote: inches, or icml-column, neurips, ...",
+    )
+    one.add_argument(
+        "--each-seed", action="store_true", help="learning curves with a faint line for every seed"
+    )
+    one.add_argument(
         "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
     )
 
@@ -219,10 +227,16 @@ def _figure(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in plans(options):
-        for path in figures.figure(
-            plan, options.results, folder, metric=options.metric, formats=options.format
-        ):
-            print(path)
+        written = figures.figure(
+            plan,
+            options.results,
+            folder,
+            metric=options.metric,
+            formats=options.format,
+            width=options.width,
+            each_seed=options.each_seed,
+        )
+        print(*written, sep="\n")
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -45,7 +45,7 @@ def markdown(table: Table) -> str:
                 around,
                 p_text(row.p_adjusted),
                 "" if chance is None else f"{chance:.2f}",
-                verdict_text(row) if row.baseline else "baseline",
+                markdown_text(verdict_text(row) or "baseline"),
                 seeds_text(row),
             ]
             if against:

@@ -56,13 +56,13 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     ]
     rows = [
         _entry(found, learned, pairing)
-        for pairing in _shared(pairings, LEVEL / 2 if pooled else LEVEL)
+        for pairing in _shared(plan, pairings, LEVEL / 2 if pooled else LEVEL)
     ]
     rows = _marked(plan, found, learned, rows, list(plan.tasks))
     if pooled and learned is not None:
         whole = [
             _over_tasks(plan, found, learned, pairing, rows)
-            for pairing in _shared(averages, LEVEL / 2)
+            for pairing in _shared(plan, averages, LEVEL / 2)
         ]
         rows += _marked(plan, found, learned, whole, [ALL_TASKS])
     return Table(
@@ -88,6 +88,7 @@ class Pairing:
     tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
     every task; in units of what was learned where there are several. more_failures: how many more
     cells of the variant failed than of its baseline. identical: the curves are the same bits.
+    same_as: another variant that is the same composition, the baseline where it is.
     """
 
     tasks: tuple[str, ...]
@@ -98,6 +99,7 @@ class Pairing:
     theirs: tuple[np.ndarray, ...] = ()
     more_failures: int = 0
     identical: bool = False
+    same_as: str | None = None
     level: float = LEVEL
 
     def compare(self) -> Comparison:
@@ -122,8 +124,11 @@ def _pairing(
     if not over and learned is not None:
         unit = learned.of(tasks[0], variant)
         margin = None if unit is None else plan.study["margin"] * unit.size
+    first = _first_of(plan, variant)
+    alike = baseline is not None and first == _first_of(plan, baseline)
+    same_as = baseline if alike else first if first != variant else None
     if baseline is None or not tasks:
-        return Pairing(tuple(tasks), variant, baseline, margin)
+        return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
     by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
     seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
 
@@ -148,15 +153,25 @@ def _pairing(
         scaled(variant),
         scaled(baseline),
         fails[0] - fails[1],
-        found.identical(every, variant, baseline),
+        alike or found.identical(every, variant, baseline),
+        same_as,
     )
 
 
-def _shared(pairings: Sequence[Pairing], level: float) -> list[Pairing]:
-    """With the level shared over the comparisons that are to be made (Bonferroni). What is the same
-    bits needs none: nothing false can be said of it."""
-    made = sum(one.baseline is not None and not one.identical for one in pairings)
-    return [replace(one, level=level / max(1, made)) for one in pairings]
+def _first_of(plan: Plan, variant: str) -> str:
+    """The first variant of the same composition: one name for all that share their cells."""
+    return plan.variants.get(variant, {}).get("same_as") or variant
+
+
+def _shared(plan: Plan, pairings: Sequence[Pairing], level: float) -> list[Pairing]:
+    """With the level shared over the comparisons that are to be made (Bonferroni), each counted
+    once. What is the same bits needs none: nothing false can be said of it."""
+    made = {
+        (one.tasks, _first_of(plan, one.variant), _first_of(plan, one.baseline))
+        for one in pairings
+        if one.baseline is not None and not one.identical
+    }
+    return [replace(one, level=level / max(1, len(made))) for one in pairings]
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
@@ -242,7 +257,7 @@ def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
 
 def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
     """The statistical fields of an entry."""
-    about = {"margin": pairing.margin}
+    about = {"margin": pairing.margin, "same_as": pairing.same_as}
     if pairing.baseline is None:
         return about
     if pairing.identical:

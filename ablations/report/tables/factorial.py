@@ -22,12 +22,14 @@ COLUMNS = (
 )
 
 
-def factorial(plan: Plan) -> Design | None:
-    """The factorial that the variants of a plan form, with what they leave out at its default."""
+def settings(plan: Plan) -> dict[str, dict[str, Any]]:
+    """variant -> setting -> value, of all that some variant sets; of what one leaves out the
+    default, where its trainer reads it."""
     names = {name for about in plan.variants.values() for name in about["sets"]}
+    configs = {cell["variant"]: cell["config"] for cell in reversed(plan.cells)}
     filled: dict[str, dict[str, Any]] = {}
     for variant, about in plan.variants.items():
-        config = next(c["config"] for c in plan.cells if c["variant"] == variant)
+        config = configs[variant]
         defaults = {
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),
@@ -35,7 +37,12 @@ def factorial(plan: Plan) -> Design | None:
         }
         known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
         filled[variant] = {name: known[name] for name in sorted(known)}
-    return design(filled, plan.study["baseline"])
+    return filled
+
+
+def factorial(plan: Plan) -> Design | None:
+    """The factorial that the variants of a plan form, with what they leave out at its default."""
+    return design(settings(plan), plan.study["baseline"])
 
 
 def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
