@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import variants
 from ablations.tasks import task
 from ablations.trainers import Definition, Variant, trainer
 from ablations.trainers.choices import fix
