@@ -22,7 +22,7 @@ from scipy import stats
 
 from ablations.regression.check import Check, Terms, gained, layout, sequential
 from ablations.regression.curves import Curves, scores
-from ablations.report.formats import pipes
+from ablations.report.formats.markdown import pipes
 
 POOL = Path("results/learning_curve_checks.npz")
 REPORT = Path("results/reference/learning_curve_checks.md")
