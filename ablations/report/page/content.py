@@ -189,7 +189,7 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         yield "profile", str(plan.request["profile"])
     flags = {
         name: plan.request[name]
-        for name in ("tasks", "variants", "seeds", "steps", "set")
+        for name in ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set")
         if plan.request.get(name)
     }
     if flags:
