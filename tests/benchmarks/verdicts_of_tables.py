@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
 
 from shapes_of_returns import SHAPES
 
+from ablations.looks import Looks, design, planned
 from ablations.report.statistics import (
     LEVEL,
     not_the_best,
@@ -32,7 +33,6 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
-from ablations.report.statistics.looks import Looks, design, planned
 from ablations.report.statistics.paired import Comparison
 
 Floats = NDArray[np.float64]
@@ -194,7 +194,7 @@ def looks(trials: int) -> None:
     effects = (0.0, 0.5, 1.0, 2.0)
     heads = "".join(f"{f'effect {e:g}':>30}" for e in effects)
     print(f"{'':18}{heads}\n{'shape':18}" + f"{'false  seeds  fixed  power':>30}" * len(effects))
-    plan = design(LOOKS)
+    plan = design(LOOKS, LEVEL)
     for shape in SHAPES:
         line = f"{shape:18}"
         deviation = spread(shape)
