@@ -28,7 +28,8 @@ ALLOWED = {
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", *COMMON},
     "report": {"looks", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
-    "regression": {"report", "looks", "errors", "records"},  # the intervals and the style of its figures
+    # The intervals and the style of its figures.
+    "regression": {"report", "looks", "errors", "records"},
     "exchange": {"report", "errors", "records"},  # the scores that it exports
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
