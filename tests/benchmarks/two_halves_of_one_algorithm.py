@@ -188,6 +188,8 @@ def draw(shares: dict[str, dict[str, list[float]]], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
+    errors = [of for question, of in shares.items() if not question.endswith("right order")]
+    most = max(LEVEL, *(value for of in errors for values in of.values() for value in values))
     with style():
         figure = Figure(figsize=(8.2, 2.9), layout="constrained")
         panels = figure.subplots(1, len(shares))
@@ -206,7 +208,7 @@ def draw(shares: dict[str, dict[str, list[float]]], path: Path) -> None:
                 xticks=range(len(SEEDS)),
                 xticklabels=map(str, SEEDS),
                 xlabel="runs of each",
-                ylim=(0, 1) if right else (0, None),
+                ylim=(0, 1 if right else 1.1 * most),
             )
             panel.set_title(question.replace(": ", ":\n"))
             panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
