@@ -8,6 +8,7 @@ From Python, with the commands' selection:
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
+    run("gae", until="decided", budget="2h")            # more seeds for what is still open
     figure("gae")["curves"]                             # a matplotlib Figure
     figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it
     page()                                              # every study on one page; its path
@@ -68,18 +69,28 @@ def run(
     workers: int | None = None,
     quiet: bool = False,
     fresh: bool = False,
+    budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
     """Runs whatever is missing of what is selected, and returns its curves (see `curves`).
 
-    fresh: computes it again. Raises UserError on bad input; a cell that failed does not raise, see
-    `status`.
+    fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
+    Raises UserError on bad input; a cell that failed does not raise, see `status`.
     """
+    from ablations.request import budget_of
     from ablations.sweep import local
     from ablations.sweep.planned import resolved
 
-    plans = resolved(_names(study), selection)
-    local.run(plans, Path(results), workers=workers, quiet=quiet, fresh=fresh)
+    asked = selection.get("until")
+    seconds = budget_of(asked, budget, fresh=fresh, here=True)
+    plans, folder = resolved(_names(study), selection), Path(results)
+    if asked is None:
+        local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh)
+    else:
+        from ablations import until
+
+        how: dict[str, Any] = {"workers": workers, "quiet": quiet}
+        plans, _ = until.run(plans, folder, seconds=seconds, **how)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 

@@ -126,6 +126,14 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="how many, from 0 on, or which"
     )
+    group.add_argument(
+        "--until",
+        metavar="decided",
+        help="instead of --seeds: more at planned looks, only for comparisons that are still open",
+    )
+    group.add_argument(
+        "--most-seeds", type=whole, metavar="N", help="of --until, at its last look; default: 64"
+    )
     group.add_argument("--steps", type=whole, metavar="N", help="environment steps of a run")
     group.add_argument(
         "--evaluations", type=whole, metavar="N", help="of a run; 0: curves of training alone"
@@ -153,6 +161,8 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "tasks": options.tasks,
         "variants": options.variants,
         "seeds": options.seeds,
+        "until": options.until,
+        "most_seeds": options.most_seeds,
         "steps": options.steps,
         "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,

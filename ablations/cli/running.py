@@ -21,6 +21,7 @@ from ablations.cli.arguments import (
     resolved,
 )
 from ablations.errors import UserError
+from ablations.request import budget_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -39,6 +40,9 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "+")
     one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     one.add_argument("--quiet", action="store_true", help="no progress display")
+    one.add_argument(
+        "--budget", metavar="T", help="of --until decided: how long it may go on, such as 2h"
+    )
     one.add_argument(
         "--fresh", action="store_true", help="compute again; what is there is set aside"
     )
@@ -65,31 +69,50 @@ def add_commands(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    found = resolved(options)
     where = cluster(options)
+    seconds = budget_of(options.until, options.budget, fresh=options.fresh, here=where is None)
+    found = resolved(options)
+    if options.script and where is None:
+        raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
+    dry = options.dry_run or options.script
+    if options.until and (where is not None or dry):
+        found = _at_their_looks(options, found)
     if where is not None:
         return _submit(options, found, where)
-    if options.script:
-        raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
-    if options.dry_run:
+    if dry:
         _say_what_would_run_here(options, found)
         return 0
-    return _run_here(options, found)
+    return _run_here(options, found, seconds)
 
 
-def _run_here(options: argparse.Namespace, plans: list[Plan]) -> int:
+def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan]:
+    """The plans with the seeds of the look that is due."""
+    from ablations import until
+
+    stages = [until.stage(plan, options.results) for plan in plans]
+    if not options.script and (options.dry_run or not options.quiet):
+        for one in stages:
+            lines = until.layout(one.plan) if options.dry_run else ()
+            for line in (*lines, one.line):
+                print(line)
+    return [one.plan for one in stages]
+
+
+def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | None) -> int:
+    from ablations import until
     from ablations.sweep import local
 
-    outcome = local.run(
-        plans,
-        options.results,
-        workers=options.workers,
-        lanes=options.lanes,
-        in_process=options.cluster == "debug",
-        quiet=options.quiet,
-        keeping=keeping(options),
-        fresh=options.fresh,
-    )
+    how: dict[str, Any] = {
+        "workers": options.workers,
+        "lanes": options.lanes,
+        "in_process": options.cluster == "debug",
+        "quiet": options.quiet,
+        "keeping": keeping(options),
+    }
+    if options.until:
+        _, outcome = until.run(plans, options.results, seconds=seconds, **how)
+    else:
+        outcome = local.run(plans, options.results, fresh=options.fresh, **how)
     for cell, record in outcome.failed:
         print(
             f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",

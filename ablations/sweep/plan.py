@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ablations import studies
 from ablations.errors import UserError
 from ablations.records import Plan, digest
-from ablations.request import Request
+from ablations.request import FIRST_LOOK, Request
 from ablations.studies import Profile, Study
 from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task, task
@@ -58,6 +59,23 @@ def plan(request: Request) -> Plan:
             for seed in selected.seeds
             for name, config in of_variants.items()
             for whole in [config | {"seed": seed}]
+        ),
+        looks=_looks(study, configs, request),
+    )
+
+
+def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
+    """A plan with so many seeds, from 0 on, per (task, variant)."""
+    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    return replace(
+        plan,
+        cells=tuple(
+            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for task in plan.tasks
+            for seed in range(max(counts.values()))
+            for name in plan.variants
+            if seed < counts[task, name]
+            for whole in [{**configs[task, name], "seed": seed}]
         ),
     )
 
@@ -136,6 +154,31 @@ def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any
         if all(name in one for one in reasons):
             reason = reasons[0][name]
             raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
+
+
+def _looks(study: Study, configs: Configurations, request: Request) -> dict[str, Any]:
+    """The looks that a request asks for, see `Plan`."""
+    if request.until is None or request.most_seeds is None:
+        return {}
+    from ablations.looks import planned
+
+    compared = [
+        (task, name)
+        for task, of_variants in configs.items()
+        for name, variant in study.variants.items()
+        if (other := variant.versus or study.baseline) in of_variants
+        if of_variants[name] != of_variants[other]
+    ]
+    if not compared:
+        raise UserError(
+            f"--until {request.until}: nothing is compared in '{study.name}' with these flags; "
+            f"select a variant and the one it is compared with"
+        )
+    return {
+        "seeds": list(planned(FIRST_LOOK, request.most_seeds)),
+        "comparisons": len(compared),
+        "over_tasks": len({name for _, name in compared}) if len(configs) > 1 else 0,
+    }
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:

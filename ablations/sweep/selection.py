@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ablations.errors import UserError, unknown
-from ablations.request import Request, level_text
+from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
 
@@ -18,7 +18,8 @@ RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 
 @dataclass(frozen=True)
 class Selected:
-    """study: with the variants that are asked for, in the order of the tables."""
+    """study: with the variants that are asked for, in the order of the tables. seeds: of the first
+    look, where there are looks."""
 
     study: Study
     profile: Profile
@@ -45,7 +46,7 @@ def select(study: Study, request: Request) -> Selected:
         study=study,
         profile=profile,
         tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
-        seeds=request.seeds or tuple(range(profile.seeds)),
+        seeds=request.seeds or tuple(range(FIRST_LOOK if request.until else profile.seeds)),
     )
 
 

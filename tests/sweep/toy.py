@@ -84,7 +84,7 @@ def make(
 
         def update(state: State, _: None) -> tuple[State, None]:
             noise = jax.random.normal(jax.random.fold_in(state.key, state.updates))
-            x = state.x + direction + 0.1 * noise + wait
+            x = state.x + direction + (0.1 + c["wander"]) * noise + wait
             x = jnp.where(state.updates + 1 == c["explode_at"], jnp.nan, x)
             return State(x, state.key, state.updates + 1), None
 
@@ -117,6 +117,7 @@ TOY = trainers.register(
         axes={"toy_direction": "up"},
         numbers={
             "rate": variants.Number(0.1, 0.0, 10.0, "how far in an update"),
+            "wander": variants.Number(0.0, 0.0, 10.0, "how much more noise there is"),
             "explode_at": variants.Number(0, 0, 1e6, "the update that gives NaN; 0: none"),
             "die": variants.Number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"),
             "slow": variants.Number(0, 0, 10, "seconds that a chunk waits, unless it must hurry"),
@@ -170,6 +171,7 @@ _study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
 HELD = {"hooked": True, "slow": 1.0}  # until it must hurry
 _study("toy_held", up=HELD, down={"toy_direction": "down", **HELD})
 _study("toy_measured", "toy_measured", up=HELD, down={"toy_direction": "down", **HELD})
+_study("toy_close", up={}, down={"toy_direction": "down"}, wander={"wander": 0.05})
 _study("toy_nan", up={}, nan={"explode_at": 7})
 _study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})
 _study("toy_broken", up={}, broken={"broken": True})

@@ -247,7 +247,7 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         yield "profile", str(plan.request["profile"])
     flags = {
         name: plan.request[name]
-        for name in ("tasks", "variants", "seeds", "steps", "set", "vary")
+        for name in ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
         if plan.request.get(name)
     }
     if flags:
