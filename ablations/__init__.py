@@ -120,7 +120,7 @@ def table(
     study: str | Sequence[str],
     *,
     results: str | Path = "results",
-    kind: str = "comparison",
+    kind: str | None = None,
     metric: str | None = None,
     score: str = "final",
     **selection: Unpack[Selection],
@@ -128,13 +128,15 @@ def table(
     """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
     studies with the study in front.
 
-    kind: "comparison", "effects" of a factorial, "efficiency", or "power". score: "final" or "auc".
+    kind: "comparison" (the default), "effects" of a factorial, "efficiency", or "power"; "shares"
+    of an explanation, whose default that is. score: "final" or "auc".
     """
     from ablations.report import tables
 
     def made(plan: Plan) -> pandas.DataFrame:
-        if kind != "comparison":
-            return tables.sheet(kind, plan, Path(results), metric=metric).dataframe()
+        wanted = kind or tables.default_kind(plan)
+        if wanted != "comparison":
+            return tables.sheet(wanted, plan, Path(results), metric=metric).dataframe()
         return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ablations.errors import UserError
-from ablations.request import parse_levels, parse_settings, seeds_of
+from ablations.request import GEOMETRIES, parse_levels, parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -116,6 +116,19 @@ def add_studies(parser: argparse.ArgumentParser, number: str | int) -> None:
     """Names of studies, and the flags that select a part of them."""
     parser.add_argument("studies", nargs=number, metavar="STUDY")
     add_selection(parser)
+    parser.add_argument(
+        "--preset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="P",
+        help="a library's own settings, as a study of one variant",
+    )
+    parser.add_argument(
+        "--base",
+        metavar="P",
+        help="the studies inside a library's settings, which take the place of the tasks' own",
+    )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -132,6 +145,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
+    )
+    group.add_argument(
+        "--geometry",
+        choices=GEOMETRIES,
+        help="the structure of presets (environments, steps, minibatches, networks): their own, or "
+        "in common the task's",
     )
     group.add_argument(
         "--vary",
@@ -156,6 +175,8 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "steps": options.steps,
         "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,
+        "base": getattr(options, "base", None),
+        "geometry": options.geometry,
     }
 
 
@@ -163,14 +184,18 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     """What every command but `run` is about."""
     from ablations.sweep.planned import planned
 
-    return planned(options.studies, options.results, selection(options))
+    return planned(_studies(options), options.results, selection(options))
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
     from ablations.sweep.planned import resolved
 
-    return resolved(options.studies, selection(options))
+    return resolved(_studies(options), selection(options))
+
+
+def _studies(options: argparse.Namespace) -> list[str]:
+    return [*options.studies, *options.preset]
 
 
 def load_installed_plugins() -> None:

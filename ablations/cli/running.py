@@ -36,20 +36,8 @@ _MOST_LINES = 20
 
 def add_commands(commands: Any) -> None:
     one = add_command(commands, "run", _run, "run what a study needs and nobody has")
-    add_studies(one, "+")
-    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    one.add_argument("--quiet", action="store_true", help="no progress display")
-    one.add_argument(
-        "--fresh", action="store_true", help="compute again; what is there is set aside"
-    )
-    one.add_argument(
-        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
-    )
-    one.add_argument(
-        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
-    )
-    add_cluster(one)
-    add_keeping(one)
+    add_studies(one, "*")
+    add_running(one)
 
     one = add_command(
         commands, "status", _status, "every cell: done, running, queued, failed and why, missing"
@@ -64,8 +52,29 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "*")
 
 
+def add_running(one: argparse.ArgumentParser) -> None:
+    """The flags of what runs cells."""
+    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+    one.add_argument(
+        "--fresh", action="store_true", help="compute again; what is there is set aside"
+    )
+    one.add_argument(
+        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
+    )
+    one.add_argument(
+        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
+    )
+    add_cluster(one)
+    add_keeping(one)
+
+
 def _run(options: argparse.Namespace) -> int:
-    found = resolved(options)
+    return carry_out(options, resolved(options))
+
+
+def carry_out(options: argparse.Namespace, found: list[Plan]) -> int:
+    """Runs the plans here or submits them, as the flags of `add_running` say; the exit code."""
     where = cluster(options)
     if where is not None:
         return _submit(options, found, where)

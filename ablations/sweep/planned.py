@@ -54,9 +54,10 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
 
 
 def _resolve(request: Request) -> Plan:
+    from ablations.sweep import explanation
     from ablations.sweep.plan import plan
 
-    return plan(request)
+    return plan(request) if request.explain is None else explanation.plan(request)
 
 
 def _that_ran(results: Path) -> list[str]:

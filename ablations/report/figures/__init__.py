@@ -15,8 +15,10 @@ from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effect_matrix
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
+from ablations.report.figures.waterfall import waterfall
 from ablations.report.scores import diagnostic_scores, is_score, scores
 from ablations.report.tables import table
+from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units
 
@@ -33,6 +35,7 @@ __all__ = [
     "improvement",
     "intervals",
     "profiles",
+    "waterfall",
 ]
 
 
@@ -48,7 +51,7 @@ def figure(
 
     curves; and where there is something to compare differences and improvement; for a score
     that was learned intervals and profiles; for a factorial effects; for the study's own
-    metric diagnostics. A metric other than the study's own is part of the name. Raises UserError
+    metric diagnostics; for an explanation shares alone. A metric other than the study's own is part of the name. Raises UserError
     for an unknown metric or format, DamagedRecord for a broken record.
     """
     for name in formats:
@@ -67,6 +70,11 @@ def figure(
 def draw(plan: Plan, results: Path, metric: str | None = None) -> Iterator[tuple[str, Figure]]:
     """name, figure: every one that a study has, within `style()`."""
     found = scores(plan, results, metric=metric)
+    explained = shares_sheet(plan, results, found)
+    if explained is not None:
+        if (drawn := waterfall(plan, found, explained)) is not None:
+            yield "shares", drawn
+        return
     yield "curves", curves(plan, found)
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
