@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
-from ablations.cli.running import add_running, carry_out
-from ablations.request import Request
+from ablations.cli.results import FORMATS
+from ablations.cli.running import add_running, carry_out, duration, seconds_here
 
 if TYPE_CHECKING:
     from ablations.records import Plan
 
 
-def add_commands(commands: object) -> None:
+def add_commands(commands: Any) -> None:
     one = add_command(
         commands,
         "explain",
@@ -34,20 +34,64 @@ def add_commands(commands: object) -> None:
         metavar="NAME,NAME,...",
         help="details to switch as one; repeatable",
     )
+    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
     add_running(one)
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from ablations.report import formats, tables
     from ablations.sweep import explanation
+    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     given = {name: value for name, value in selection(options).items() if value is not None}
     plan = explanation.plan(
-        Request(
-            explanation.name_of(options.start, options.end),
-            explain=(options.start, options.end),
-            together=tuple(tuple(names.split(",")) for names in options.together),
-            **given,
-        )
+        explanation.request(options.start, options.end, _names(options.together), given)
     )
-    return carry_out(options, [plan])
+    if not (options.script or options.quiet):
+        for line in _told(plan, options):
+            print(line, flush=True)
+    here = options.cluster in ("local", "debug")
+    if options.dry_run and here:
+        return 0
+    code = carry_out(options, [plan])
+    if not (options.dry_run or options.script or missing([plan], options.results)):
+        sheet = tables.sheet("shares", plan, options.results)
+        print(f"\n{formats.render(sheet, options.format)}\n")
+    return code
+
+
+def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(name for name in names.split(",") if name) for names in together)
+
+
+def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
+    """What is going to run: details, cells, programs, and how long that takes here."""
+    from ablations.report.tables.explained import change
+    from ablations.sweep.cell import cells_of, distinct
+    from ablations.sweep.machine import has_accelerator
+    from ablations.sweep.prepare import missing
+
+    about = plan.study["explanation"]
+    details = about["details"]
+    yield f"{plan.study['name']}: {len(details)} details, in random orders of {len(plan.seeds)} seeds"
+    for name, detail in details.items():
+        yield f"    {name:<27} {change(detail)}"
+    held = ", ".join(f"{name}={value}" for name, value in about["held"].items())
+    yield f"    the same in both: {held}"
+    cells = distinct(cells_of(plan))
+    todo = missing([plan], options.results, fresh=options.fresh)
+    yield (
+        f"{len(plan.cells):,} places for cells on {', '.join(plan.tasks)}, {len(cells):,} different"
+        f" ones: {len(cells) - len(todo):,} done, {len(todo):,} to run"
+    )
+    accelerator = has_accelerator()
+    programs = {cell.program(accelerator=accelerator) for cell in todo}
+    if todo:
+        fixed = {*todo[0].compiled_in(accelerator=accelerator), *todo[0].config["structure"]}
+        compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
+        why = f": {', '.join(compiled)} are compiled in" if compiled else ""
+        join = "; --together joins details and saves some" if len(compiled) > 1 else ""
+        yield f"{len(programs)} program{'' if len(programs) == 1 else 's'} to compile{why}{join}"
+        if options.cluster in ("local", "debug"):
+            yield f"about {duration(seconds_here(options, todo))} on this machine"

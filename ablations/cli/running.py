@@ -24,6 +24,7 @@ from ablations.errors import UserError
 
 if TYPE_CHECKING:
     from ablations.records import Plan
+    from ablations.sweep.cell import Cell
     from ablations.sweep.slurm.cluster import Cluster
     from ablations.sweep.slurm.packing import Job, Speed
     from ablations.sweep.slurm.submit import Submitted
@@ -164,7 +165,7 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
         yield (
             f"    program {program}: {_count(len(mine), 'job')} of {of} "
             f"cell{'' if sizes == [1] else 's'}, {_count(max(j.workers for j in mine), 'worker')} "
-            f"of {_count(mine[0].lanes, 'lane')}, about {_duration(longest)} each "
+            f"of {_count(mine[0].lanes, 'lane')}, about {duration(longest)} each "
             f"({speed.rate:,.0f} steps/s per worker, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
@@ -177,30 +178,41 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
 
 
 def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
-    from ablations.sweep.machine import cores, has_accelerator
     from ablations.sweep.prepare import missing
-    from ablations.sweep.slurm import packing
-    from ablations.sweep.slurm.cluster import Cluster
 
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell["hash"] for plan in plans for cell in plan.cells})
-    accelerator = has_accelerator()
     names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
     print(f"{names}: {_count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
     if todo:
-        workers = min(options.workers or (1 if accelerator else cores()), len(todo))
-        here = Cluster(
-            cpus=workers,
-            gpus=1 if accelerator else 0,
-            lanes=options.lanes,
-            time=10**9,
-            job_minutes=10**8,
-        )
-        speeds = packing.speeds(options.results, todo, accelerator=accelerator)
-        jobs = packing.pack(todo, here, speeds)
-        for line in _packed(jobs, speeds, here.gpus):
+        jobs, speeds, gpus = _packed_here(options, todo)
+        for line in _packed(jobs, speeds, gpus):
             print(line.replace("1 job of", "").replace(" each", ""))
-        print(f"    about {_duration(sum(job.seconds for job in jobs))} on this machine")
+        print(f"    about {duration(sum(job.seconds for job in jobs))} on this machine")
+
+
+def seconds_here(options: argparse.Namespace, todo: Sequence[Cell]) -> float:
+    """How long the cells should take on this machine."""
+    return sum(job.seconds for job in _packed_here(options, todo)[0])
+
+
+def _packed_here(
+    options: argparse.Namespace, todo: Sequence[Cell]
+) -> tuple[list[Job], Mapping[str, Speed], int]:
+    from ablations.sweep.machine import cores, has_accelerator
+    from ablations.sweep.slurm import packing
+    from ablations.sweep.slurm.cluster import Cluster
+
+    accelerator = has_accelerator()
+    here = Cluster(
+        cpus=min(options.workers or (1 if accelerator else cores()), len(todo)),
+        gpus=1 if accelerator else 0,
+        lanes=options.lanes,
+        time=10**9,
+        job_minutes=10**8,
+    )
+    speeds = packing.speeds(options.results, todo, accelerator=accelerator)
+    return packing.pack(todo, here, speeds), speeds, here.gpus
 
 
 def _cancel(options: argparse.Namespace) -> None:
@@ -347,7 +359,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

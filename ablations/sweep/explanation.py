@@ -46,6 +46,18 @@ def name_of(start: str, end: str) -> str:
     return f"{start}_to_{end}".replace("/", ".")
 
 
+def request(
+    start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
+) -> Request:
+    """What `explain` asks."""
+    return Request(
+        name_of(start, end),
+        explain=(start, end),
+        together=tuple(tuple(names) for names in together),
+        **selection,
+    )
+
+
 def plan(request: Request) -> Plan:
     """Resolves what `explain` is asked to the cells that answer it. Raises UserError."""
     assert request.explain is not None
