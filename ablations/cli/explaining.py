@@ -74,7 +74,8 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
 
     about = plan.study["explanation"]
     details = about["details"]
-    yield f"{plan.study['name']}: {len(details)} details, in random orders of {len(plan.seeds)} seeds"
+    seeds = len(plan.seeds)
+    yield f"{plan.study['name']}: {len(details)} details, in random orders of {seeds} seeds"
     for name, detail in details.items():
         yield f"    {name:<27} {change(detail)}"
     held = ", ".join(f"{name}={value}" for name, value in about["held"].items())

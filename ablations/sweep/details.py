@@ -126,7 +126,7 @@ def grouped(
     details whose compositions are needed; they are all allowed in the end. Raises UserError for a
     name in `together` that does not differ.
     """
-    details = {name: (name,) for name in found.names}
+    details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
     for wanted in together:
         for name in wanted:
             if name not in found.names:

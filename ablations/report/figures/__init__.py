@@ -51,8 +51,9 @@ def figure(
 
     curves; and where there is something to compare differences and improvement; for a score
     that was learned intervals and profiles; for a factorial effects; for the study's own
-    metric diagnostics; for an explanation shares alone. A metric other than the study's own is part of the name. Raises UserError
-    for an unknown metric or format, DamagedRecord for a broken record.
+    metric diagnostics; for an explanation shares alone. A metric other than the study's own is part
+    of the name. Raises UserError for an unknown metric or format, DamagedRecord for a broken
+    record.
     """
     for name in formats:
         if name not in FORMATS:

@@ -58,9 +58,7 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
     return drawn
 
 
-def _steps(
-    panel: Any, rows: list[dict[str, Any]], about: Any, ends: tuple[float, float]
-) -> None:
+def _steps(panel: Any, rows: list[dict[str, Any]], about: Any, ends: tuple[float, float]) -> None:
     names = [about["start"], *(row["detail"] for row in rows), about["end"]]
     panel.set_yticks(range(len(names)), [_short(name) for name in names])
     panel.set_ylim(len(names) - 0.4, -0.6)

@@ -15,7 +15,17 @@ from ablations.report.tables.explained import explanation, shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.tables.seeds_needed import power_sheet
 
-__all__ = ["ALL_TASKS", "KINDS", "Entry", "Sheet", "Table", "default_kind", "explanation", "sheet", "table"]
+__all__ = [
+    "ALL_TASKS",
+    "KINDS",
+    "Entry",
+    "Sheet",
+    "Table",
+    "default_kind",
+    "explanation",
+    "sheet",
+    "table",
+]
 
 KINDS: Mapping[str, Callable[[Plan, Path, Scores], Sheet | None]] = {
     "effects": effects_sheet,
@@ -38,7 +48,9 @@ def default_kind(plan: Plan) -> str:
 
 
 def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) -> Sheet:
-    """ "effects", "efficiency", "power" or "shares". Raises UserError where a study has none of that kind."""
+    """ "effects", "efficiency", "power" or "shares". Raises UserError where a study has none of
+    that kind.
+    """
     if kind not in KINDS:
         raise unknown("table", kind, ["comparison", *KINDS])
     found = scores(plan, results, metric=metric)

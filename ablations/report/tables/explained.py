@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ablations.records import Plan
 from ablations.report.scores import Scores, is_score
@@ -41,7 +42,7 @@ class Paths:
     """
 
     seeds: tuple[int, ...]
-    orders: Floats
+    orders: NDArray[np.intp]
     along: Floats
     back: Floats
     alone: Floats
@@ -80,10 +81,8 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
         "alone": [f"{start} + {detail}" for detail in details],
         "without": [f"{end} - {detail}" for detail in details],
     }
-    rows = {
-        seed: {kind: row(seed, names) for kind, names in needed.items()} for seed in plan.seeds
-    }
-    kept = [seed for seed in rows if np.isfinite(np.concatenate(list(rows[seed].values()))).all()]
+    rows = {seed: {kind: row(seed, of) for kind, of in needed.items()} for seed in plan.seeds}
+    kept = [seed for seed in rows if all(np.isfinite(of).all() for of in rows[seed].values())]
 
     def together(kind: str) -> Floats:
         return np.array([rows[seed][kind] for seed in kept]).reshape(len(kept), len(needed[kind]))
