@@ -3,11 +3,13 @@ tables.
 
 From Python, with the commands' names and selection:
 
-    from ablations import curves, figure, make_trainer, report, run, status, table
+    from ablations import curves, explain, figure, make_trainer, report, run, status, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
+    run("gae", base="cleanrl")                          # inside a library's settings
+    explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
     report()                                            # every study on one page; its path
     trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
@@ -40,6 +42,7 @@ __all__ = [
     "Selection",
     "UserError",
     "curves",
+    "explain",
     "figure",
     "find_cell",
     "load_policy",
@@ -71,7 +74,8 @@ def run(
     fresh: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever is missing of what is selected, and returns its curves (see `curves`).
+    """Runs whatever is missing of what is selected, and returns its curves (see `curves`). A preset
+    is a study too, of one variant.
 
     fresh: computes it again. Raises UserError on bad input; a cell that failed does not raise, see
     `status`.
@@ -82,6 +86,33 @@ def run(
     plans = resolved(_names(study), selection)
     local.run(plans, Path(results), workers=workers, quiet=quiet, fresh=fresh)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
+
+
+def explain(
+    start: str,
+    end: str,
+    *,
+    together: Sequence[Sequence[str]] = (),
+    results: str | Path = "results",
+    workers: int | None = None,
+    quiet: bool = False,
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Which details make the gap between two presets, or two variants of studies: runs whatever is
+    missing, and returns the shares, one row per detail and task (see `table`, kind "shares").
+
+    together: names of details to switch as one. `table`, `figure`, `status` and `report` know the
+    explanation as "<start>_to_<end>".
+    """
+    from ablations import plugins
+    from ablations.report import tables
+    from ablations.sweep import explanation, local
+
+    plugins.load()
+    given = {name: value for name, value in selection.items() if value is not None}
+    plan = explanation.plan(explanation.request(start, end, together, given))
+    local.run([plan], Path(results), workers=workers, quiet=quiet)
+    return tables.sheet("shares", plan, Path(results)).dataframe()
 
 
 def status(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -24,7 +24,8 @@ class Gap:
 
     start, end: of every setting that either reads, its value; what only one of them reads has its
     value in both, since it acts nowhere but with what brings it. names: the settings that both read
-    and that differ.
+    and that differ. brought: what only one of them reads -> those of the names that bring it.
+    defaults: of choices and numbers.
     """
 
     definition: Definition
@@ -32,30 +33,33 @@ class Gap:
     start: Mapping[str, Any]
     end: Mapping[str, Any]
     names: tuple[str, ...]
-    brought: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    brought: Mapping[str, tuple[str, ...]]
+    defaults: Mapping[str, Any]
+    _composed: dict[Set, dict[str, Any]] = field(default_factory=dict, repr=False)
 
-    def compose(self, switched: Collection[str]) -> dict[str, Any]:
+    def compose(self, switched: Iterable[str]) -> dict[str, Any]:
         """The configuration with some settings switched from the start's to the end's value, but
         for its seed and schedule. What cannot act there is at its default, so that compositions
         which train alike are one. Raises UserError where a rule refuses it."""
-        values = {**self.start, **{name: self.end[name] for name in switched}}
+        switched = frozenset(switched)
+        if switched not in self._composed:
+            values = {**self.start, **{name: self.end[name] for name in switched}}
+            self._composed[switched] = self._acting(values)
+        return self._composed[switched]
+
+    def _acting(self, values: Mapping[str, Any]) -> dict[str, Any]:
         config = self._resolve(values)
         inert = self.definition.inert(config, [*config["choices"], *config["numbers"]])
-        if inert:
-            plain = {name: self._default(name) for name in inert if name in values}
-            try:
-                return self._resolve({**values, **plain})
-            except UserError:  # at their defaults they would be refused: they stay
-                return config
-        return config
+        plain = {name: self.defaults[name] for name in inert if name in values}
+        if all(values[name] == default for name, default in plain.items()):
+            return config
+        try:
+            return self._resolve({**values, **plain})
+        except UserError:  # at their defaults they would be refused: they stay
+            return config
 
     def _resolve(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return self.definition.resolve(self.task, values, RUN_SETTINGS)
-
-    def _default(self, name: str) -> Any:
-        if name in self.definition.axes:
-            return self.definition.axes[name]
-        return self.definition.known_numbers()[name].default
 
 
 def gap(
@@ -79,7 +83,9 @@ def gap(
         if (name in a) != (name in b)
     }
     common = {**environments[0], **b, **a}
-    found = Gap(definition, task, common, {**common, **b}, names, brought)
+    numbers = {name: one.default for name, one in definition.known_numbers().items()}
+    defaults = {**numbers, **definition.axes}
+    found = Gap(definition, task, common, {**common, **b}, names, brought, defaults)
     if found.compose(()) == found.compose(names):
         raise UserError("the two are one composition: there is no gap to explain")
     return found

@@ -42,8 +42,9 @@ class Place(NamedTuple):
 
 
 def name_of(start: str, end: str) -> str:
-    """What an explanation is called, as a study."""
-    return f"{start}_to_{end}".replace("/", ".")
+    """What an explanation is called, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
+    study, slash, variant = end.rpartition("/")
+    return f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
 
 
 def request(

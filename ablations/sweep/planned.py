@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
         return [read_plan(results, study) for study in studies]
     found = []
     for request in requests:
+        request = _as_explained(results, request)
         name = digest(request.flags())
         if (results / "plans" / request.study / f"{name}.json").exists():
             found.append(read_plan(results, request.study, name))
@@ -58,6 +60,17 @@ def _resolve(request: Request) -> Plan:
     from ablations.sweep.plan import plan
 
     return plan(request) if request.explain is None else explanation.plan(request)
+
+
+def _as_explained(results: Path, request: Request) -> Request:
+    """A request by the name of an explanation that ran, with the two whose gap it explains."""
+    if not (results / "plans" / request.study / "last").exists():
+        return request
+    last = read_plan(results, request.study).request
+    if not last.get("explain"):
+        return request
+    asked = {"explain": last["explain"], "together": last.get("together", ())}
+    return replace(request, **asked, geometry=request.geometry or last.get("geometry"))
 
 
 def _that_ran(results: Path) -> list[str]:

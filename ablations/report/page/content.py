@@ -20,7 +20,7 @@ from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
-from ablations.report.tables import KINDS, Table, table
+from ablations.report.tables import KINDS, Table, explained_in_words, table
 from ablations.report.units import units
 
 CAPTIONS = {
@@ -83,7 +83,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read."""
+    """A study on the page. `problem` is all there is where its records could not be read. pictures:
+    title and data URI of figures that have no chart."""
 
     slug: str
     name: str
@@ -103,6 +104,7 @@ class Section:
     caption: str = ""
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+    pictures: tuple[tuple[str, str], ...] = ()
     sheets: tuple[tuple[str, str, Markup], ...] = ()
     runs: tuple[Run, ...] = ()
     provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
@@ -125,7 +127,8 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     try:
         found = scores(plan, results)
-        made = table(plan, results)
+        explained = KINDS["shares"](plan, results, found)
+        made = table(plan, results) if explained is None else None
     except UserError as problem:
         return Section(**heads, problem=str(problem))
     counts = {
@@ -136,13 +139,28 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             "missing": ("missing",),
         }.items()
     }
-    drawn = _charts(plan, results, found, made)
     made_by, provenance = runs(plan, results, found, folder)
+    common = {
+        **heads,
+        "facts": tuple(_facts(plan, counts)),
+        "counts": counts,
+        "runs": made_by,
+        "provenance": provenance,
+        "failures": tuple(failures(found.cells)),
+    }
+    if made is None:
+        assert explained is not None
+        return Section(
+            **common,
+            summary=explained_in_words(explained),
+            table=Markup(render(replace(explained, caption=""), "html")),
+            caption=explained.caption,
+            pictures=tuple(_images(plan, results)),
+        )
+    drawn = _charts(plan, results, found, made)
     lines, unit = scorecard(made)
     return Section(
-        **heads,
-        facts=tuple(_facts(plan, counts)),
-        counts=counts,
+        **common,
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -154,9 +172,6 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         notes=made.notes,
         figures=tuple(_figures(plan, results, slug, drawn, static)),
         sheets=tuple(_sheets(plan, results, found)),
-        runs=made_by,
-        provenance=provenance,
-        failures=tuple(failures(found.cells)),
         charts={f"{slug}/{name}": chart for name, chart in drawn.items()},
     )
 
@@ -179,6 +194,8 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     steps = {about["steps"] for about in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
+    if base := plan.study.get("base"):
+        yield "base", f"the settings of {base}"
     yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
     if plan.study.get("margin_in_metric"):
         yield "margin", f"{plan.study['margin']:g}, in units of the metric"

@@ -11,7 +11,7 @@ from ablations.report.scores import Scores, scores
 from ablations.report.tables.comparison import table
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
-from ablations.report.tables.explained import explanation, shares_sheet
+from ablations.report.tables.explained import explained_in_words, explanation, shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.tables.seeds_needed import power_sheet
 
@@ -22,6 +22,7 @@ __all__ = [
     "Sheet",
     "Table",
     "default_kind",
+    "explained_in_words",
     "explanation",
     "sheet",
     "table",

@@ -183,6 +183,19 @@ def _said(one: Comparison, margin: float | None, acts: bool) -> str:
     return "one seed" if one.n == 1 else verdict(one, margin)
 
 
+def explained_in_words(made: Sheet) -> str:
+    """The gap and its largest shares, task by task."""
+    said = []
+    for task in dict.fromkeys(row["task"] for row in made.records()):
+        gap, *details = (row for row in made.records() if row["task"] == task)
+        if gap["share"] is None:
+            said.append(f"{task}: no seed is complete yet")
+            continue
+        largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
+        said.append(f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}")
+    return "; ".join(said)
+
+
 def change(detail: Mapping[str, Any]) -> str:
     """ "none → pessimistic (value_clip_range 0.2)"."""
     moved = ", ".join(f"{_text(a)} → {_text(b)}" for a, b in detail["settings"].values())
