@@ -116,19 +116,6 @@ def add_studies(parser: argparse.ArgumentParser, number: str | int) -> None:
     """Names of studies, and the flags that select a part of them."""
     parser.add_argument("studies", nargs=number, metavar="STUDY")
     add_selection(parser)
-    parser.add_argument(
-        "--preset",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="P",
-        help="a library's own settings, as a study of one variant",
-    )
-    parser.add_argument(
-        "--base",
-        metavar="P",
-        help="the studies inside a library's settings, which take the place of the tasks' own",
-    )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -145,6 +132,11 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
+    )
+    group.add_argument(
+        "--base",
+        metavar="P",
+        help="a preset, whose settings take the place of the tasks' own under every variant",
     )
     group.add_argument(
         "--geometry",
@@ -175,7 +167,7 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "steps": options.steps,
         "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,
-        "base": getattr(options, "base", None),
+        "base": options.base,
         "geometry": options.geometry,
     }
 
@@ -184,18 +176,14 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     """What every command but `run` is about."""
     from ablations.sweep.planned import planned
 
-    return planned(_studies(options), options.results, selection(options))
+    return planned(options.studies, options.results, selection(options))
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
     from ablations.sweep.planned import resolved
 
-    return resolved(_studies(options), selection(options))
-
-
-def _studies(options: argparse.Namespace) -> list[str]:
-    return [*options.studies, *options.preset]
+    return resolved([*options.studies, *getattr(options, "preset", ())], selection(options))
 
 
 def load_installed_plugins() -> None:

@@ -38,6 +38,14 @@ _MOST_LINES = 20
 def add_commands(commands: Any) -> None:
     one = add_command(commands, "run", _run, "run what a study needs and nobody has")
     add_studies(one, "*")
+    one.add_argument(
+        "--preset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="P",
+        help="a library's own settings, as a study of one variant and of that name",
+    )
     add_running(one)
 
     one = add_command(

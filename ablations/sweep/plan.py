@@ -26,6 +26,10 @@ def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
+    if request.explain is not None:
+        from ablations.sweep import explanation
+
+        return explanation.plan(request)
     selected = select(study_named(request.study), request)
     study, profile = selected.study, selected.profile
     require_presets(study, request)

@@ -56,10 +56,9 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
 
 
 def _resolve(request: Request) -> Plan:
-    from ablations.sweep import explanation
     from ablations.sweep.plan import plan
 
-    return plan(request) if request.explain is None else explanation.plan(request)
+    return plan(request)
 
 
 def _as_explained(results: Path, request: Request) -> Request:
