@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
 from ablations.cli.results import FORMATS
-from ablations.cli.running import add_running, carry_out, duration, seconds_here
+from ablations.cli.running import add_running, carry_out, count, duration, seconds_here
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -74,8 +74,10 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
 
     about = plan.study["explanation"]
     details = about["details"]
-    seeds = len(plan.seeds)
-    yield f"{plan.study['name']}: {len(details)} details, in random orders of {seeds} seeds"
+    counts = (
+        f"{count(len(details), 'detail')}, in random orders of {count(len(plan.seeds), 'seed')}"
+    )
+    yield f"{plan.study['name']}: {counts}"
     for name, detail in details.items():
         yield f"    {name:<27} {change(detail)}"
     held = ", ".join(f"{name}={value}" for name, value in about["held"].items())
@@ -93,6 +95,6 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
         compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
         why = f": {', '.join(compiled)} are compiled in" if compiled else ""
         join = "; --together joins details and saves some" if len(compiled) > 1 else ""
-        yield f"{len(programs)} program{'' if len(programs) == 1 else 's'} to compile{why}{join}"
+        yield f"{count(len(programs), 'program')} to compile{why}{join}"
         if options.cluster in ("local", "debug"):
             yield f"about {duration(seconds_here(options, todo))} on this machine"

@@ -150,7 +150,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
 
 
 def _told(names: str, sent: Submitted, left: int, cluster: Cluster, dry: bool) -> Iterable[str]:
-    counts = f"{names}: {_count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
+    counts = f"{names}: {count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
     if not sent.jobs:
         yield f"{counts}; nothing to submit"
     else:
@@ -171,16 +171,16 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
         longest = max(job.seconds for job in mine)
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
         yield (
-            f"    program {program}: {_count(len(mine), 'job')} of {of} "
-            f"cell{'' if sizes == [1] else 's'}, {_count(max(j.workers for j in mine), 'worker')} "
-            f"of {_count(mine[0].lanes, 'lane')}, about {duration(longest)} each "
+            f"    program {program}: {count(len(mine), 'job')} of {of} "
+            f"cell{'' if sizes == [1] else 's'}, {count(max(j.workers for j in mine), 'worker')} "
+            f"of {count(mine[0].lanes, 'lane')}, about {duration(longest)} each "
             f"({speed.rate:,.0f} steps/s per worker, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
     programs = len({job.program for job in jobs})
     unit = "GPU-hours" if gpus else "core-hours"
     yield (
-        f"    {_count(len(jobs), 'job')}, {_count(programs, 'program')} to compile, about "
+        f"    {count(len(jobs), 'job')}, {count(programs, 'program')} to compile, about "
         f"{hours:.2g} {unit}"
     )
 
@@ -191,7 +191,7 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell["hash"] for plan in plans for cell in plan.cells})
     names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
-    print(f"{names}: {_count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
+    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
     if todo:
         jobs, speeds, gpus = _packed_here(options, todo)
         for line in _packed(jobs, speeds, gpus):
@@ -238,7 +238,7 @@ def _cancel(options: argparse.Namespace) -> None:
         return
     commands.cancel(jobs)
     print(
-        f"{_count(len(jobs), 'job')} of {names} cancelled, with {_count(len(held), 'cell')}; what "
+        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(held), 'cell')}; what "
         f"ran goes on from its last checkpoint when it is submitted again"
     )
 
@@ -325,7 +325,7 @@ def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         jobs = {row["job"] for row in mine}
         why = f" ({what[1]})" if what[1] else ""
         yield (
-            f"    queued: {_count(len(mine), 'cell')} in {_count(len(jobs), 'job')}, {what[0]}{why}"
+            f"    queued: {count(len(mine), 'cell')} in {count(len(jobs), 'job')}, {what[0]}{why}"
         )
 
 
@@ -335,7 +335,7 @@ def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
     for reason in reasons[:_MOST_LINES]:
         mine = [row for row in lost if row["reason"] == reason]
-        first = _where(mine[0]) if len(mine) == 1 else _count(len(mine), "cell")
+        first = _where(mine[0]) if len(mine) == 1 else count(len(mine), "cell")
         yield f"    lost: {first}: {reason}"
         if mine[0].get("log"):
             yield f"        {mine[0]['log']}"
@@ -363,7 +363,7 @@ def _states(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -24,8 +24,8 @@ class Gap:
 
     start, end: of every setting that either reads, its value; what only one of them reads has its
     value in both, since it acts nowhere but with what brings it. names: the settings that both read
-    and that differ. brought: what only one of them reads -> those of the names that bring it.
-    defaults: of choices and numbers.
+    and that differ. brought: what only one of them reads -> the names that bring it. of_end: what
+    the end reads. defaults: of choices and numbers.
     """
 
     definition: Definition
@@ -34,6 +34,7 @@ class Gap:
     end: Mapping[str, Any]
     names: tuple[str, ...]
     brought: Mapping[str, tuple[str, ...]]
+    of_end: frozenset[str]
     defaults: Mapping[str, Any]
     _composed: dict[Set, dict[str, Any]] = field(default_factory=dict, repr=False)
 
@@ -85,7 +86,7 @@ def gap(
     common = {**environments[0], **b, **a}
     numbers = {name: one.default for name, one in definition.known_numbers().items()}
     defaults = {**numbers, **definition.axes}
-    found = Gap(definition, task, common, {**common, **b}, names, brought, defaults)
+    found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
     if found.compose(()) == found.compose(names):
         raise UserError("the two are one composition: there is no gap to explain")
     return found

@@ -207,12 +207,14 @@ def _described(
     orders: Mapping[int, Sequence[str]],
 ) -> dict[str, Any]:
     """The study of an explanation: what the report needs to know of its details stands in it."""
-    brought = {
-        detail: {
-            name: found.start[name] for name, by in found.brought.items() if set(by) & set(names)
-        }
-        for detail, names in details.items()
-    }
+
+    def brings(setting: str) -> list[dict[str, Any]]:
+        by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
+        return [
+            {name: found.start[name] for name in by_it if (name in found.of_end) is at_end}
+            for at_end in (False, True)
+        ]
+
     return described_study(start.study, request) | {
         "name": request.study,
         "title": f"From {start.name} to {end.name}",
@@ -225,7 +227,7 @@ def _described(
             "details": {
                 detail: {
                     "settings": {name: [found.start[name], found.end[name]] for name in names},
-                    "brings": brought[detail],
+                    "brings": {name: brings(name) for name in names if any(brings(name))},
                 }
                 for detail, names in details.items()
             },

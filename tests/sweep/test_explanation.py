@@ -15,6 +15,7 @@ from ablations import studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
 from ablations.report.tables import sheet
+from ablations.report.tables.explained import change
 from ablations.request import Request
 from ablations.sweep import explanation
 from ablations.sweep.cell import cells_of, distinct
@@ -130,10 +131,20 @@ def test_details_are_what_differs_and_can_be_set_apart() -> None:
     assert found["details"].keys() == DETAILS
     assert found["details"]["explained_style"] == {
         "settings": {"explained_style": ["plain", "bold"]},
-        "brings": {"explained_weight": 4.0},
+        "brings": {"explained_style": [{}, {"explained_weight": 4.0}]},
     }, "a number that only one of them reads comes with the choice that brings it"
     assert found["details"][JOINED]["settings"].keys() == {"explained_shape", "explained_ink"}
     assert found["held"] == {"explained_width": 1}
+
+
+def test_a_change_in_words() -> None:
+    details = explain().study["explanation"]["details"]
+    assert change(details["explained_style"]) == "plain → bold (explained_weight 4)"
+    assert change(details[JOINED]) == "round → square, none → black"
+    back = explanation.plan(explanation.request("end", "explained/start", (), {"seeds": 1}))
+    style = back.study["explanation"]["details"]["explained_style"]
+    assert change(style) == "bold (explained_weight 4) → plain"
+    assert back.study["name"] == "end_to_explained.start"
 
 
 def test_a_cell_is_what_is_switched() -> None:

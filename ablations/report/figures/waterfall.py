@@ -48,12 +48,13 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
         left.set_xlabel(label(plan.study["metric"]))
         right.set_xlabel("change of it")
     title(drawn, plan.study["title"])
+    inert = any(len(of) + 1 < len(rows[task]) for task, of in acting.items())
     footnote(
         drawn,
         f"shares: Shapley values over random orders, {rows[next(iter(rows))][0]['n']} seeds, 95% t "
         "intervals that hold at once. Right: what a detail changes switched first (open) and "
-        "switched last (filled); the line between them is its interaction with the others. Left "
-        "out: details that do not act.",
+        "switched last (filled); the line between them is its interaction with the others."
+        + (" Left out: details that do not act." if inert else ""),
     )
     return drawn
 

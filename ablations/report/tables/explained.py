@@ -197,10 +197,18 @@ def explained_in_words(made: Sheet) -> str:
 
 
 def change(detail: Mapping[str, Any]) -> str:
-    """ "none → pessimistic (value_clip_range 0.2)"."""
-    moved = ", ".join(f"{_text(a)} → {_text(b)}" for a, b in detail["settings"].values())
-    brings = ", ".join(f"{name} {_text(value)}" for name, value in detail["brings"].items())
-    return f"{moved} ({brings})" if brings else moved
+    """What is switched, and the numbers that come with either value: "none → pessimistic
+    (value_clip_range 0.2)"."""
+    moved = []
+    for name, values in detail["settings"].items():
+        sides = zip(values, detail["brings"].get(name, ({}, {})), strict=True)
+        moved.append(" → ".join(_side(value, numbers) for value, numbers in sides))
+    return ", ".join(moved)
+
+
+def _side(value: Any, brings: Mapping[str, Any]) -> str:
+    numbers = ", ".join(f"{name} {_text(number)}" for name, number in brings.items())
+    return f"{_text(value)} ({numbers})" if numbers else _text(value)
 
 
 def _text(value: Any) -> str:
