@@ -84,9 +84,10 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     yield f"    the same in both: {held}"
     cells = distinct(cells_of(plan))
     todo = missing([plan], options.results, fresh=options.fresh)
+    done = len(cells) - len(todo)
     yield (
-        f"{len(plan.cells):,} places for cells on {', '.join(plan.tasks)}, {len(cells):,} different"
-        f" ones: {len(cells) - len(todo):,} done, {len(todo):,} to run"
+        f"{count(len(plan.cells), 'cell')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
+        f"different: {done:,} done, {len(todo):,} to run"
     )
     accelerator = has_accelerator()
     programs = {cell.program(accelerator=accelerator) for cell in todo}

@@ -14,6 +14,7 @@ import variants
 from ablations import studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
+from ablations.report import figures
 from ablations.report.tables import sheet
 from ablations.report.tables.explained import change
 from ablations.request import Request
@@ -217,6 +218,27 @@ def test_shares_of_a_known_score(tmp_path: Path) -> None:
     gap = rows["the whole gap"]
     assert gap["share"] == pytest.approx(sum(rows[d]["share"] for d in DETAILS))
     assert gap["n"] == gap["n_planned"] == 12
+
+
+def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
+    tmp_path: Path,
+) -> None:
+    plan = explain(seeds=5)
+    train(plan, tmp_path)
+    gap, *rows = sheet("shares", plan, tmp_path).records()
+    acting = [row for row in rows if row["verdict"] != "does not act"]
+    with figures.style():
+        ((name, drawn),) = figures.draw(plan, tmp_path)
+    assert name == "shares"
+    left, right = drawn.axes
+    assert [bar.get_width() for bar in left.patches] == [row["share"] for row in acting]
+    ends = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "D"]
+    assert ends[1] - ends[0] == pytest.approx(gap["share"])
+    last = left.patches[-1]
+    assert last.get_x() + last.get_width() == pytest.approx(ends[1])
+    names = [text.get_text() for text in left.get_yticklabels()]
+    assert names == ["start", *(row["detail"] for row in acting), "end"]
+    assert len(right.collections) == 2 * len(acting)
 
 
 def test_compositions_that_train_alike_are_one_cell() -> None:

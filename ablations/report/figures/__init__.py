@@ -35,6 +35,7 @@ __all__ = [
     "improvement",
     "intervals",
     "profiles",
+    "style",
     "waterfall",
 ]
 
