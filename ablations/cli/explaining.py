@@ -94,8 +94,8 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     if todo:
         fixed = {*todo[0].compiled_in(accelerator=accelerator), *todo[0].config["structure"]}
         compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
-        why = f": {', '.join(compiled)} are compiled in" if compiled else ""
-        join = "; --together joins details and saves some" if len(compiled) > 1 else ""
+        why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
+        join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
         yield f"{count(len(programs), 'program')} to compile{why}{join}"
         if options.cluster in ("local", "debug"):
             yield f"about {duration(seconds_here(options, todo))} on this machine"
