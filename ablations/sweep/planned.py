@@ -17,7 +17,7 @@ def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]
     """What `run` runs: the plan of each study."""
     requests = _requests(studies, selection)
     if not requests:
-        raise UserError("name a study: `ablations list studies` has them")
+        raise UserError("name a STUDY, or a preset with --preset: `ablations list` has them")
     plugins.load()
     return [_resolve(request) for request in requests]
 
