@@ -3,12 +3,14 @@ tables.
 
 From Python, with the commands' selection:
 
-    from ablations import curves, figure, make_trainer, page, run, status, table
+    from ablations import curves, explain, figure, make_trainer, page, run, status, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
     run("gae", until="decided", budget="2h")            # more seeds for what is still open
+    run("gae", base="cleanrl")                          # inside a library's settings
+    explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
     figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it
     page()                                              # every study on one page; its path
@@ -40,6 +42,7 @@ __all__ = [
     "Selection",
     "UserError",
     "curves",
+    "explain",
     "figure",
     "find_cell",
     "load_policy",
@@ -72,7 +75,8 @@ def run(
     budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever is missing of what is selected, and returns its curves (see `curves`).
+    """Runs whatever is missing of what is selected, and returns its curves (see `curves`). A preset
+    is a study too, of one variant.
 
     fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
     Raises UserError on bad input; a cell that failed does not raise, see `status`.
@@ -92,6 +96,33 @@ def run(
         how: dict[str, Any] = {"workers": workers, "quiet": quiet}
         plans, _ = until.run(plans, folder, seconds=seconds, **how)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
+
+
+def explain(
+    start: str,
+    end: str,
+    *,
+    together: Sequence[Sequence[str]] = (),
+    results: str | Path = "results",
+    workers: int | None = None,
+    quiet: bool = False,
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Which details make the gap between two presets, or two variants of studies: runs whatever is
+    missing, and returns the shares, one row per detail and task (see `table`, kind "shares").
+
+    together: names of details to switch as one. `table`, `figure`, `status` and `report` know the
+    explanation as "<start>_to_<end>".
+    """
+    from ablations import plugins
+    from ablations.report import tables
+    from ablations.sweep import explanation, local
+
+    plugins.load()
+    given = {name: value for name, value in selection.items() if value is not None}
+    plan = explanation.plan(explanation.request(start, end, together, given))
+    local.run([plan], Path(results), workers=workers, quiet=quiet)
+    return tables.sheet("shares", plan, Path(results)).dataframe()
 
 
 def status(
@@ -130,7 +161,7 @@ def table(
     study: str | Sequence[str],
     *,
     results: str | Path = "results",
-    kind: str = "comparison",
+    kind: str | None = None,
     metric: str | None = None,
     score: str = "final",
     **selection: Unpack[Selection],
@@ -138,13 +169,15 @@ def table(
     """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
     studies with the study in front.
 
-    kind: "comparison", "effects" of a factorial, "efficiency", or "power". score: "final" or "auc".
+    kind: "comparison" (the default), "effects" of a factorial, "efficiency", or "power"; "shares"
+    of an explanation, whose default that is. score: "final" or "auc".
     """
     from ablations.report import tables
 
     def made(plan: Plan) -> pandas.DataFrame:
-        if kind != "comparison":
-            return tables.sheet(kind, plan, Path(results), metric=metric).dataframe()
+        wanted = kind or tables.default_kind(plan)
+        if wanted != "comparison":
+            return tables.sheet(wanted, plan, Path(results), metric=metric).dataframe()
         return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)

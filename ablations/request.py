@@ -16,6 +16,7 @@ MOST_SEEDS = 100_000
 SEEDS_BELOW = 2**31
 FIRST_LOOK = 8
 MOST_LOOKED = 64
+GEOMETRIES = ("common", "own")
 SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 
@@ -27,7 +28,9 @@ class Selection(TypedDict, total=False):
     0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
     of them at planned looks, most_seeds (64) at most. steps: of a run. set: setting -> value, for
     all variants. vary: setting -> values, which take the place of the study's variants, or are
-    crossed with those that are named.
+    crossed with those that are named. base: a preset, whose settings take the place of the task's
+    own under every variant. geometry: of presets, what is structure, such as the number of
+    environments or the layers: "own", or "common", the task's for all.
     """
 
     profile: str | None
@@ -39,11 +42,16 @@ class Selection(TypedDict, total=False):
     steps: int | None
     set: Mapping[str, Any] | None
     vary: Mapping[str, Iterable[Any]] | None
+    base: str | None
+    geometry: str | None
 
 
 @dataclass(frozen=True)
 class Request:
     """A study and its selection. None means what the study's profile says.
+
+    explain: the two presets or variants whose gap is to be explained; the study is then the name of
+        the explanation. together: names of settings that it switches together.
 
     Takes each field as a `Selection` or a stored plan spells it, and holds it as annotated. Raises
     UserError for what no study can answer.
@@ -59,6 +67,10 @@ class Request:
     steps: int | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    base: str | None = None
+    geometry: str | None = None
+    explain: tuple[str, str] | None = None
+    together: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         held = {
@@ -68,7 +80,11 @@ class Request:
             "most_seeds": _most_seeds(self.until, self.most_seeds, self.seeds),
             "set": {name: _plain(name, value) for name, value in self.set.items()},
             "vary": {name: _levels(name, values) for name, values in self.vary.items()},
+            "explain": None if self.explain is None else (self.explain[0], self.explain[1]),
+            "together": tuple(tuple(names) for names in self.together),
         }
+        if self.geometry not in (None, *GEOMETRIES):
+            raise unknown("geometry", self.geometry, GEOMETRIES)
         for name, value in held.items():
             object.__setattr__(self, name, value)
 
@@ -84,6 +100,16 @@ class Request:
             "steps": self.steps,
             "set": dict(self.set),
             "vary": {name: list(values) for name, values in self.vary.items()},
+            **{name: value for name, value in self._rarer().items() if value},
+        }
+
+    def _rarer(self) -> dict[str, Any]:
+        """What names a plan only where it is given."""
+        return {
+            "base": self.base,
+            "geometry": self.geometry,
+            "explain": self.explain and list(self.explain),
+            "together": [list(names) for names in self.together],
         }
 
 

@@ -100,7 +100,7 @@ def test_a_run_returns_the_curves_of_its_own_plan(
 def test_an_unknown_selection_is_named() -> None:
     with pytest.raises(ablations.UserError, match="unknown selection 'seed': did you mean 'seeds'"):
         ablations.table("gae", seed=3)
-    with pytest.raises(ablations.UserError, match="name a study"):
+    with pytest.raises(ablations.UserError, match="name a STUDY"):
         ablations.run([])
 
 

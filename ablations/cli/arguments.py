@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ablations.errors import UserError
-from ablations.request import parse_levels, parse_settings, seeds_of
+from ablations.request import GEOMETRIES, parse_levels, parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -142,6 +142,17 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
     )
     group.add_argument(
+        "--base",
+        metavar="P",
+        help="a preset, whose settings take the place of the tasks' own under every variant",
+    )
+    group.add_argument(
+        "--geometry",
+        choices=GEOMETRIES,
+        help="the structure of presets (environments, steps, minibatches, networks): their own, or "
+        "in common the task's",
+    )
+    group.add_argument(
         "--vary",
         nargs="+",
         action="extend",
@@ -166,6 +177,8 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "steps": options.steps,
         "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,
+        "base": options.base,
+        "geometry": options.geometry,
     }
 
 
@@ -180,7 +193,7 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
     from ablations.sweep.planned import resolved
 
-    return resolved(options.studies, selection(options))
+    return resolved([*options.studies, *getattr(options, "preset", ())], selection(options))
 
 
 def load_installed_plugins() -> None:

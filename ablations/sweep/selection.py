@@ -65,7 +65,8 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
     first. That is another question than the study's claim.
     """
     _require_variable(request)
-    sets = study.variants[study.baseline].sets
+    baseline = study.variants[study.baseline]
+    sets = baseline.sets
     for name in request.set:
         if name in sets:
             raise UserError(
@@ -74,7 +75,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
             )
     grid = len(request.vary) > 1
     variants = {
-        where: Variant({**sets, **at}, grid=grid)
+        where: Variant({**sets, **at}, grid=grid, preset=baseline.preset)
         for where, at in combinations(request.vary, level_text)
     }
     return dataclasses.replace(
@@ -107,6 +108,7 @@ def _crossed(study: Study, request: Request) -> Study:
                 versus=_at(against[name], first if alone else where),
                 summary=variant.summary,
                 grid=True,
+                preset=variant.preset,
             )
     head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
     return dataclasses.replace(study, baseline=_at(head, first), variants=variants)

@@ -16,9 +16,11 @@ from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effect_matrix
 from ablations.report.figures.sensitivity import plane, sensitivity
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
+from ablations.report.figures.waterfall import waterfall
 from ablations.report.scores import diagnostic_scores, is_score, scores
 from ablations.report.sensitivity import plane as points_of
 from ablations.report.tables import table
+from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units
 
@@ -40,6 +42,7 @@ __all__ = [
     "sample_efficiency",
     "sensitivity",
     "style",
+    "waterfall",
 ]
 
 
@@ -58,7 +61,8 @@ def figure(
     curves; and where there is something to compare differences and improvement; where variants
     differ in a number sensitivity, and plane where they differ in more; for a score that was
     learned intervals and profiles, and over several tasks efficiency; for a factorial effects; for
-    the study's own metric diagnostics. A metric other than the study's own is part of the name.
+    the study's own metric diagnostics; for an explanation shares alone. A metric other than the
+    study's own is part of the name.
 
     width: for a paper, in inches or one of `WIDTHS`, without title and footnote. each_seed: curves
     with a faint line for every seed. Raises UserError for an unknown metric, format or width,
@@ -82,6 +86,11 @@ def draw(
 ) -> Iterator[tuple[str, Figure]]:
     """name, figure: every one that a study has, within `style()`."""
     found = scores(plan, results, metric=metric)
+    explained = shares_sheet(plan, results, found)
+    if explained is not None:
+        if (drawn := waterfall(plan, found, explained)) is not None:
+            yield "shares", drawn
+        return
     yield "curves", curves(plan, found, each_seed=each_seed)
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)

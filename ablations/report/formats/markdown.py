@@ -17,7 +17,10 @@ from ablations.report.formats.numbers import (
 from ablations.report.tables.entries import Sheet, Table
 
 # Heads of columns that are words, not numbers.
-WORDS = ("task", "variant", "choice", "factor", "level", "[95%]", "[95% joint]", "verdict")
+WORDS = (
+    *("task", "variant", "choice", "factor", "level", "detail", "change"),
+    *("[95%]", "[95% joint]", "verdict"),
+)
 
 
 def markdown(table: Table) -> str:

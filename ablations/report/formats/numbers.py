@@ -167,7 +167,7 @@ def _count(values: Values, sign: str, places: int) -> str:
 
 def _value(values: Values, sign: str, places: int) -> str:
     value, low, high = values
-    return "" if value is None else f"{value:{sign}.{decimals(value, low, high)}f}"
+    return "" if value is None else _fixed(value, decimals(value, low, high), sign)
 
 
 def _interval(values: Values, sign: str, places: int) -> str:

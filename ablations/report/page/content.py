@@ -21,7 +21,7 @@ from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
 from ablations.report.sensitivity import plane
-from ablations.report.tables import KINDS, Table, table
+from ablations.report.tables import KINDS, Sheet, Table, explained_in_words, table
 from ablations.report.units import units
 
 CAPTIONS = {
@@ -126,8 +126,9 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read. files:
-    table -> format -> text, to be saved."""
+    """A study on the page. `problem` is all there is where its records could not be read. pictures:
+    title and data URI of figures that have no chart. files: table -> format -> text, to be saved.
+    """
 
     slug: str
     name: str
@@ -147,6 +148,7 @@ class Section:
     caption: str = ""
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+    pictures: tuple[tuple[str, str], ...] = ()
     sheets: tuple[Folded, ...] = ()
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
@@ -170,7 +172,8 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     try:
         found = scores(plan, results)
-        made = table(plan, results)
+        explained = KINDS["shares"](plan, results, found)
+        made = table(plan, results) if explained is None else None
     except UserError as problem:
         return Section(**heads, problem=str(problem))
     counts = {
@@ -181,19 +184,36 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             "missing": ("missing",),
         }.items()
     }
-    drawn = _charts(plan, results, found, made)
     made_by, provenance = runs(plan, results, found, folder)
+    common = {
+        **heads,
+        "facts": tuple(_facts(plan, counts)),
+        "counts": counts,
+        "runs": made_by,
+        "provenance": provenance,
+        "failures": tuple(failures(found.cells)),
+    }
+    if made is None:
+        assert explained is not None
+        return Section(
+            **common,
+            files=_files({f"{slug}/table": explained}),
+            summary=explained_in_words(explained),
+            table=Markup(render(replace(explained, caption=""), "html")),
+            caption=explained.caption,
+            pictures=tuple(_images(plan, results)),
+        )
+    drawn = _charts(plan, results, found, made)
     lines, unit = scorecard(made)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
         for kind, title in KIND_TITLES.items()
         if (sheet := KINDS[kind](plan, results, found)) is not None
     }
-    tables = {f"{slug}/table": made} | {key: sheet for key, (_, sheet) in sheets.items()}
+    tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
+    tables |= {key: sheet for key, (_, sheet) in sheets.items()}
     return Section(
-        **heads,
-        facts=tuple(_facts(plan, counts)),
-        counts=counts,
+        **common,
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -208,13 +228,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
             for key, (title, one) in sheets.items()
         ),
-        files={
-            key: {ending: render(one, format) for ending, format in FILES.items()}
-            for key, one in tables.items()
-        },
-        runs=made_by,
-        provenance=provenance,
-        failures=tuple(failures(found.cells)),
+        files=_files(tables),
         charts={f"{slug}/{name}": chart for name, chart in drawn.items()},
     )
 
@@ -230,6 +244,13 @@ def slugs(names: Sequence[str]) -> list[str]:
     return found
 
 
+def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
+    return {
+        key: {ending: render(one, format) for ending, format in FILES.items()}
+        for key, one in tables.items()
+    }
+
+
 # What was asked
 
 
@@ -237,6 +258,8 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     steps = {about["steps"] for about in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
+    if base := plan.study.get("base"):
+        yield "base", f"the settings of {base}"
     yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
     if plan.study.get("margin_in_metric"):
         yield "margin", f"{plan.study['margin']:g}, in units of the metric"
