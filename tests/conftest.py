@@ -34,6 +34,7 @@ FIRST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file is one process's, as its tests share programs; a page of the docs shares nothing."""
     places = {name: place for place, name in enumerate(FIRST)}
