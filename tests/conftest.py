@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
@@ -34,14 +35,26 @@ FIRST = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file is one process's, as its tests share programs; a page of the docs shares nothing."""
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
-    for item in items:
-        apart = item.get_closest_marker("apart")
-        item.add_marker(pytest.mark.xdist_group(item.name if apart else str(item.path)))
+
+
+# Files whose tests share nothing but their fixtures: any process may run any of them.
+APART = ("test_survival.py", "test_submission.py", "test_docs.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file is one process's, as its tests share programs and fixtures."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).name in APART else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="module", autouse=True)

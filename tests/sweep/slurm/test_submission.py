@@ -13,7 +13,7 @@ import pytest
 
 TINY = ("run", "toy", "--cluster", "slurm")
 
-pytestmark = [pytest.mark.apart, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:

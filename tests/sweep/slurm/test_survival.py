@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-pytestmark = [pytest.mark.apart, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def _is_whole(sweep, undisturbed: dict[str, bytes]) -> None:
