@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.errors import count
 from ablations.records import DamagedRecord, Plan
 from ablations.report.scores import baseline_of
 from ablations.report.tables import ALL_TASKS, table
@@ -48,7 +49,7 @@ class Stage:
     def line(self) -> str:
         """For people."""
         seeds = self.plan.looks["seeds"]
-        total = _count(self.plan.looks["comparisons"], "comparison")
+        total = count(self.plan.looks["comparisons"], "comparison")
         left = len(self.open) + len(self.lost)
         decided = f"{self.plan.looks['comparisons'] - left} of {total} decided"
         lost = f"; not to be compared, as runs failed: {_named(self.lost)}" if self.lost else ""
@@ -140,8 +141,8 @@ def layout(plan: Plan) -> Iterator[str]:
     """The looks before they run: seeds, levels of the intervals, and how many cells at most."""
     seeds = plan.looks["seeds"]
     yield (
-        f"{plan.study['name']}: {_count(len(seeds), 'look')} for "
-        f"{_count(plan.looks['comparisons'], 'comparison')}; the intervals of all looks hold at "
+        f"{plan.study['name']}: {count(len(seeds), 'look')} for "
+        f"{count(plan.looks['comparisons'], 'comparison')}; the intervals of all looks hold at "
         f"once with 95%"
     )
     per_task = levels(plan, over=False)
@@ -153,7 +154,7 @@ def layout(plan: Plan) -> Iterator[str]:
         if over is not None:
             level += f", {100 * (1 - over.levels[look]):.3f}% each over all tasks"
         cells = len(needed([with_seeds(plan, counts)]))
-        yield f"    look {look + 1}: {number} seeds, {level}; {_count(cells, 'cell')} at most"
+        yield f"    look {look + 1}: {number} seeds, {level}; {count(cells, 'cell')} at most"
 
 
 def _raise(counts: dict[Place, int], plan: Plan, open_: Sequence[Place], seeds: int) -> None:
@@ -175,7 +176,3 @@ def _named(places: Sequence[Place]) -> str:
     names = [f"{variant} on {task}" for task, variant in places[:_MOST_NAMES]]
     more = len(places) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
 from ablations.cli.results import FORMATS
-from ablations.cli.running import add_running, carry_out, count, duration, seconds_here
-from ablations.errors import UserError
+from ablations.cli.running import add_running, carry_out, duration, seconds_here
+from ablations.errors import UserError, count
 
 if TYPE_CHECKING:
     from ablations.records import Plan

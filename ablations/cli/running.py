@@ -20,7 +20,7 @@ from ablations.cli.arguments import (
     positive,
     resolved,
 )
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.request import budget_of
 
 if TYPE_CHECKING:
@@ -386,10 +386,6 @@ def _states(rows: Sequence[Mapping[str, Any]]) -> str:
 
     counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
     return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -140,8 +140,8 @@ def _side(name: str) -> Side:
         choices = ", ".join(f"{study.name}/{rest}" for study in owners)
         raise UserError(f"several studies have a variant '{rest}': say which one: {choices}")
     if not owners:
-        every = [f"{study.name}/{v}" for study in known.values() for v in study.variants]
-        raise unknown("preset or variant", name, [*presets.presets(), *every])
+        near = [f"{head}/{variant}" for variant in known[head].variants] if head in known else ()
+        raise unknown("preset or variant", name, near or [*presets.presets(), "STUDY/VARIANT"])
     return Side(name, owners[0], owners[0].variants[rest])
 
 

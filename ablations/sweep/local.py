@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.console import Console
 
 from ablations import plugins
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.records import Plan, Record, read_record
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -118,7 +118,7 @@ def carry_out(
             finally:
                 path.unlink(missing_ok=True)
     elif not quiet:
-        line = f"{names}: all {_count(len(work.cells), 'cell')} are done; nothing to run"
+        line = f"{names}: all {count(len(work.cells), 'cell')} are done; nothing to run"
         print(line, file=output, flush=True)
     stopped = deadline is not None and time.monotonic() >= deadline
     outcome = outcome_of(work, results, stopped=stopped)
@@ -191,14 +191,10 @@ def _announcement(work: Work, order: Order, names: str, in_process: bool) -> str
     how = (
         "in this process"
         if in_process
-        else f"{_count(order.workers, 'worker')} of {_count(order.lanes, 'lane')}"
+        else f"{count(order.workers, 'worker')} of {count(order.lanes, 'lane')}"
     )
     return (
-        f"{names}: {_count(len(work.cells), 'cell')} on {_count(len(tasks), 'task')}"
+        f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')}"
         f" ({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to run;"
-        f" {_count(len(programs), 'program')} to compile; {how}"
+        f" {count(len(programs), 'program')} to compile; {how}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
