@@ -121,7 +121,7 @@ case "${1:-}" in
     mypy
     say "Running the tests"
     # More processes than cores: many tests wait, for a cluster or for a process that is killed.
-    python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder "$@"
+    python -m pytest --numprocesses 4 --no-loadscope-reorder "$@"
     ;;
   *)
     echo "run_all.sh: unknown argument '$1': give none, or test" >&2

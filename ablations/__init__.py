@@ -1,15 +1,19 @@
 """Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
 tables.
 
-From Python, with the commands' names and selection:
+From Python, with the commands' selection:
 
-    from ablations import curves, figure, make_trainer, report, run, status, table
+    from ablations import curves, explain, figure, make_trainer, page, run, status, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
+    run("gae", until="decided", budget="2h")            # more seeds for what is still open
+    run("gae", base="cleanrl")                          # inside a library's settings
+    explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
-    report()                                            # every study on one page; its path
+    figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it
+    page()                                              # every study on one page; its path
     trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
     notebook
     policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
@@ -19,10 +23,8 @@ Importing this starts neither JAX nor pandas.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
@@ -40,11 +42,12 @@ __all__ = [
     "Selection",
     "UserError",
     "curves",
+    "explain",
     "figure",
     "find_cell",
     "load_policy",
     "make_trainer",
-    "report",
+    "page",
     "run",
     "saved_steps",
     "status",
@@ -69,19 +72,57 @@ def run(
     workers: int | None = None,
     quiet: bool = False,
     fresh: bool = False,
+    budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever is missing of what is selected, and returns its curves (see `curves`).
+    """Runs whatever is missing of what is selected, and returns its curves (see `curves`). A preset
+    is a study too, of one variant.
 
-    fresh: computes it again. Raises UserError on bad input; a cell that failed does not raise, see
-    `status`.
+    fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
+    Raises UserError on bad input; a cell that failed does not raise, see `status`.
     """
+    from ablations.request import budget_of
     from ablations.sweep import local
     from ablations.sweep.planned import resolved
 
-    plans = resolved(_names(study), selection)
-    local.run(plans, Path(results), workers=workers, quiet=quiet, fresh=fresh)
+    asked = selection.get("until")
+    seconds = budget_of(asked, budget, fresh=fresh, here=True)
+    plans, folder = resolved(_names(study), selection), Path(results)
+    if asked is None:
+        local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh)
+    else:
+        from ablations import until
+
+        how: dict[str, Any] = {"workers": workers, "quiet": quiet}
+        plans, _ = until.run(plans, folder, seconds=seconds, **how)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
+
+
+def explain(
+    start: str,
+    end: str,
+    *,
+    together: Sequence[Sequence[str]] = (),
+    results: str | Path = "results",
+    workers: int | None = None,
+    quiet: bool = False,
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Which details make the gap between two presets, or two variants of studies: runs whatever is
+    missing, and returns the shares, one row per detail and task (see `table`, kind "shares").
+
+    together: names of details to switch as one. `table`, `figure`, `status` and `report` know the
+    explanation as "<start>_to_<end>".
+    """
+    from ablations import plugins
+    from ablations.report import tables
+    from ablations.sweep import explanation, local
+
+    plugins.load()
+    given = {name: value for name, value in selection.items() if value is not None}
+    plan = explanation.plan(explanation.request(start, end, together, given))
+    local.run([plan], Path(results), workers=workers, quiet=quiet)
+    return tables.sheet("shares", plan, Path(results)).dataframe()
 
 
 def status(
@@ -120,7 +161,7 @@ def table(
     study: str | Sequence[str],
     *,
     results: str | Path = "results",
-    kind: str = "comparison",
+    kind: str | None = None,
     metric: str | None = None,
     score: str = "final",
     **selection: Unpack[Selection],
@@ -128,13 +169,15 @@ def table(
     """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
     studies with the study in front.
 
-    kind: "comparison", "effects" of a factorial, "efficiency", or "power". score: "final" or "auc".
+    kind: "comparison" (the default), "effects" of a factorial, "efficiency", or "power"; "shares"
+    of an explanation, whose default that is. score: "final" or "auc".
     """
     from ablations.report import tables
 
     def made(plan: Plan) -> pandas.DataFrame:
-        if kind != "comparison":
-            return tables.sheet(kind, plan, Path(results), metric=metric).dataframe()
+        wanted = kind or tables.default_kind(plan)
+        if wanted != "comparison":
+            return tables.sheet(wanted, plan, Path(results), metric=metric).dataframe()
         return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)
@@ -145,23 +188,29 @@ def figure(
     *,
     results: str | Path = "results",
     metric: str | None = None,
+    width: float | str | None = None,
+    each_seed: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
     """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    effects and diagnostics that the study has. Of several studies named <study>_<figure>.
+    efficiency, sensitivity, plane, effects and diagnostics that the study has. Of several studies
+    named <study>_<figure>.
+
+    width: for a paper, in inches or a name such as "icml-column", without title and footnote.
+    each_seed: learning curves with a faint line for every seed.
     """
     from ablations.report import figures
 
     found = {}
-    with figures.style():
+    with figures.style(width):
         for plan in _planned(study, results, selection):
             prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
-            for name, drawn in figures.draw(plan, Path(results), metric):
+            for name, drawn in figures.draw(plan, Path(results), metric, each_seed=each_seed):
                 found[prefix + name] = drawn
     return found
 
 
-def report(
+def page(
     study: str | Sequence[str] = (),
     *,
     results: str | Path = "results",
@@ -170,9 +219,9 @@ def report(
     """Writes the page, report/index.html in the results folder, and returns its path; of all
     studies that ran, where none is named.
     """
-    from ablations.report import page
+    from ablations.report.page import write
 
-    return page.write(_planned(study, results, selection), Path(results))
+    return write(_planned(study, results, selection), Path(results))
 
 
 def make_trainer(
@@ -255,16 +304,3 @@ def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
     if not frames:
         return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
     return pandas.concat(frames, ignore_index=True)
-
-
-class _Callable(ModuleType):
-    """The package `ablations.report` under the verb's name: importing it would hide the verb, so it
-    can be called as well.
-    """
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Path:
-        return _report(*arguments, **keywords)
-
-
-_report = report
-importlib.import_module("ablations.report").__class__ = _Callable

@@ -1,4 +1,4 @@
-"""What a user did wrong, said in one line."""
+"""What a user is told in one line: what was wrong, and how many of a thing there are."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     hint = f"did you mean '{near[0]}'? " if near else ""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names[:SHOWN])}{more}")
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things, such as "1 cell" or "1,200 cells"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:

@@ -218,7 +218,7 @@ def _damaged(cell: str, what: str) -> DamagedRecord:
 class Plan:
     """What a study with its flags resolved to; with the records, enough for every table.
 
-    request: the selection flags: profile, tasks, variants, seeds, steps, set.
+    request: the selection flags: profile, tasks, variants, seeds, until, steps, set.
     study: name, title, claim, claim_source, baseline, margin (a share of what the compared variant
         learned, or of the metric with margin_in_metric), metric.
     variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
@@ -226,6 +226,9 @@ class Plan:
         composition, itself where there is no other}.
     tasks: name -> {"steps": of a whole run, "settings": {...}, "summary": ...}.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
+    looks: {}, or how seeds are added: {"seeds": in all at each look, "comparisons": how many share
+        the error rate of the tasks, "over_tasks": and that of the rows over all tasks}. The cells
+        are then those of the looks that were needed so far.
     """
 
     request: Mapping[str, Any]
@@ -233,6 +236,7 @@ class Plan:
     variants: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[str, Mapping[str, Any]]
     cells: tuple[Mapping[str, Any], ...]
+    looks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

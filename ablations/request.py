@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypedDict
 
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 
 PROFILE = "quick"
 MOST_SEEDS = 100_000
 SEEDS_BELOW = 2**31
+FIRST_LOOK = 8
+MOST_LOOKED = 64
+GEOMETRIES = ("common", "own")
 SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 
@@ -22,23 +25,33 @@ class Selection(TypedDict, total=False):
     run, and `run` means the profile `quick`.
 
     profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
-    0 to 7; or the seeds themselves, such as range(8, 32). steps: of a run. set: setting -> value,
-    for all variants. vary: setting -> values, which take the place of the study's variants, or are
-    crossed with those that are named.
+    0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
+    of them at planned looks, most_seeds (64) at most. steps: of a run. set: setting -> value, for
+    all variants. vary: setting -> values, which take the place of the study's variants, or are
+    crossed with those that are named. base: a preset, whose settings take the place of the task's
+    own under every variant. geometry: of presets, what is structure, such as the number of
+    environments or the layers: "own", or "common", the task's for all.
     """
 
     profile: str | None
     tasks: str | Iterable[str] | None
     variants: str | Iterable[str] | None
     seeds: int | str | Iterable[int] | None
+    until: str | None
+    most_seeds: int | None
     steps: int | None
     set: Mapping[str, Any] | None
     vary: Mapping[str, Iterable[Any]] | None
+    base: str | None
+    geometry: str | None
 
 
 @dataclass(frozen=True)
 class Request:
     """A study and its selection. None means what the study's profile says.
+
+    explain: the two presets or variants whose gap is to be explained; the study is then the name of
+        the explanation. together: names of settings that it switches together.
 
     Takes each field as a `Selection` or a stored plan spells it, and holds it as annotated. Raises
     UserError for what no study can answer.
@@ -49,18 +62,29 @@ class Request:
     tasks: tuple[str, ...] | None = None
     variants: tuple[str, ...] | None = None
     seeds: tuple[int, ...] | None = None
+    until: str | None = None
+    most_seeds: int | None = None
     steps: int | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    base: str | None = None
+    geometry: str | None = None
+    explain: tuple[str, str] | None = None
+    together: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         held = {
             "tasks": _names(self.tasks),
             "variants": _names(self.variants),
             "seeds": None if self.seeds is None else seeds_of(self.seeds),
+            "most_seeds": _most_seeds(self.until, self.most_seeds, self.seeds),
             "set": {name: _plain(name, value) for name, value in self.set.items()},
             "vary": {name: _levels(name, values) for name, values in self.vary.items()},
+            "explain": None if self.explain is None else (self.explain[0], self.explain[1]),
+            "together": tuple(tuple(names) for names in self.together),
         }
+        if self.geometry not in (None, *GEOMETRIES):
+            raise unknown("geometry", self.geometry, GEOMETRIES)
         for name, value in held.items():
             object.__setattr__(self, name, value)
 
@@ -71,9 +95,21 @@ class Request:
             "tasks": None if self.tasks is None else list(self.tasks),
             "variants": None if self.variants is None else list(self.variants),
             "seeds": None if self.seeds is None else _spelled(self.seeds),
+            "until": self.until,
+            "most_seeds": self.most_seeds,
             "steps": self.steps,
             "set": dict(self.set),
             "vary": {name: list(values) for name, values in self.vary.items()},
+            **{name: value for name, value in self._rarer().items() if value},
+        }
+
+    def _rarer(self) -> dict[str, Any]:
+        """What names a plan only where it is given."""
+        return {
+            "base": self.base,
+            "geometry": self.geometry,
+            "explain": self.explain and list(self.explain),
+            "together": [list(names) for names in self.together],
         }
 
 
@@ -110,6 +146,55 @@ def _whole_seeds(asked: Any) -> list[int]:
     if twice := _first_twice(seeds):
         raise UserError(f"seeds names {twice[0]} twice")
     return seeds
+
+
+def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | None:
+    """Of the last look, where seeds are added until something is decided."""
+    if until is None:
+        if most is not None:
+            raise UserError("most seeds are for --until decided; a fixed number is for --seeds")
+        return None
+    if until != "decided":
+        raise unknown("end of --until", until, ["decided"])
+    if seeds is not None:
+        raise UserError(
+            "--until decided plans the seeds itself: leave --seeds out, and bound them with "
+            "--most-seeds"
+        )
+    if most is None:
+        return MOST_LOOKED
+    if not FIRST_LOOK <= most <= MOST_SEEDS:
+        raise UserError(
+            f"most seeds must be from {FIRST_LOOK}, those of the first look, to {MOST_SEEDS}, not "
+            f"{most}"
+        )
+    return most
+
+
+def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
+    """The seconds that a budget such as "2h" allows, None for any number. Raises UserError also
+    where flags contradict each other."""
+    if until is None:
+        if budget is not None:
+            raise UserError("--budget is for --until decided, which may stop between seeds")
+        return None
+    if fresh:
+        raise UserError(
+            "--until decided reads what is there, and --fresh sets it aside: use one of them"
+        )
+    if budget is None:
+        return None
+    if not here:
+        raise UserError("--budget is for this machine: on a cluster each call plans one look")
+    found = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)(?:min|m))?(?:([\d.]+)s)?", budget.strip())
+    try:
+        parts = [float(one or 0) for one in found.groups()] if found else []
+    except ValueError:
+        parts = []
+    seconds = sum(one * span for one, span in zip(parts, (3600.0, 60.0, 1.0), strict=False))
+    if not seconds > 0:
+        raise UserError(f"a budget is such as 2h, 90min or 1h30min, not '{budget}'")
+    return seconds
 
 
 def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import forked
 import pytest
 
 TOY = Path(__file__).parent / "sweep" / "toy.py"
@@ -16,7 +18,9 @@ PUBLISHED = "cells/[!.]*"  # a folder with a dot is still being written
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One compilation cache for all processes of the tests, kept between runs."""
+    """One compilation cache for all processes of the tests, kept between runs; and programs that
+    compile in half the time, as they run for moments."""
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
 
@@ -36,6 +40,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
+# Files whose tests share nothing but their fixtures: any process may run any of them.
+APART = ("test_survival.py", "test_submission.py", "test_docs.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file is one process's, as its tests share programs and fixtures."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).name in APART else file
+
+    return ByFile(config, log)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs() -> Iterator[None]:
     """Programs that one file compiled are of no use to the next; they add up to gigabytes."""
@@ -46,14 +67,16 @@ def _forget_programs() -> Iterator[None]:
 
 class Shell:
     """Runs `ablations` as a user would: a process of its own in an empty folder, with the toy
-    plugin.
+    plugin. Programs of real trainers are shared by all; the toy's are each shell's own and can be
+    counted.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.results = folder / "results"
-        self.environment = dict(os.environ) | {"TOY_DEATHS": str(folder / "deaths")}
-        self.environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # each has its own, and is counted
+        self.toys = {"TOY_DEATHS": str(folder / "deaths"), "TOY_HURRY": str(folder / "hurry")}
+        self.environment = dict(os.environ) | self.toys
+        self.programs = self.environment.pop("JAX_COMPILATION_CACHE_DIR", None)
 
     def command(self, *arguments: str, plugin: bool = True) -> list[str]:
         with_plugin = ["--plugin", "toy"] if plugin else []
@@ -75,17 +98,18 @@ class Shell:
     def __call__(
         self, *arguments: str, code: int = 0, plugin: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments, plugin=plugin),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=1500,  # against hanging; a busy machine is no reason to fail
-            check=False,
-        )
+        environment = dict(self.environment)
+        if not plugin and self.programs:
+            environment["JAX_COMPILATION_CACHE_DIR"] = self.programs
+        command = self.command(*arguments, plugin=plugin)[3:]
+        # Against hanging; a busy machine is no reason to fail.
+        done = forked.run(command, self.folder, environment, seconds=1500)
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
+
+    def hurry(self) -> None:
+        """From now on no toy is slow."""
+        (self.folder / "hurry").touch()
 
     def curves(self) -> dict[str, bytes]:
         """Every published curve by its cell, to the byte."""

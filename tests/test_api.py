@@ -45,7 +45,7 @@ def test_every_verb_takes_one_study_or_several(results: Path) -> None:
     rows = ablations.status(results=results)
     assert set(rows["state"]) == {"done"}
     assert len(rows) == 4
-    assert ablations.report(results=results) == results / "report" / "index.html"
+    assert ablations.page(results=results) == results / "report" / "index.html"
 
 
 def test_a_figure_is_one_of_matplotlibs(results: Path) -> None:
@@ -59,13 +59,10 @@ def test_a_figure_is_one_of_matplotlibs(results: Path) -> None:
     assert not (results / "figures").exists()
 
 
-def test_the_report_is_a_verb_and_a_package(results: Path) -> None:
-    """Whatever of the package was imported before."""
-    from ablations import report
-    from ablations.report import figures
-
-    assert report.figures is figures
-    assert report("gae", results=results).name == "index.html"
+def test_no_verb_has_the_name_of_a_room() -> None:
+    """Importing the room would hide the verb."""
+    rooms = {path.stem for path in Path(ablations.__file__).parent.iterdir()}
+    assert not rooms & set(ablations.__all__)
 
 
 def test_a_selection_means_the_same_from_python(results: Path) -> None:
@@ -103,7 +100,7 @@ def test_a_run_returns_the_curves_of_its_own_plan(
 def test_an_unknown_selection_is_named() -> None:
     with pytest.raises(ablations.UserError, match="unknown selection 'seed': did you mean 'seeds'"):
         ablations.table("gae", seed=3)
-    with pytest.raises(ablations.UserError, match="name a study"):
+    with pytest.raises(ablations.UserError, match="name a STUDY"):
         ablations.run([])
 
 

@@ -20,13 +20,16 @@ ALLOWED = {
     "plugins": {"errors"},
     "records": {"errors"},
     "request": {"errors"},
+    "looks": set(),
     "tasks": {"errors"},
     "studies": {"errors"},
     "presets": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
-    "sweep": {"trainers", "tasks", "studies", "presets", *COMMON},
-    "report": {"errors", "records"},
-    "regression": {"report", "errors", "records"},  # the intervals and the style of its figures
+    "sweep": {"trainers", "tasks", "studies", "presets", "looks", *COMMON},
+    "report": {"looks", "errors", "records"},
+    "until": {"sweep", "report", "looks", "errors", "records"},
+    # The intervals and the style of its figures.
+    "regression": {"report", "looks", "errors", "records"},
     "exchange": {"report", "errors", "records"},  # the scores that it exports
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},

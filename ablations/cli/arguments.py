@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ablations.errors import UserError
-from ablations.request import parse_levels, parse_settings, seeds_of
+from ablations.request import GEOMETRIES, parse_levels, parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -126,12 +126,31 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="how many, from 0 on, or which"
     )
+    group.add_argument(
+        "--until",
+        metavar="decided",
+        help="instead of --seeds: more at planned looks, only for comparisons that are still open",
+    )
+    group.add_argument(
+        "--most-seeds", type=whole, metavar="N", help="of --until, at its last look; default: 64"
+    )
     group.add_argument("--steps", type=whole, metavar="N", help="environment steps of a run")
     group.add_argument(
         "--evaluations", type=whole, metavar="N", help="of a run; 0: curves of training alone"
     )
     group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
+    )
+    group.add_argument(
+        "--base",
+        metavar="P",
+        help="a preset, whose settings take the place of the tasks' own under every variant",
+    )
+    group.add_argument(
+        "--geometry",
+        choices=GEOMETRIES,
+        help="the structure of presets (environments, steps, minibatches, networks): their own, or "
+        "in common the task's",
     )
     group.add_argument(
         "--vary",
@@ -153,9 +172,13 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "tasks": options.tasks,
         "variants": options.variants,
         "seeds": options.seeds,
+        "until": options.until,
+        "most_seeds": options.most_seeds,
         "steps": options.steps,
         "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,
+        "base": options.base,
+        "geometry": options.geometry,
     }
 
 
@@ -170,7 +193,7 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
     from ablations.sweep.planned import resolved
 
-    return resolved(options.studies, selection(options))
+    return resolved([*options.studies, *getattr(options, "preset", ())], selection(options))
 
 
 def load_installed_plugins() -> None:

@@ -263,7 +263,9 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
             mine = {k: v for k, v in wanted.items() if k[0] == request["study"]}
             if mine:
                 seeds = sorted({seed for seeds in mine.values() for seed in seeds})
-                made = plan(Request(**{**request, "seeds": seeds}))
+                made = plan(
+                    Request(**{**request, "until": None, "most_seeds": None, "seeds": seeds})
+                )
                 for _, task, variant in mine:
                     config = from_records.configuration(made, task, variant)
                     where = from_records.key(request["study"], task, variant)

@@ -32,10 +32,9 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "+")
     one.add_argument(
         "--kind",
-        choices=("comparison", "effects", "efficiency", "power"),
-        default="comparison",
+        choices=("comparison", "effects", "efficiency", "power", "shares"),
         help="what of a study: its comparisons (default), the effects of a factorial, sample "
-        "efficiency, or the seeds it needs",
+        "efficiency, or the seeds it needs; of an explanation the shares of a gap (default)",
     )
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
@@ -68,6 +67,14 @@ def add_commands(commands: Any) -> None:
         help="default: svg png",
     )
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
+    one.add_argument(
+        "--width",
+        metavar="INCHES|NAME",
+        help="for a paper, without title and footnote: inches, or icml-column, neurips, ...",
+    )
+    one.add_argument(
+        "--each-seed", action="store_true", help="learning curves with a faint line for every seed"
+    )
     one.add_argument(
         "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
     )
@@ -164,14 +171,15 @@ def _table(options: argparse.Namespace) -> None:
     from ablations.report import formats, tables
 
     for plan in plans(options):
-        if options.kind == "comparison":
+        kind = options.kind or tables.default_kind(plan)
+        if kind == "comparison":
             table = tables.table(plan, options.results, metric=options.metric, score=options.score)
             text = formats.render(table, options.format)
             name = plan.study["name"]
         else:
-            sheet = tables.sheet(options.kind, plan, options.results, metric=options.metric)
+            sheet = tables.sheet(kind, plan, options.results, metric=options.metric)
             text = formats.render(sheet, options.format)
-            name = f"{plan.study['name']}_{options.kind}"
+            name = f"{plan.study['name']}_{kind}"
         _put(text, options, name)
 
 
@@ -219,10 +227,16 @@ def _figure(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in plans(options):
-        for path in figures.figure(
-            plan, options.results, folder, metric=options.metric, formats=options.format
-        ):
-            print(path)
+        written = figures.figure(
+            plan,
+            options.results,
+            folder,
+            metric=options.metric,
+            formats=options.format,
+            width=options.width,
+            each_seed=options.each_seed,
+        )
+        print(*written, sep="\n")
 
 
 def _report(options: argparse.Namespace) -> None:

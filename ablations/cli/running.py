@@ -20,10 +20,12 @@ from ablations.cli.arguments import (
     positive,
     resolved,
 )
-from ablations.errors import UserError
+from ablations.errors import UserError, count
+from ablations.request import budget_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
+    from ablations.sweep.cell import Cell
     from ablations.sweep.slurm.cluster import Cluster
     from ablations.sweep.slurm.packing import Job, Speed
     from ablations.sweep.slurm.submit import Submitted
@@ -36,20 +38,19 @@ _MOST_LINES = 20
 
 def add_commands(commands: Any) -> None:
     one = add_command(commands, "run", _run, "run what a study needs and nobody has")
-    add_studies(one, "+")
-    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    one.add_argument("--quiet", action="store_true", help="no progress display")
+    add_studies(one, "*")
     one.add_argument(
-        "--fresh", action="store_true", help="compute again; what is there is set aside"
+        "--budget", metavar="T", help="of --until decided: how long it may go on, such as 2h"
     )
     one.add_argument(
-        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
+        "--preset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="P",
+        help="a library's own settings, as a study of one variant and of that name",
     )
-    one.add_argument(
-        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
-    )
-    add_cluster(one)
-    add_keeping(one)
+    add_running(one)
 
     one = add_command(
         commands, "status", _status, "every cell: done, running, queued, failed and why, missing"
@@ -64,32 +65,74 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "*")
 
 
+def add_running(one: argparse.ArgumentParser) -> None:
+    """The flags of what runs cells."""
+    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+    one.add_argument(
+        "--fresh", action="store_true", help="compute again; what is there is set aside"
+    )
+    one.add_argument(
+        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
+    )
+    one.add_argument(
+        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
+    )
+    add_cluster(one)
+    add_keeping(one)
+
+
 def _run(options: argparse.Namespace) -> int:
-    found = resolved(options)
+    here = cluster(options) is None
+    seconds = budget_of(options.until, options.budget, fresh=options.fresh, here=here)
+    return carry_out(options, resolved(options), seconds)
+
+
+def carry_out(options: argparse.Namespace, found: list[Plan], seconds: float | None = None) -> int:
+    """Runs the plans here, for some seconds at most, or submits them, as the flags of `add_running`
+    say; the exit code."""
     where = cluster(options)
+    if options.script and where is None:
+        raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
+    dry = options.dry_run or options.script
+    if options.until and (where is not None or dry):
+        found = _at_their_looks(options, found)
     if where is not None:
         return _submit(options, found, where)
-    if options.script:
-        raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
-    if options.dry_run:
+    if dry:
         _say_what_would_run_here(options, found)
         return 0
-    return _run_here(options, found)
+    return _run_here(options, found, seconds)
 
 
-def _run_here(options: argparse.Namespace, plans: list[Plan]) -> int:
+def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan]:
+    """The plans with the seeds of the look that is due."""
+    from ablations import until
+
+    stages = [until.stage(plan, options.results) for plan in plans]
+    if not options.script and (options.dry_run or not options.quiet):
+        for one in stages:
+            lines = until.layout(one.plan) if options.dry_run else ()
+            for line in (*lines, one.line):
+                print(line)
+    return [one.plan for one in stages]
+
+
+def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | None) -> int:
+    from ablations import until
     from ablations.sweep import local
 
-    outcome = local.run(
-        plans,
-        options.results,
-        workers=options.workers,
-        lanes=options.lanes,
-        in_process=options.cluster == "debug",
-        quiet=options.quiet,
-        keeping=keeping(options),
-        fresh=options.fresh,
-    )
+    how: dict[str, Any] = {
+        "workers": options.workers,
+        "lanes": options.lanes,
+        "in_process": options.cluster == "debug",
+        "quiet": options.quiet,
+        "keeping": keeping(options),
+    }
+    if options.until:
+        _, outcome = until.run(plans, options.results, seconds=seconds, **how)
+    else:
+        outcome = local.run(plans, options.results, fresh=options.fresh, **how)
     for cell, record in outcome.failed:
         print(
             f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",
@@ -132,7 +175,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
 
 
 def _told(names: str, sent: Submitted, left: int, cluster: Cluster, dry: bool) -> Iterable[str]:
-    counts = f"{names}: {_count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
+    counts = f"{names}: {count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
     if not sent.jobs:
         yield f"{counts}; nothing to submit"
     else:
@@ -153,45 +196,56 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
         longest = max(job.seconds for job in mine)
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
         yield (
-            f"    program {program}: {_count(len(mine), 'job')} of {of} "
-            f"cell{'' if sizes == [1] else 's'}, {_count(max(j.workers for j in mine), 'worker')} "
-            f"of {_count(mine[0].lanes, 'lane')}, about {_duration(longest)} each "
+            f"    program {program}: {count(len(mine), 'job')} of {of} "
+            f"cell{'' if sizes == [1] else 's'}, {count(max(j.workers for j in mine), 'worker')} "
+            f"of {count(mine[0].lanes, 'lane')}, about {duration(longest)} each "
             f"({speed.rate:,.0f} steps/s per worker, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
     programs = len({job.program for job in jobs})
     unit = "GPU-hours" if gpus else "core-hours"
     yield (
-        f"    {_count(len(jobs), 'job')}, {_count(programs, 'program')} to compile, about "
+        f"    {count(len(jobs), 'job')}, {count(programs, 'program')} to compile, about "
         f"{hours:.2g} {unit}"
     )
 
 
 def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
-    from ablations.sweep.machine import cores, has_accelerator
     from ablations.sweep.prepare import missing
-    from ablations.sweep.slurm import packing
-    from ablations.sweep.slurm.cluster import Cluster
 
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell["hash"] for plan in plans for cell in plan.cells})
-    accelerator = has_accelerator()
     names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
-    print(f"{names}: {_count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
+    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
     if todo:
-        workers = min(options.workers or (1 if accelerator else cores()), len(todo))
-        here = Cluster(
-            cpus=workers,
-            gpus=1 if accelerator else 0,
-            lanes=options.lanes,
-            time=10**9,
-            job_minutes=10**8,
-        )
-        speeds = packing.speeds(options.results, todo, accelerator=accelerator)
-        jobs = packing.pack(todo, here, speeds)
-        for line in _packed(jobs, speeds, here.gpus):
+        jobs, speeds, gpus = _packed_here(options, todo)
+        for line in _packed(jobs, speeds, gpus):
             print(line.replace("1 job of", "").replace(" each", ""))
-        print(f"    about {_duration(sum(job.seconds for job in jobs))} on this machine")
+        print(f"    about {duration(sum(job.seconds for job in jobs))} on this machine")
+
+
+def seconds_here(options: argparse.Namespace, todo: Sequence[Cell]) -> float:
+    """How long the cells should take on this machine."""
+    return sum(job.seconds for job in _packed_here(options, todo)[0])
+
+
+def _packed_here(
+    options: argparse.Namespace, todo: Sequence[Cell]
+) -> tuple[list[Job], Mapping[str, Speed], int]:
+    from ablations.sweep.machine import cores, has_accelerator
+    from ablations.sweep.slurm import packing
+    from ablations.sweep.slurm.cluster import Cluster
+
+    accelerator = has_accelerator()
+    here = Cluster(
+        cpus=min(options.workers or (1 if accelerator else cores()), len(todo)),
+        gpus=1 if accelerator else 0,
+        lanes=options.lanes,
+        time=10**9,
+        job_minutes=10**8,
+    )
+    speeds = packing.speeds(options.results, todo, accelerator=accelerator)
+    return packing.pack(todo, here, speeds), speeds, here.gpus
 
 
 def _cancel(options: argparse.Namespace) -> None:
@@ -209,7 +263,7 @@ def _cancel(options: argparse.Namespace) -> None:
         return
     commands.cancel(jobs)
     print(
-        f"{_count(len(jobs), 'job')} of {names} cancelled, with {_count(len(held), 'cell')}; what "
+        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(held), 'cell')}; what "
         f"ran goes on from its last checkpoint when it is submitted again"
     )
 
@@ -296,7 +350,7 @@ def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         jobs = {row["job"] for row in mine}
         why = f" ({what[1]})" if what[1] else ""
         yield (
-            f"    queued: {_count(len(mine), 'cell')} in {_count(len(jobs), 'job')}, {what[0]}{why}"
+            f"    queued: {count(len(mine), 'cell')} in {count(len(jobs), 'job')}, {what[0]}{why}"
         )
 
 
@@ -306,7 +360,7 @@ def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
     for reason in reasons[:_MOST_LINES]:
         mine = [row for row in lost if row["reason"] == reason]
-        first = _where(mine[0]) if len(mine) == 1 else _count(len(mine), "cell")
+        first = _where(mine[0]) if len(mine) == 1 else count(len(mine), "cell")
         yield f"    lost: {first}: {reason}"
         if mine[0].get("log"):
             yield f"        {mine[0]['log']}"
@@ -334,11 +388,7 @@ def _states(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError
+from ablations.looks import planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
 from ablations.regression.permutation import smallest_p
 
@@ -117,17 +118,14 @@ def design(
 
 
 def _looks(last: int, alpha: float, old: int, paired: bool) -> tuple[Look, ...]:
-    seeds = [FIRST_SEEDS]
-    while 2 * seeds[-1] < last:
-        seeds.append(2 * seeds[-1])
-    seeds = [n for n in seeds if n < last]
+    seeds = list(planned(FIRST_SEEDS, last, factor=2.0))
     # A look that cannot reach its level would only spend it.
-    while seeds and smallest_p(seeds[0], None if paired else old) > alpha / 2 / len(seeds) / 2:
+    while len(seeds) > 1 and (
+        smallest_p(seeds[0], None if paired else old) > split(alpha, len(seeds))[0] / 2
+    ):
         seeds.pop(0)
-    if not seeds:
-        return (Look(last, alpha, EARLY_MISSES),)
-    share = alpha / 2 / len(seeds), EARLY_MISSES / 2 / len(seeds)
-    return (*(Look(n, *share) for n in seeds), Look(last, alpha / 2, EARLY_MISSES / 2))
+    shares = zip(seeds, split(alpha, len(seeds)), split(EARLY_MISSES, len(seeds)), strict=True)
+    return tuple(Look(*one) for one in shares)
 
 
 def _fewest(old: int | None, alpha: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,6 +104,15 @@ class Scores:
                     return False
                 seen += 1
         return seen > 0
+
+    def below(self, seeds: int) -> Scores:
+        """Those of the seeds below a number."""
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.seed < seeds))
+
+    def ended(self, task: str, variant: str) -> int:
+        """How many seeds, from 0 on, have ended one after the other, well or not."""
+        ended = {cell.seed for cell in self.of(task, variant) if cell.status != "missing"}
+        return next(seed for seed in itertools.count() if seed not in ended)
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
         """seed -> score of those cells that have one."""

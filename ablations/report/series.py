@@ -1,4 +1,4 @@
-"""What figures and the page's charts both draw: groups, labels, curves, normalised scores.
+"""What figures and the page's charts both draw: families, labels, curves, normalised scores.
 
 Needs no plotting library.
 """
@@ -6,27 +6,58 @@ Needs no plotting library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ablations.records import Plan
 from ablations.report import units
-from ablations.report.scores import Scores, baseline_of, grouped
-from ablations.report.statistics import Aggregate, interval, iqm
+from ablations.report.scores import Cell, Scores, baseline_of, grouped
+from ablations.report.statistics import Aggregate, aggregate, aggregate_interval, interval, iqm
+from ablations.report.tables.entries import ALL_TASKS
 from ablations.report.units import Units
 
 REPLICATES = 2_000  # a band is drawn, not quoted
 
 
-def groups(plan: Plan) -> list[list[str]]:
-    """Variants by baseline, each baseline first in its group."""
+# A panel holds as many lines as there are colours.
+LINES_OF_A_PANEL = 8
+
+
+@dataclass(frozen=True)
+class Family:
+    """Variants that share a panel: first what the others are compared with.
+
+    name: "" where there is one family; "vs a"; "vs a (2)" for the second part of one that has more
+    variants than a panel holds.
+    """
+
+    name: str
+    variants: tuple[str, ...]
+
+
+def families(plan: Plan) -> list[Family]:
+    """Variants by what they are compared with, which is in each part of a family that is large."""
     groups: dict[str, list[str]] = {}
     for name, _ in grouped({v: baseline_of(plan, v) for v in plan.variants}):
         versus = baseline_of(plan, name)
         head = versus if versus in plan.variants else name if versus is None else ""
         groups.setdefault(head or "", [head] if head else []).append(name)
-    return [list(dict.fromkeys(group)) for group in groups.values()]
+    found = []
+    for group in groups.values():
+        head, *others = dict.fromkeys(group)
+        size = LINES_OF_A_PANEL - 1
+        parts = [others[i : i + size] for i in range(0, len(others), size)] or [[]]
+        for part, few in enumerate(parts, 1):
+            name = f"vs {head}" + (f" ({part})" if len(parts) > 1 else "")
+            found.append(Family(name, (head, *few)))
+    return found if len(found) > 1 else [Family("", found[0].variants)]
+
+
+def ordered(plan: Plan) -> list[str]:
+    """Every variant once, families together."""
+    return list(dict.fromkeys(v for family in families(plan) for v in family.variants))
 
 
 def label(metric: str) -> str:
@@ -77,6 +108,70 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
     the IQM, and with one or two the median of the tasks' means is their mean."""
     fewest = {"task_iqm": 2, "median": 3}
     return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
+
+
+def paired(
+    plan: Plan, found: Scores, learned: Units | None, task: str, variant: str
+) -> NDArray[np.float64]:
+    """Differences `[n]` of a variant to what it is compared with, by seed, in the units of the row:
+    the metric's; on ALL_TASKS the mean over tasks, in what was learned."""
+    baseline = baseline_of(plan, variant)
+    scales = {task: 1.0}
+    if task == ALL_TASKS:
+        sizes = {} if learned is None else {t: learned.of(t, variant) for t in plan.tasks}
+        scales = {t: unit.size for t, unit in sizes.items() if unit is not None}
+    if baseline is None or not scales:
+        return np.zeros(0)
+    pairs = [(found.by_seed(t, variant), found.by_seed(t, baseline)) for t in scales]
+    seeds = sorted(set.intersection(*(set(one) for pair in pairs for one in pair)))
+    rows = [
+        [(ours[seed] - theirs[seed]) / scale for seed in seeds]
+        for (ours, theirs), scale in zip(pairs, scales.values(), strict=True)
+    ]
+    return np.mean(np.array(rows), axis=0)
+
+
+MOST_POINTS = 40  # of a curve over tasks
+
+
+def efficiency(
+    plan: Plan, found: Scores, learned: Units
+) -> dict[str, tuple[NDArray[np.float64], ...]]:
+    """variant -> share of training, IQM of normalised scores (mean over tasks), low, high, `[n]`
+    each; over the seeds that are complete on every task. {} with fewer than two tasks.
+
+    rliable's sample-efficiency curve (Agarwal et al. 2021), at the points where all seeds have a
+    value.
+    """
+    curves: dict[str, tuple[NDArray[np.float64], ...]] = {}
+    for variant in ordered(plan):
+        rows = []
+        tasks = [task for task in plan.tasks if learned.of(task, variant) is not None]
+        cells = {t: {c.seed: c for c in found.of(t, variant) if len(c.steps)} for t in tasks}
+        seeds = sorted(set.intersection(*map(set, cells.values()))) if len(tasks) > 1 else []
+        if not seeds:
+            continue
+        count = min(len(cells[task][seed].steps) for task in tasks for seed in seeds)
+        share = np.arange(1, min(count, MOST_POINTS) + 1) / min(count, MOST_POINTS)
+        for task in tasks:
+            values = np.array([_at_shares(cells[task][seed], share) for seed in seeds])
+            if (unit := learned.of(task, variant)) is not None:
+                rows.append((values - unit.low) / unit.size)
+        kept = np.isfinite(np.array(rows)).all(axis=(0, 1))
+        at = [[row[:, place] for row in rows] for place in np.flatnonzero(kept)]
+        middle = np.array([aggregate(one) for one in at])
+        bounds = [aggregate_interval(one, replicates=REPLICATES) for one in at]
+        low, high = np.array(bounds).reshape(-1, 2).T
+        curves[variant] = (share[kept], middle, low, high)
+    return curves
+
+
+def _at_shares(cell: Cell, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A curve at shares of its last step, linear between its points; NaN before the first."""
+    seen = np.isfinite(cell.values)
+    if not seen.any():
+        return np.full(len(share), np.nan)
+    return np.interp(share * cell.steps[-1], cell.steps[seen], cell.values[seen], left=np.nan)
 
 
 def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:

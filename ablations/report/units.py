@@ -139,12 +139,16 @@ def units(plan: Plan, results: Path, found: Scores) -> Units:
     group.
 
     Kept beside the plan once all cells of a source have ended, so that seeds which are added later
-    do not move the margin. A study that states its margin in units of the metric has those.
+    do not move the margin; where seeds are added at planned looks, those of the first look. A study
+    that states its margin in units of the metric has those.
     """
     sources = {v: _source(plan, v) for v in plan.variants}
     places = [(task, source) for task in plan.tasks for source in dict.fromkeys(sources.values())]
     if plan.study.get("margin_in_metric"):
         return Units(dict.fromkeys(places, METRIC), sources)
+    if plan.looks:
+        at_first = found.below(plan.looks["seeds"][0])
+        return Units({place: of_cells(at_first, *place) for place in places}, sources)
     now = {place: of_cells(found, *place) for place in places}
     hashes = {(c["task"], c["variant"], c["seed"]): c["hash"] for c in plan.cells}
     complete = {}

@@ -17,13 +17,15 @@ class Variant:
     """One composition: what it sets (choices, numbers, structure) over the study's common settings.
 
     versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
-    combinations of some levels, so that it may be the same composition as another of them.
+    combinations of some levels, so that it may be the same composition as another of them. preset:
+    a library, whose own settings take the place of the task's under all that is set.
     """
 
     sets: Mapping[str, Any] = field(default_factory=dict)
     versus: str | None = None
     summary: str = ""
     grid: bool = False
+    preset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Study:
     margin: a difference smaller than this share of what the baseline learned does not matter.
     margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
     metric: the column of the curve that is judged.
+    geometry: whether variants of a preset have its structure, "own", or the task's, "common".
     """
 
     name: str
@@ -71,6 +74,7 @@ class Study:
     trainer: str = "ppo"
     settings: Mapping[str, Any] = field(default_factory=dict)
     margin_in_metric: bool = False
+    geometry: str = "own"
 
 
 def combinations(

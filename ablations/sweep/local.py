@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.console import Console
 
 from ablations import plugins
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.records import Plan, Record, read_record
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -31,13 +31,18 @@ ACCELERATOR_LANES = 16
 
 @dataclass
 class Outcome:
-    """What a run found and did, in cells."""
+    """What a run found and did, in cells. stopped: before all of them had a record."""
 
     cells: int
     found: int
     done: int = 0
     failed: list[tuple[Cell, Record]] = field(default_factory=list)
     seconds: float = 0.0
+    stopped: bool = False
+
+    @property
+    def computed(self) -> int:
+        return self.done + len(self.failed) - self.found
 
 
 def run(
@@ -50,8 +55,10 @@ def run(
     quiet: bool = False,
     keeping: Keeping | None = None,
     fresh: bool = False,
+    deadline: float | None = None,
 ) -> Outcome:
-    """Runs whatever the plans need and nobody has. Returns when every cell has a record.
+    """Runs whatever the plans need and nobody has. Returns when every cell has a record, or at the
+    deadline (of `time.monotonic`), with the state of what ran saved.
 
     workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
     side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
@@ -70,6 +77,7 @@ def run(
         quiet=quiet,
         keeping=keeping or Keeping(),
         cache=results / "cache",
+        deadline=deadline,
     )
 
 
@@ -85,6 +93,7 @@ def carry_out(
     in_process: bool = False,
     quiet: bool = False,
     output: TextIO | None = None,
+    deadline: float | None = None,
 ) -> Outcome:
     """Has a crew do what is to do, and says what became of it.
 
@@ -102,13 +111,17 @@ def carry_out(
             console = Console(file=output, quiet=quiet, highlight=False)
             path = order.write(results / "work" / "orders" / f"{order.run}.json")
             try:
-                Crew(order, path).work(Progress(work.todo, results, console=console))
+                Crew(order, path).work(
+                    Progress(work.todo, results, console=console),
+                    lambda: deadline is not None and time.monotonic() >= deadline,
+                )
             finally:
                 path.unlink(missing_ok=True)
     elif not quiet:
-        line = f"{names}: all {_count(len(work.cells), 'cell')} are done; nothing to run"
+        line = f"{names}: all {count(len(work.cells), 'cell')} are done; nothing to run"
         print(line, file=output, flush=True)
-    outcome = _outcome(work, results)
+    stopped = deadline is not None and time.monotonic() >= deadline
+    outcome = outcome_of(work, results, stopped=stopped)
     outcome.seconds = time.monotonic() - started
     return outcome
 
@@ -152,16 +165,20 @@ def _run_in_process(order: Order) -> None:
         worker.release()
 
 
-def _outcome(work: Work, results: Path) -> Outcome:
+def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:
+    """What became of the cells. stopped: the run was told to end, so that some may have no record
+    yet; else that is an error."""
     outcome = Outcome(cells=len(work.cells), found=len(work.cells) - len(work.todo))
     for cell in work.cells:
         record = read_record(results, cell.hash)
-        if record is None:
+        if record is None and stopped:
+            outcome.stopped = True
+        elif record is None:
             raise UserError(
                 f"the record of {cell.variant} on {cell.task}, seed {cell.seed}, was set aside by "
                 f"another run meanwhile: run it again"
             )
-        if record.status == "done":
+        elif record.status == "done":
             outcome.done += 1
         else:
             outcome.failed.append((cell, record))
@@ -174,14 +191,10 @@ def _announcement(work: Work, order: Order, names: str, in_process: bool) -> str
     how = (
         "in this process"
         if in_process
-        else f"{_count(order.workers, 'worker')} of {_count(order.lanes, 'lane')}"
+        else f"{count(order.workers, 'worker')} of {count(order.lanes, 'lane')}"
     )
     return (
-        f"{names}: {_count(len(work.cells), 'cell')} on {_count(len(tasks), 'task')}"
+        f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')}"
         f" ({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to run;"
-        f" {_count(len(programs), 'program')} to compile; {how}"
+        f" {count(len(programs), 'program')} to compile; {how}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

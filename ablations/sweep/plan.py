@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ablations import studies
 from ablations.errors import UserError
 from ablations.records import Plan, digest
-from ablations.request import Request
-from ablations.studies import Profile, Study
+from ablations.request import FIRST_LOOK, Request
+from ablations.studies import Profile, Study, Variant
+from ablations.sweep.defaults import defaults, require_presets, study_named
 from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task, task
-from ablations.trainers import Definition, trainer
+from ablations.trainers import trainer
 from ablations.trainers.composition import count
 
 READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
@@ -26,8 +27,13 @@ def plan(request: Request) -> Plan:
     """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
-    selected = select(studies.study(request.study), request)
+    if request.explain is not None:
+        from ablations.sweep import explanation
+
+        return explanation.plan(request)
+    selected = select(study_named(request.study), request)
     study, profile = selected.study, selected.profile
+    require_presets(study, request)
     tasks = {name: task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
     every = [config for of_variants in configs.values() for config in of_variants.values()]
@@ -39,17 +45,7 @@ def plan(request: Request) -> Plan:
         _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
-        study={
-            "name": study.name,
-            "title": study.title,
-            "claim": study.claim,
-            "claim_source": study.claim_source,
-            "baseline": study.baseline,
-            "margin": study.margin,
-            "margin_in_metric": study.margin_in_metric,
-            "metric": study.metric,
-            "step_unit": trainer(study.trainer).step_unit,
-        },
+        study=described_study(study, request),
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
         cells=tuple(
@@ -59,7 +55,41 @@ def plan(request: Request) -> Plan:
             for name, config in of_variants.items()
             for whole in [config | {"seed": seed}]
         ),
+        looks=_looks(study, configs, request),
     )
+
+
+def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
+    """A plan with so many seeds, from 0 on, per (task, variant)."""
+    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    return replace(
+        plan,
+        cells=tuple(
+            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for task in plan.tasks
+            for seed in range(max(counts.values()))
+            for name in plan.variants
+            if seed < counts[task, name]
+            for whole in [{**configs[task, name], "seed": seed}]
+        ),
+    )
+
+
+def described_study(study: Study, request: Request) -> dict[str, Any]:
+    """What the records of a plan say of its study."""
+    inside = f" inside the settings of {request.base}" if request.base else ""
+    return {
+        "name": study.name,
+        "title": study.title + inside,
+        "claim": study.claim,
+        "claim_source": study.claim_source,
+        "baseline": study.baseline,
+        "margin": study.margin,
+        "margin_in_metric": study.margin_in_metric,
+        "metric": study.metric,
+        "step_unit": trainer(study.trainer).step_unit,
+        **({"base": request.base} if request.base else {}),
+    }
 
 
 def _configurations(
@@ -70,14 +100,13 @@ def _configurations(
 ) -> dict[str, dict[str, Any]]:
     """Variant -> all of its configuration on a task but the seed."""
     definition = trainer(study.trainer)
-    common = _common(study, profile, task, definition, request)
     found = {}
     for name, variant in study.variants.items():
-        values = {**common, **variant.sets}
+        values = values_of(study, profile, task, variant, request)
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
             iteration_steps = definition.iteration_steps(config["structure"])
-            found[name] = config | {"run": _schedule(values, profile, task, iteration_steps)}
+            found[name] = config | {"run": schedule(values, profile, task, iteration_steps)}
         except UserError as error:
             raise UserError(f"{study.name}/{name} on {task.name}: {error}") from None
     return found
@@ -138,6 +167,31 @@ def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any
             raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
 
 
+def _looks(study: Study, configs: Configurations, request: Request) -> dict[str, Any]:
+    """The looks that a request asks for, see `Plan`."""
+    if request.until is None or request.most_seeds is None:
+        return {}
+    from ablations.looks import planned
+
+    compared = [
+        (task, name)
+        for task, of_variants in configs.items()
+        for name, variant in study.variants.items()
+        if (other := variant.versus or study.baseline) in of_variants
+        if of_variants[name] != of_variants[other]
+    ]
+    if not compared:
+        raise UserError(
+            f"--until {request.until}: nothing is compared in '{study.name}' with these flags; "
+            f"select a variant and the one it is compared with"
+        )
+    return {
+        "seeds": list(planned(FIRST_LOOK, request.most_seeds)),
+        "comparisons": len(compared),
+        "over_tasks": len({name for _, name in compared}) if len(configs) > 1 else 0,
+    }
+
+
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
     chosen = {
         name: {axis: one["name"] for axis, one in config["choices"].items()}
@@ -150,7 +204,7 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
         name: {
             "versus": variant.versus,
             "summary": variant.summary,
-            "sets": dict(variant.sets),
+            "sets": {**({"preset": variant.preset} if variant.preset else {}), **variant.sets},
             "formulas": of_choices[name],
             "same_as": next(
                 other
@@ -174,21 +228,22 @@ def _described_task(
     }
 
 
-def _common(
-    study: Study, profile: Profile, task: Task, definition: Definition, request: Request
+def values_of(
+    study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Any]:
-    """What all variants of a study share on a task: the later wins."""
+    """Everything that is set for a variant on a task: the later wins."""
     return {
-        **task.hyperparameters.get(definition.name, {}),
+        **defaults(task, trainer(study.trainer), study, variant, request),
         **study.settings,
         **profile.settings,
         **profile.task_settings.get(task.name, {}),
         **request.set,
         **({} if request.steps is None else {"steps": request.steps}),
+        **variant.sets,
     }
 
 
-def _schedule(
+def schedule(
     values: Mapping[str, Any], profile: Profile, task: Task, iteration_steps: int
 ) -> dict[str, int]:
     """Chunks of equal length, so that one compiled program serves them all; steps are rounded

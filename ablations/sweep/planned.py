@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]
     """What `run` runs: the plan of each study."""
     requests = _requests(studies, selection)
     if not requests:
-        raise UserError("name a study: `ablations list studies` has them")
+        raise UserError("name a STUDY, or a preset with --preset: `ablations list` has them")
     plugins.load()
     return [_resolve(request) for request in requests]
 
@@ -33,6 +34,7 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
         return [read_plan(results, study) for study in studies]
     found = []
     for request in requests:
+        request = _as_explained(results, request)
         name = digest(request.flags())
         if (results / "plans" / request.study / f"{name}.json").exists():
             found.append(read_plan(results, request.study, name))
@@ -57,6 +59,17 @@ def _resolve(request: Request) -> Plan:
     from ablations.sweep.plan import plan
 
     return plan(request)
+
+
+def _as_explained(results: Path, request: Request) -> Request:
+    """A request by the name of an explanation that ran, with the two whose gap it explains."""
+    if not (results / "plans" / request.study / "last").exists():
+        return request
+    last = read_plan(results, request.study).request
+    if not last.get("explain"):
+        return request
+    asked = {"explain": last["explain"], "together": last.get("together", ())}
+    return replace(request, **asked, geometry=request.geometry or last.get("geometry"))
 
 
 def _that_ran(results: Path) -> list[str]:

@@ -85,7 +85,7 @@ def require_writable(results: Path) -> None:
 
 def _is_computed(results: Path, cell: str) -> bool:
     try:
-        return _is_result(_whole_record(results, cell))
+        return _is_result(whole_record(results, cell))
     except DamagedRecord:
         return False
 
@@ -95,7 +95,7 @@ def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
     aside.
     """
     try:
-        record = _whole_record(results, cell)
+        record = whole_record(results, cell)
     except DamagedRecord as damaged:
         say(f"{str(damaged).partition(';')[0]}: set aside, to be computed again")
     else:
@@ -109,7 +109,7 @@ def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
     return False
 
 
-def _whole_record(results: Path, cell: str) -> Record | None:
+def whole_record(results: Path, cell: str) -> Record | None:
     """The record of a cell, if its curve is the one that was written. Raises DamagedRecord."""
     record = read_record(results, cell)
     if record is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ablations.errors import UserError, unknown
-from ablations.request import Request, level_text
+from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
 
@@ -18,7 +18,8 @@ RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 
 @dataclass(frozen=True)
 class Selected:
-    """study: with the variants that are asked for, in the order of the tables."""
+    """study: with the variants that are asked for, in the order of the tables. seeds: of the first
+    look, where there are looks."""
 
     study: Study
     profile: Profile
@@ -45,7 +46,7 @@ def select(study: Study, request: Request) -> Selected:
         study=study,
         profile=profile,
         tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
-        seeds=request.seeds or tuple(range(profile.seeds)),
+        seeds=request.seeds or tuple(range(FIRST_LOOK if request.until else profile.seeds)),
     )
 
 
@@ -64,7 +65,8 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
     first. That is another question than the study's claim.
     """
     _require_variable(request)
-    sets = study.variants[study.baseline].sets
+    baseline = study.variants[study.baseline]
+    sets = baseline.sets
     for name in request.set:
         if name in sets:
             raise UserError(
@@ -73,7 +75,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
             )
     grid = len(request.vary) > 1
     variants = {
-        where: Variant({**sets, **at}, grid=grid)
+        where: Variant({**sets, **at}, grid=grid, preset=baseline.preset)
         for where, at in combinations(request.vary, level_text)
     }
     return dataclasses.replace(
@@ -106,6 +108,7 @@ def _crossed(study: Study, request: Request) -> Study:
                 versus=_at(against[name], first if alone else where),
                 summary=variant.summary,
                 grid=True,
+                preset=variant.preset,
             )
     head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
     return dataclasses.replace(study, baseline=_at(head, first), variants=variants)

@@ -2,7 +2,8 @@
 
     python tests/benchmarks/learning_curve_checks.py train      # 10 CPU minutes
     python tests/benchmarks/learning_curve_checks.py report     # into results/reference
-    python tests/benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, there as well
+    python tests/benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, there as well;
+                                                                # 5 with `simulate 200`
 
 `simulate` takes made-up curves instead, normal between seeds, and baselines of 5 to 24 seeds: is
 the promised power there, how often does "better" hide a loss, what does a lucky baseline cost?
@@ -22,7 +23,7 @@ from scipy import stats
 
 from ablations.regression.check import Check, Terms, gained, layout, sequential
 from ablations.regression.curves import Curves, scores
-from ablations.report.formats import pipes
+from ablations.report.formats.markdown import pipes
 
 POOL = Path("results/learning_curve_checks.npz")
 REPORT = Path("results/reference/learning_curve_checks.md")
@@ -211,11 +212,10 @@ def _share(hits: int, of: int) -> str:
 
 SIMULATED = Path("results/reference/learning_curve_power.md")
 OLD_SEEDS = (5, 8, 12, 24)
-SIMULATED_CHECKS = 1_000
 ASKED = 2.0  # the effect, in standard deviations, where one is asked for
 
 
-def simulate() -> None:
+def simulate(checks_each: int = 1_000) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "regression"))
     from synthetic_curves import independent
 
@@ -229,7 +229,7 @@ def simulate() -> None:
         baseline's means are so many of their standard errors above their expectation."""
         random = np.random.default_rng([old, 7])
         found = []
-        for _ in range(SIMULATED_CHECKS):
+        for _ in range(checks_each):
             baseline = independent(random, range(old))
             if luck:
                 above = {name: values.mean() for name, values in scores(baseline).items()}
@@ -256,16 +256,16 @@ def simulate() -> None:
                 line.append(f"{np.median([one.design.needed or np.inf for one in checks]):.0f}")
             line += [
                 f"{promised:.2f}",
-                _share(final["worse"], SIMULATED_CHECKS),
-                _share(area["worse"], SIMULATED_CHECKS),
+                _share(final["worse"], checks_each),
+                _share(area["worse"], checks_each),
             ]
         _, mixed = verdicts(old, wanted, lambda _: {"final": 1.3 * ASKED, "area": -2 * ASKED})
         _, same = verdicts(old, wanted, lambda _: {})
         unlucky, alarms = verdicts(old, wanted, lambda _: {}, luck=2.0)
         line += [
-            _share(mixed["better"], SIMULATED_CHECKS),
-            _share(same["worse"], SIMULATED_CHECKS),
-            _share(alarms["worse"], SIMULATED_CHECKS),
+            _share(mixed["better"], checks_each),
+            _share(same["worse"], checks_each),
+            _share(alarms["worse"], checks_each),
             f"{100 * np.mean([one.design.lucky for one in unlucky]):.1f}%",
         ]
         lines.append(line)
@@ -276,7 +276,10 @@ def simulate() -> None:
         "\n".join(
             [
                 *SIMULATION.format(
-                    checks=f"{SIMULATED_CHECKS:,}", new=NEW, asked=ASKED
+                    checks=f"{checks_each:,}",
+                    error=f"{100 * (0.05 * 0.95 / checks_each) ** 0.5:.1f}%",
+                    new=NEW,
+                    asked=ASKED,
                 ).splitlines(),
                 "",
                 *pipes(head, lines, set(head)),
@@ -299,7 +302,7 @@ SIMULATION = """\
 
 Made by `tests/benchmarks/learning_curve_checks.py simulate` from made-up curves: both scores normal
 with a standard deviation of 1 between seeds and a correlation of one half; {checks} checks in each
-place, so a share of 95% has a standard error of 0.7%. False alarms are at 1%.
+place, so a share of 95% has a standard error of {error}. False alarms are at 1%.
 
 *baseline*: its seeds. *caught*: the loss that a check says it catches with 95%, in standard
 deviations, the median over baselines; *final*, *area*: how often just that loss is called "worse",
@@ -343,7 +346,7 @@ if __name__ == "__main__":
         train()
     elif sys.argv[1:] == ["report"]:
         report()
-    elif sys.argv[1:] == ["simulate"]:
-        simulate()
+    elif sys.argv[1:2] == ["simulate"]:
+        simulate(*map(int, sys.argv[2:3]))
     else:
         sys.exit(__doc__)

@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
 
 from shapes_of_returns import SHAPES
 
+from ablations.looks import Looks, design, planned
 from ablations.report.statistics import (
     LEVEL,
     not_the_best,
@@ -32,7 +34,6 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
-from ablations.report.statistics.looks import Looks, design, planned
 from ablations.report.statistics.paired import Comparison
 
 Floats = NDArray[np.float64]
@@ -188,34 +189,63 @@ def seeds(trials: int) -> None:
 
 
 def looks(trials: int) -> None:
-    print(f"\nWords read at planned looks ({', '.join(map(str, LOOKS))} seeds), one comparison,")
-    print("margin of 1 standard deviation of the differences: false words, percent, and seeds")
-    print("used on average, beside the fixed number that decides with 80%; power: decided at all\n")
+    print(f"\nWords read at planned looks ({', '.join(map(str, LOOKS))} seeds), one comparison at")
+    print(
+        "5% and at 5% / 4, margin and effect in standard deviations of the differences, margin 1."
+    )
+    print(
+        "false: false words, percent; lean: how far the mean difference that it ends with lies from"
+    )
+    print("the truth on average, in margins; seeds: used on average; saved: percent of the fixed")
+    print(
+        "number (in brackets) that decides with 80% or 99%, which takes knowing effect and spread"
+    )
+    print("beforehand; decided: at all, percent\n")
     effects = (0.0, 0.5, 1.0, 2.0)
-    heads = "".join(f"{f'effect {e:g}':>30}" for e in effects)
-    print(f"{'':18}{heads}\n{'shape':18}" + f"{'false  seeds  fixed  power':>30}" * len(effects))
-    plan = design(LOOKS)
+    titles = ("false", "lean", "seeds", "saved 80", "saved 99", "decided")
+    print(f"{'shape':18}{'of':>3}{'effect':>7}" + "".join(f"{title:>10}" for title in titles))
     for shape in SHAPES:
-        line = f"{shape:18}"
         deviation = spread(shape)
-        for effect in effects:
-            random = np.random.default_rng(25)
-            pairs = paired(shape, random, (trials, 1, LOOKS[-1]))[:, 0] + effect * deviation
-            false, used, decided = _followed(pairs, plan, effect * deviation, deviation)
-            fixed = seeds_for(effect * deviation, deviation, deviation)
-            numbers = f"{percent(false)} {used:6.1f} {fixed:6} {percent(decided)[2:]}"
-            line += f"{numbers:>30}"
-        print(line, flush=True)
+        for comparisons in (1, COMPARISONS):
+            plan = design(LOOKS, LEVEL / comparisons)
+            for effect in effects:
+                random = np.random.default_rng(25)
+                truth = effect * deviation
+                pairs = paired(shape, random, (trials, 1, LOOKS[-1]))[:, 0] + truth
+                found = _followed(pairs, plan, truth, deviation)
+                fixed = [
+                    seeds_for(truth, deviation, deviation, LEVEL / comparisons, power)
+                    for power in (0.8, 0.99)
+                ]
+                used = float(found.used.mean())
+                saved = [1 - used / one if one else np.nan for one in fixed]
+                numbers = [
+                    percent(found.false).strip(),
+                    f"{(found.means.mean() - truth) / deviation:+.2f}",
+                    f"{used:.1f}",
+                    *(f"{100 * one:.0f} ({n})" for one, n in zip(saved, fixed, strict=True)),
+                    percent(found.decided).strip(),
+                ]
+                line = f"{shape:18}{comparisons:3}{effect:7g}"
+                print(line + "".join(f"{one:>10}" for one in numbers), flush=True)
 
 
-def _followed(
-    pairs: Floats, plan: Looks, truth: float, margin: float
-) -> tuple[NDArray[np.bool_], float, NDArray[np.bool_]]:
-    """Whether each comparison said a false word, the mean of the seeds used, and whether it was
-    decided; as `looks.read`, all comparisons at once."""
+class Followed(NamedTuple):
+    """Of each comparison: whether it said a false word, the seeds it used, whether it was decided,
+    and the mean difference that it ended with."""
+
+    false: NDArray[np.bool_]
+    used: Floats
+    decided: NDArray[np.bool_]
+    means: Floats
+
+
+def _followed(pairs: Floats, plan: Looks, truth: float, margin: float) -> Followed:
+    """As `looks.read`, all comparisons at once."""
     open_ = np.ones(len(pairs), bool)
     false = np.zeros(len(pairs), bool)
     used = np.full(len(pairs), plan.seeds[-1], float)
+    means = pairs.mean(axis=1)
     for seeds, level in zip(plan.seeds, plan.levels, strict=True):
         low, high = bounds(pairs[:, :seeds], level)
         within = (low > -margin) & (high < margin)
@@ -225,8 +255,9 @@ def _followed(
         wrong |= (low > margin) & (truth <= margin)
         false |= decided & wrong
         used[decided] = seeds
+        means[decided] = pairs[decided, :seeds].mean(axis=1)
         open_ &= ~decided
-    return false, float(used.mean()), ~open_
+    return Followed(false, used, ~open_, means)
 
 
 PARTS: dict[str, tuple[Callable[[int], None], int]] = {

@@ -129,7 +129,7 @@ class Shell:
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1500,
             check=False,
         )
         assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}\n{done.stderr}"

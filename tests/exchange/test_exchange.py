@@ -12,7 +12,8 @@ import numpy as np
 import pandas
 import pytest
 
-from ablations import exchange, report
+import ablations
+from ablations import exchange
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
@@ -88,7 +89,7 @@ def test_a_study_that_goes_out_and_comes_in_gives_the_same_table(ran, tmp_path) 
     exchange.export([ran], tmp_path, path, "csv")
     options = Options(metric="training/return", baseline="standard")
     import_runs([path], "again", tmp_path, options)
-    back, here = report.table("again", tmp_path), report.table("gae", tmp_path)
+    back, here = (ablations.table(name, results=tmp_path) for name in ("again", "gae"))
     compared = ["task", "variant", "n", "mean", "low", "high", "difference", "p_adjusted"]
     compared += ["margin", "verdict"]
     kept = (here.task != "all tasks") & ~here.variant.isin(["brax"])
@@ -113,7 +114,7 @@ def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> No
     assert list(run)[:2] == ["step_0", "step_1"]
     assert run["step_0"]["step_count"] == 40_000
     assert list(run["step_0"]) == ["step_count", "return"]
-    final = report.table("gae", tmp_path)  # the same score as in the table
+    final = ablations.table("gae", results=tmp_path)  # the same score as in the table
     row = final[(final.task == "hopper") & (final.variant == "standard")].iloc[0]
     ends = [one["absolute_metrics"]["return"][0] for one in algorithms["standard"].values()]
     assert row["mean"] == pytest.approx(np.mean(ends))

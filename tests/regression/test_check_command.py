@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 
 TOY = Path(__file__).parents[1] / "sweep" / "toy.py"
@@ -28,15 +29,8 @@ class Shell:
         (self.folder / "toy.py").write_text(text.replace(old, new))
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "ablations.cli", *arguments, "--plugin", "toy"],
-            cwd=self.folder,
-            env=dict(os.environ) | {"TOY_DEATHS": "nowhere"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        environment = dict(os.environ) | {"TOY_DEATHS": "nowhere"}
+        done = forked.run([*arguments, "--plugin", "toy"], self.folder, environment, seconds=1500)
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         if code == 2:

@@ -81,7 +81,7 @@ class Project:
             | {"PYTHONPATH": os.pathsep.join(paths), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1500,
             check=False,
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -34,12 +34,16 @@ def synthetic_study(
     summary: str = "",
     sets: Mapping[str, Mapping[str, Any]] | None = None,
     formulas: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None,
+    same_as: Mapping[str, str] | None = None,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    task_settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Plan:
     """Writes a study of which every cell's final score is known, and returns its plan.
 
     finals: (task, variant) -> the final score of each seed. Curves rise to it by the task's unit
     (1 by default), which is what each seed learns, and stand still over the last tenth. failed:
-    cell -> reason; missing: cells without a record.
+    cell -> reason; missing: cells without a record. same_as: variant -> the one whose cells it
+    shares, and whose scores are given. task_settings: variant -> settings of the task.
     """
     failed = failed or {}
     tasks = list(dict.fromkeys(task for task, _ in finals))
@@ -52,10 +56,12 @@ def synthetic_study(
             config = {
                 "study": name,
                 "task": task,
-                "variant": variant,
+                "variant": (same_as or {}).get(variant, variant),
                 "seed": seed,
                 "final": str(value),
             }
+            if task_settings is not None:
+                config["task"] = {"name": task, "settings": dict(task_settings[variant])}
             cell = {"task": task, "variant": variant, "seed": seed, "config": config}
             cell["hash"] = digest(config)
             cells.append(cell)
@@ -101,6 +107,7 @@ def synthetic_study(
             "seeds": None,
             "steps": None,
             "set": {},
+            "vary": {name: list(values) for name, values in (vary or {}).items()},
         },
         study={
             "name": name,
@@ -118,6 +125,7 @@ def synthetic_study(
                 "summary": summary,
                 "sets": dict((sets or {}).get(variant, {})),
                 "formulas": dict((formulas or {}).get(variant, {})),
+                "same_as": (same_as or {}).get(variant, variant),
             }
             for variant in variants
         },

@@ -15,7 +15,7 @@ import scipy.stats
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import realistic
 
-from ablations import report
+import ablations
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
 from ablations.report.figures import (
@@ -61,7 +61,8 @@ def svg_text(path) -> str:
 def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
     plan, results = drawn
     written = figure(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
-    names = ("curves", "differences", "improvement", "intervals", "profiles", "diagnostics")
+    names = ("curves", "differences", "improvement", "intervals", "profiles", "efficiency")
+    names += ("diagnostics",)
     stems = [f"gae_{name}" for name in names]
     assert [path.name for path in written] == [
         f"{stem}.{format}" for stem in stems for format in ("svg", "png", "pdf")
@@ -94,8 +95,10 @@ def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
     turned = dataclasses.replace(plan, cells=plan.cells[::-1])
     here = figure(turned, results, tmp_path / "here", formats=FORMATS)
     program = (
-        "import sys; from ablations import report\n"
-        "report.figure('gae', *sys.argv[1:], formats=('svg', 'png', 'pdf'))"
+        "import sys; from pathlib import Path; from ablations.records import read_plan\n"
+        "from ablations.report.figures import figure\n"
+        "results, folder = map(Path, sys.argv[1:])\n"
+        "figure(read_plan(results, 'gae'), results, folder, formats=('svg', 'png', 'pdf'))"
     )
     subprocess.run(
         [sys.executable, "-c", program, str(results), str(tmp_path / "there")],
@@ -156,8 +159,9 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
 
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
-    frame = report.table("gae", results)
-    forest = differences(plan, table(plan, results))
+    frame = ablations.table("gae", results=results)
+    found = scores(plan, results)
+    forest = differences(plan, table(plan, results), found, units(plan, results, found))
     assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
     for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
         band = panel.patches[0].get_extents().transformed(panel.transData.inverted())
@@ -165,6 +169,9 @@ def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) ->
         rows = frame[(frame.task == panel.get_title()) & frame.baseline.notna()]
         drawn_bounds = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 2][1:]
         np.testing.assert_allclose(drawn_bounds, rows[["difference_low", "difference_high"]])
+        dots = [line.get_xdata() for line in panel.lines if line.get_marker() == "."]
+        assert [len(each) for each in dots] == rows["n_pairs"].tolist()
+        np.testing.assert_allclose([np.mean(each) for each in dots], rows["difference"])
 
 
 def test_one_variant_has_nothing_to_compare(study, tmp_path) -> None:
@@ -206,8 +213,8 @@ def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
     with style():
         names = [name for name, _ in draw(plan, results)]
     assert names == [
-        *("curves", "differences", "improvement", "intervals", "profiles", "effects"),
-        "diagnostics",
+        *("curves", "differences", "improvement", "intervals", "profiles", "efficiency"),
+        *("sensitivity", "plane", "effects", "diagnostics"),
     ]
 
 
@@ -242,7 +249,8 @@ def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     for panel, statistic in zip(
         drawn.axes, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True
     ):
-        for bar, line, variant in zip(panel.patches, panel.lines, plan.variants, strict=True):
+        lines = [line for line in panel.lines if line.get_marker() == "|"]
+        for bar, line, variant in zip(panel.patches, lines, plan.variants, strict=True):
             rows = normalised(plan, found, learned, variant)
             low, high = aggregate_interval(rows, statistic)
             assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((low, high))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -24,8 +26,11 @@ from synthetic import realistic, synthetic_study
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
-from ablations.report import page
+from ablations.report import formats, page
+from ablations.report.figures.style import VERDICT_COLORS
+from ablations.report.formats.numbers import verdict_class
 from ablations.report.page.live import Live
+from ablations.report.tables import sheet, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
@@ -165,7 +170,7 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
         "value_coefficient = 0.5",
     ):
         assert part in outline.text, part
-    assert outline.tags.count("img") == 6 + 7
+    assert outline.tags.count("img") == 7 + 10  # a factorial of one number and one other axis
 
 
 def test_charts_need_no_plotting_library() -> None:
@@ -175,6 +180,17 @@ def test_charts_need_no_plotting_library() -> None:
     )
     for name in ("matplotlib", "seaborn", "pandas", "jax"):
         assert f"'{name}'" not in done.stdout
+
+
+def test_every_verdict_has_one_colour_in_figures_and_on_the_page() -> None:
+    text = (page.HERE / "charts.js").read_text()
+    described = re.search(r"const VERDICTS = {(.*?)};", text)[1]
+    named = {quoted or bare for quoted, bare in re.findall(r'(?:"([^"]+)"|(\w+)): "--', described)}
+    assert named == set(VERDICT_COLORS)
+    css = (page.HERE / "page.css").read_text()
+    for verdict in VERDICT_COLORS.keys() - {"higher", "lower"}:
+        for where in (".chip", ".strip", ".study-table .verdict"):
+            assert f"{where}.{verdict_class(verdict)}" in css, (where, verdict)
 
 
 def test_the_library_is_the_one_that_plotly_ships(made) -> None:
@@ -210,7 +226,7 @@ def test_a_rendered_policy_is_linked(made) -> None:
     (results / "render" / "gae").mkdir(parents=True)
     (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
     text = page.render([plan], results, live=True)
-    assert f'href="../render/gae/hopper-{cell}.html"' in text
+    assert f'"../render/gae/hopper-{cell}.html"' in text
 
 
 def test_a_damaged_record_spoils_only_its_own_study(tmp_path) -> None:
@@ -375,6 +391,94 @@ def test_the_legend_switches_variants_and_the_theme_changes(browser) -> None:
         seen.add(browser.execute_script(ink))
     assert seen == {"#000000", "#f4f4f4"}
     assert complaints(browser) == []
+
+
+SAVED = """
+const done = arguments[2], made = URL.createObjectURL;
+URL.createObjectURL = (blob) => {
+  URL.createObjectURL = made;
+  blob.arrayBuffer().then((all) => {
+    done(btoa(Array.from(new Uint8Array(all), (one) => String.fromCharCode(one)).join("")));
+  });
+  return made.call(URL, blob);
+};
+document.querySelector(`[data-save="${arguments[0]}"][data-format="${arguments[1]}"]`).click();
+"""
+
+
+def test_figures_and_tables_can_be_saved(made, browser) -> None:
+    results, _ = made
+    plan = read_plan(results, "value_1")
+
+    def saved(key: str, format: str) -> bytes:
+        return base64.b64decode(browser.execute_async_script(SAVED, key, format))
+
+    for format, name in (("csv", "csv"), ("tex", "latex")):
+        text = formats.render(table(plan, results), name)
+        assert saved("value-1/table", format).decode() == text + "\n"
+        text = formats.render(sheet("effects", plan, results), name)
+        assert saved("value-1/effects-table", format).decode() == text + "\n"
+    assert b"<svg" in saved("gae/differences", "svg")
+    assert saved("gae/differences", "png")[:5] == b"\x89PNG\r"
+    rows = list(csv.reader(io.StringIO(saved("gae/runs", "csv").decode())))
+    assert len(rows) == 1 + len(read_plan(results, "gae").cells)
+    assert rows[0][-1] == "cell"
+    assert {row[-1] for row in rows[1:]} == {c["hash"] for c in read_plan(results, "gae").cells}
+
+
+def test_what_is_shown_is_in_the_address(made) -> None:
+    pressed = (
+        "return document.querySelector(\"[data-legend='gae'] [data-variant='brax']\")"
+        ".getAttribute('aria-pressed')"
+    )
+    with opened() as driver:
+        driver.get(made[1].as_uri() + "#gae.diagnostics")
+        folded = driver.find_element("id", "more-gae.diagnostics")
+        assert folded.get_attribute("open")
+        assert not driver.find_element("id", "gae.runs").get_attribute("open")
+        assert driver.execute_script(pressed) == "true"
+        driver.execute_script(
+            "document.querySelector(\"[data-legend='gae'] [data-variant='brax']\").click()"
+        )
+        driver.execute_script("document.getElementById('gae.runs').open = true")
+        driver.find_element("css selector", "[data-runs='gae'] input").send_keys("done_cut failed")
+        address = driver.current_url
+        assert address.endswith("?hide.gae=brax&runs.gae=done_cut+failed#gae.diagnostics")
+        driver.get("about:blank")
+        driver.get(address.replace("#gae.diagnostics", "#gae.runs"))
+        assert driver.execute_script(pressed) == "false"
+        rows = driver.find_elements("css selector", "[data-runs='gae'] tbody tr")
+        assert [row.text.split()[:4] for row in rows] == [["hopper", "done_cut", "3", "failed"]]
+        said = driver.find_element("css selector", "[data-runs='gae'] .count").text
+        assert said == "1 of 1 runs shown"
+
+
+def test_thousands_of_runs_are_listed_a_part_at_a_time(made, tmp_path) -> None:
+    """The page holds them as data, and makes rows of them when someone looks."""
+    text = made[1].read_text()
+    data = re.search(r'(<script type="application/json" id="data">)(.*?)</script>', text, re.S)
+    many = json.loads(data[2])
+    many["runs"]["gae"] = [
+        ["hopper", f"variant {i % 40}", i, "done", "1.5", "", "", "A", f"{i:016x}", None]
+        for i in range(3000)
+    ]
+    packed = json.dumps(many).replace("<", "\\u003c")
+    path = tmp_path / "many.html"
+    path.write_text(text[: data.start(2)] + packed + text[data.end(2) :])
+    count = "return document.querySelectorAll('[data-runs=\"gae\"] tbody tr').length"
+    with opened() as driver:
+        driver.get(path.as_uri())
+        assert driver.execute_script(count) == 0
+        driver.get(path.as_uri() + "#gae.runs")
+        place = driver.find_element("id", "gae.runs")
+        listed = "const done = arguments[0]; const look = () => { const n = document.querySelector("
+        listed += "'[data-runs=\"gae\"] tbody').rows.length; n ? done(n) : setTimeout(look, 20); };"
+        assert driver.execute_async_script(listed + "look()") == 200
+        driver.execute_script("arguments[0].querySelector('.further').click()", place)
+        assert driver.execute_script(count) == 400
+        place.find_element("css selector", "input").send_keys("39 2999")
+        assert driver.execute_script(count) == 1
+        assert not place.find_element("css selector", ".further").is_displayed()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 from synthetic import realistic
 
-from ablations import report
+import ablations
 from ablations.errors import UserError
 from ablations.report.figures import effect_matrix
 from ablations.report.figures.style import style
@@ -166,7 +166,7 @@ def test_thresholds_are_those_of_comparable_settings(study) -> None:
 
 def test_python_gives_the_same_tables(study) -> None:
     plan, results = study(realistic(), units=UNITS)
-    frame = report.table("gae", results, kind="power")
+    frame = ablations.table("gae", results=results, kind="power")
     assert list(frame.itertuples(index=False, name=None)) == list(
         sheet("power", plan, results).rows
     )

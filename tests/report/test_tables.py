@@ -11,11 +11,12 @@ import pytest
 import scipy.stats
 from synthetic import realistic
 
-from ablations import report
+import ablations
 from ablations.records import read_plan
+from ablations.report.formats import render
 from ablations.report.formats.numbers import verdict_text
 from ablations.report.scores import grouped
-from ablations.report.statistics import interval
+from ablations.report.statistics import LEVEL, interval
 from ablations.report.tables import ALL_TASKS, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
@@ -258,15 +259,43 @@ def test_equal_scores_of_unequal_curves_prove_nothing(study) -> None:
 
 
 def test_variants_that_share_their_cells_are_identical(study) -> None:
-    plan, results = study({("hopper", v): BASE for v in "ab"}, noise=0.1)
-    mine = {c["seed"]: c for c in plan.cells if c["variant"] == "a"}
-    cells = [
-        {**c, "hash": mine[c["seed"]]["hash"], "config": mine[c["seed"]]["config"]}
-        for c in plan.cells
-    ]
-    made = table(dataclasses.replace(plan, cells=tuple(cells)), results)
-    row = made.entry("hopper", "b")
+    plan, results = study({("hopper", v): BASE for v in "ab"}, noise=0.1, same_as={"b": "a"})
+    row = table(plan, results).entry("hopper", "b")
     assert (row.verdict, row.difference, row.n_pairs) == ("identical", 0.0, 8)
+    assert verdict_text(row) == "identical to a"
+    plan, results = study(
+        {("hopper", v): BASE for v in "ab"},
+        name="not_run",
+        same_as={"b": "a"},
+        missing=[("hopper", v, seed) for v in "ab" for seed in range(8)],
+    )
+    row = table(plan, results).entry("hopper", "b")
+    assert (row.verdict, row.difference, row.n_pairs) == ("identical", 0.0, 0)
+
+
+def test_a_variant_that_composes_to_another_one_is_named_and_compared_once(study) -> None:
+    scores = {("hopper", v): BASE + d + 0.5 * WIGGLE for v, d in (("c", 3), ("d", 3), ("e", 3))}
+    scores = {("hopper", "a"): BASE, **scores, ("hopper", "f"): BASE}
+    options = {"units": {"hopper": 10.0}, "versus": {"f": "f"}}
+    plain = table(*study(scores, name="plain", **options))
+    plan, results = study(scores, same_as={"d": "c", "e": "c", "f": "a"}, **options)
+    made = table(plan, results)
+    said = {row.variant: (row.same_as, verdict_text(row)) for row in made.rows}
+    assert said == {
+        "a": (None, ""),
+        "c": (None, "better"),
+        "d": ("c", "better, identical to c"),
+        "e": ("c", "better, identical to c"),
+        "f": ("a", "identical to a"),
+    }
+    # One comparison, not three, shares the 5%.
+    assert made.entry("hopper", "c").level == pytest.approx(LEVEL)
+    assert plain.entry("hopper", "c").level == pytest.approx(LEVEL / 3)
+    for format in ("markdown", "html"):
+        assert render(made, format).count("identical to c") == 2, format
+        assert render(made, format).count("identical to a") == 1, format
+    assert render(made, "latex").count("$=$ c") == 2
+    assert "$=$ a" in render(made, "latex")
 
 
 def test_one_other_bit_is_not_identical(study) -> None:
@@ -440,10 +469,10 @@ def test_a_step_is_what_the_trainer_calls_it(study) -> None:
 
 def test_dataframe_is_tidy_and_numeric(study) -> None:
     plan, results = study(realistic(), units=UNITS)
-    frame = report.table("gae", results)
+    frame = ablations.table("gae", results=results)
     assert len(frame) == 8 + 4
     assert not frame.duplicated(["task", "variant"]).any()
-    texts = {"task", "variant", "baseline", "verdict"}
+    texts = {"task", "variant", "baseline", "verdict", "same_as"}
     for name in set(frame.columns) - texts:
         assert frame[name].dtype.kind in "iufb", name
     assert frame.attrs["caption"] == table(plan, results).caption

@@ -24,6 +24,7 @@ def none_at_all(*, rewards, values):
 def study(shells):
     """The whole `gae` study on `fast`, two workers side by side."""
     shell = shells()
+    shell.programs = None  # its own, to be counted
     shell("run", "gae", *SMALL, "--workers", "2", plugin=False)
     return shell
 
@@ -62,9 +63,11 @@ def test_alone_pinned_and_without_evaluation(study, training, shells) -> None:
     alone = ("--variants", "brax", "--workers", "1", "--set", "evaluations=0")
     os.sched_setaffinity(0, {min(everywhere := os.sched_getaffinity(0))})
     try:
-        shell("run", "gae", *SMALL, *alone, plugin=False)
+        process = shell.start("run", "gae", *SMALL, *alone)
     finally:
         os.sched_setaffinity(0, everywhere)
+    _, errors = process.communicate(timeout=1500)
+    assert process.returncode == 0, errors
     for (variant, seed), curve in curves(shell.results, "gae").items():
         assert curve == training[variant, seed]
 

@@ -46,11 +46,11 @@ def test_measures_once_and_says_it_again(shell) -> None:
 
 def test_it_goes_on_where_it_was_stopped_with_the_same_numbers(shells) -> None:
     stopped, undisturbed = shells(), shells()
-    long = ["--steps", "800", "--set", "points=40"]  # four seconds a cell
+    long = ["--steps", "800", "--set", "points=40"]
     asked = ["diagnose", "toy_measured", "--seeds", "2", "--workers", "1", *long]
     process = stopped.start(*asked)
     kept = stopped.results / "diagnoses"
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 1500
     while not any(
         (beat := read_heartbeat(kept, path.parent.name)) and beat.step
         for path in kept.glob("work/*/heartbeat.json")
@@ -59,7 +59,9 @@ def test_it_goes_on_where_it_was_stopped_with_the_same_numbers(shells) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
+    process.communicate(timeout=1500)
+    stopped.hurry()
+    undisturbed.hurry()
     assert process.returncode == 130
     assert list(kept.glob("work/*/checkpoints/0*"))
     again = stopped(*asked)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -113,7 +115,8 @@ def test_names_are_stored_and_never_indices() -> None:
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
 @pytest.mark.parametrize(
-    "study", ["gae", "value_coefficient", "value_clipping", "advantage_normalization"]
+    "study",
+    ["gae", "value_coefficient", "value_clipping", "advantage_normalization", "library_defaults"],
 )
 def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None:
     resolved = plan(Request(study, profile, seeds=1))
@@ -121,10 +124,12 @@ def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None
         assert (variant["versus"] or resolved.study["baseline"]) in (*resolved.variants, name)
 
 
-def test_quick_has_at_most_twenty_variants_in_all() -> None:
+def test_what_run_all_runs_has_at_most_twenty_variants_in_all() -> None:
+    script = (Path(__file__).parents[2] / "run_all.sh").read_text()
+    (names,) = re.findall(r"^STUDIES=\((.*)\)$", script, re.MULTILINE)
     found = {
         cell["hash"]
-        for study in studies.studies().values()
+        for study in map(studies.study, names.split())
         if study.trainer == "ppo"
         for cell in plan(Request(study.name, "quick", tasks=("reacher",), seeds=1)).cells
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import random
@@ -134,7 +136,7 @@ def _workers(shell) -> set[int]:
     return found
 
 
-def _wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def _wait_for(condition: Callable[[], object], seconds: float = 1500) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -146,7 +148,7 @@ def test_ctrl_c_leaves_a_resumable_state_and_no_worker(shells) -> None:
     process = stopped.start("run", "toy_slow", "--workers", "2")
     _wait_for(lambda: stopped.curves())
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=1500)
     assert process.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors
@@ -156,6 +158,43 @@ def test_ctrl_c_leaves_a_resumable_state_and_no_worker(shells) -> None:
     assert "0 done" not in rest.splitlines()[0]
     undisturbed("run", "toy_slow", "--workers", "1")
     assert stopped.curves() == undisturbed.curves()
+
+
+def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) -> None:
+    """Of three variants one is decided at the first look; the second look is interrupted."""
+    stopped, undisturbed = shells(), shells()
+    flags = ("run", "toy_close", "--until", "decided", "--most-seeds", "12", "--workers", "2")
+    flags += ("--set", "hooked=true", "slow=0.05")
+    process = stopped.start(*flags)
+    _wait_for(lambda: len(stopped.curves()) > 24, seconds=600)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    first = stopped("table", "toy_close", "--format", "csv").stdout
+    said = stopped(*flags).stdout
+    assert "1 of 2 comparisons decided; look 2 of 2, 12 seeds for wander on line" in said
+    assert "undecided with 12 seeds, the most: wander on line" in said
+    undisturbed(*flags)
+    assert len(stopped.curves()) == 32
+    assert stopped.curves() == undisturbed.curves()
+    table = ("table", "toy_close", "--format", "csv")
+    last = stopped(*table).stdout
+    assert last == undisturbed(*table).stdout
+    rows = [list(csv.DictReader(io.StringIO(text))) for text in (first, last)]
+    pairs = [{row["variant"]: row["n_pairs"] for row in of} for of in rows]
+    assert [{k: float(v) for k, v in of.items() if v} for of in pairs] == [
+        {"down": 8, "wander": 8},
+        {"down": 8, "wander": 12},
+    ]
+
+
+def test_a_spent_budget_ends_a_look_in_the_middle(shell) -> None:
+    flags = ("run", "toy_close", "--until", "decided", "--workers", "1", "--checkpoint-steps", "20")
+    flags += ("--set", "hooked=true", "slow=1.0")
+    said = shell(*flags, "--budget", "8s").stdout
+    assert "the budget is spent; the same command goes on from here" in said
+    assert not _workers(shell)
+    assert len(shell.curves()) < 24, "a cell takes ten seconds"
 
 
 def _progress(shell) -> set[str]:
@@ -208,7 +247,7 @@ def test_workers_end_with_their_parent(shell) -> None:
 def test_two_drivers_on_one_folder_run_every_cell_once(shell) -> None:
     drivers = [shell.start("run", "toy_slow", "--workers", "2") for _ in range(2)]
     for driver in drivers:
-        out, errors = driver.communicate(timeout=300)
+        out, errors = driver.communicate(timeout=1500)
         assert driver.returncode == 0, out + errors
     assert len(shell.curves()) == 8
     began = Counter(
@@ -297,7 +336,7 @@ def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
     process = shell.start(*flags, "--checkpoint-steps", "20")
     _wait_for(lambda: list(shell.results.glob("work/*/checkpoints/0*")))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=1500)
     (row,) = json.loads(shell("status", "toy_slow", "--json").stdout)
     assert row["state"] == "missing"
     assert row["checkpoint"] >= 20

@@ -2,8 +2,8 @@
 tested with.
 
 Training moves `x` by `rate` per update, with noise from the seed. It can be told to misbehave: to
-become NaN (`explode_at`), to end its process (`die`), to be slow (`slow`), to raise while it is
-traced (`broken`).
+become NaN (`explode_at`), to end its process (`die`), to be slow (`slow`; until the file that
+TOY_HURRY names is there), to raise while it is traced (`broken`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _hook(slow: Any, die: Any) -> Any:
         if int(deaths.read_text()) > 0:
             deaths.write_text(str(int(deaths.read_text()) - 1))
             os._exit(9)
-    time.sleep(float(slow))
+    hurry, end = Path(os.environ.get("TOY_HURRY", "hurry")), time.monotonic() + float(slow)
+    while (left := end - time.monotonic()) > 0 and not hurry.exists():
+        time.sleep(min(left, 0.02))
     return jnp.float32(0)
 
 
@@ -82,7 +84,7 @@ def make(
 
         def update(state: State, _: None) -> tuple[State, None]:
             noise = jax.random.normal(jax.random.fold_in(state.key, state.updates))
-            x = state.x + direction + 0.1 * noise + wait
+            x = state.x + direction + (0.1 + c["wander"]) * noise + wait
             x = jnp.where(state.updates + 1 == c["explode_at"], jnp.nan, x)
             return State(x, state.key, state.updates + 1), None
 
@@ -115,9 +117,10 @@ TOY = trainers.register(
         axes={"toy_direction": "up"},
         numbers={
             "rate": variants.Number(0.1, 0.0, 10.0, "how far in an update"),
+            "wander": variants.Number(0.0, 0.0, 10.0, "how much more noise there is"),
             "explode_at": variants.Number(0, 0, 1e6, "the update that gives NaN; 0: none"),
             "die": variants.Number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"),
-            "slow": variants.Number(0, 0, 10, "seconds that a chunk waits"),
+            "slow": variants.Number(0, 0, 10, "seconds that a chunk waits, unless it must hurry"),
         },
         structure={
             "width": trainers.Option(1, "another shape, so another program", low=1),
@@ -165,7 +168,10 @@ def _study(name: str, trainer: str = "toy", **variants_: dict[str, Any]) -> None
 _study("toy", up={}, down={"toy_direction": "down"})
 SLOW = {"hooked": True, "slow": 0.1}
 _study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
-_study("toy_measured", "toy_measured", up=SLOW, down={"toy_direction": "down", **SLOW})
+HELD = {"hooked": True, "slow": 1.0}  # until it must hurry
+_study("toy_held", up=HELD, down={"toy_direction": "down", **HELD})
+_study("toy_measured", "toy_measured", up=HELD, down={"toy_direction": "down", **HELD})
+_study("toy_close", up={}, down={"toy_direction": "down"}, wander={"wander": 0.05})
 _study("toy_nan", up={}, nan={"explode_at": 7})
 _study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})
 _study("toy_broken", up={}, broken={"broken": True})

@@ -130,7 +130,7 @@ def test_observations_of_several_parts_are_refused() -> None:
 
 def run(code: str, folder: Path) -> Any:
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=1500
     )
 
 

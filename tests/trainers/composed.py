@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import variants
 from ablations.tasks import task
 from ablations.trainers import Definition, Variant, trainer
 from ablations.trainers.choices import fix
@@ -25,6 +24,12 @@ SMALL = {
     "value_layers": (16, 16),
 }
 SETTINGS = {"reset_group_size": 2, "random_elapsed_steps": True}
+
+
+def only(*axes: str) -> tuple[tuple[str, str], ...]:
+    """All default choices but those on some axes, to be compiled in: of a switch over every axis
+    twice the program has to be compiled."""
+    return tuple(item for item in DEFINITION.axes.items() if item[0] not in axes)
 
 
 @cache
@@ -82,11 +87,9 @@ def other_unread_numbers(one: Variant, config: dict[str, Any]) -> Variant:
 
 
 def alone(**sets: Any) -> Variant:
-    """The same for functions of the trainer that are called by themselves, with structural choices
-    compiled in."""
+    """The same for functions of the trainer that are called by themselves: choices compiled in."""
     names = DEFINITION.axes | {name: one for name, one in sets.items() if name in DEFINITION.axes}
-    structural = {n: one for n, one in names.items() if variants.axis(n).structural}
-    return fix(variant(**sets), structural)
+    return fix(variant(**sets), names)
 
 
 def train(

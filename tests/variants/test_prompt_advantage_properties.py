@@ -178,7 +178,7 @@ def test_statistics_are_global_over_eight_devices():
         | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1500,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["compared", str(len(AXIS))]

@@ -10,13 +10,17 @@ from matplotlib.figure import Figure
 
 from ablations.errors import unknown
 from ablations.records import Plan
-from ablations.report.figures.aggregates import intervals, profiles
+from ablations.report.figures.aggregates import intervals, profiles, sample_efficiency
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effect_matrix
-from ablations.report.figures.style import COLORS, DASHES, FORMATS, save, style
+from ablations.report.figures.sensitivity import plane, sensitivity
+from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
+from ablations.report.figures.waterfall import waterfall
 from ablations.report.scores import diagnostic_scores, is_score, scores
+from ablations.report.sensitivity import plane as points_of
 from ablations.report.tables import table
+from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units
 
@@ -24,6 +28,7 @@ __all__ = [
     "COLORS",
     "DASHES",
     "FORMATS",
+    "WIDTHS",
     "curves",
     "diagnostics",
     "differences",
@@ -32,7 +37,12 @@ __all__ = [
     "figure",
     "improvement",
     "intervals",
+    "plane",
     "profiles",
+    "sample_efficiency",
+    "sensitivity",
+    "style",
+    "waterfall",
 ]
 
 
@@ -43,13 +53,20 @@ def figure(
     *,
     metric: str | None = None,
     formats: Sequence[str] = ("svg", "png"),
+    width: float | str | None = None,
+    each_seed: bool = False,
 ) -> list[Path]:
     """Draws a study's figures; returns the files written, `<study>_<figure>.<format>` each.
 
-    curves; and where there is something to compare differences and improvement; for a score
-    that was learned intervals and profiles; for a factorial effects; for the study's own
-    metric diagnostics. A metric other than the study's own is part of the name. Raises UserError
-    for an unknown metric or format, DamagedRecord for a broken record.
+    curves; and where there is something to compare differences and improvement; where variants
+    differ in a number sensitivity, and plane where they differ in more; for a score that was
+    learned intervals and profiles, and over several tasks efficiency; for a factorial effects; for
+    the study's own metric diagnostics; for an explanation shares alone. A metric other than the
+    study's own is part of the name.
+
+    width: for a paper, in inches or one of `WIDTHS`, without title and footnote. each_seed: curves
+    with a faint line for every seed. Raises UserError for an unknown metric, format or width,
+    DamagedRecord for a broken record.
     """
     for name in formats:
         if name not in FORMATS:
@@ -58,25 +75,36 @@ def figure(
     if metric is not None and metric != plan.study["metric"]:
         stem += "_" + re.sub(r"\W+", "_", metric)
     written = []
-    with style():
-        for name, drawn in draw(plan, results, metric):
+    with style(width):
+        for name, drawn in draw(plan, results, metric, each_seed=each_seed):
             written += save(drawn, folder, f"{stem}_{name}", formats)
     return written
 
 
-def draw(plan: Plan, results: Path, metric: str | None = None) -> Iterator[tuple[str, Figure]]:
+def draw(
+    plan: Plan, results: Path, metric: str | None = None, *, each_seed: bool = False
+) -> Iterator[tuple[str, Figure]]:
     """name, figure: every one that a study has, within `style()`."""
     found = scores(plan, results, metric=metric)
-    yield "curves", curves(plan, found)
+    explained = shares_sheet(plan, results, found)
+    if explained is not None:
+        if (drawn := waterfall(plan, found, explained)) is not None:
+            yield "shares", drawn
+        return
+    yield "curves", curves(plan, found, each_seed=each_seed)
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
     learned = units(plan, results, found) if judged else None
     matrix = effects_sheet(plan, results, found)
+    points = [] if learned is None else points_of(plan, found, learned)
     maybe = {
-        "differences": differences(plan, made),
+        "differences": differences(plan, made, found, learned),
         "improvement": improvement(plan, made) if judged else None,
         "intervals": intervals(plan, found, learned) if learned else None,
         "profiles": profiles(plan, found, learned) if learned else None,
+        "efficiency": sample_efficiency(plan, found, learned) if learned else None,
+        "sensitivity": sensitivity(plan, made, found, learned),
+        "plane": plane(plan, points) if points else None,
         "effects": None if matrix is None else effect_matrix(plan, matrix),
     }
     if found.metric == plan.study["metric"]:

@@ -9,55 +9,72 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from ablations.records import Plan
-from ablations.report.figures.style import appearances, dress, footnote, title
+from ablations.report.figures.style import (
+    appearances,
+    beside,
+    broken,
+    dress,
+    footnote,
+    headed,
+    in_paper,
+    legend,
+    line,
+    panels,
+    room,
+    title,
+)
 from ablations.report.scores import Scores, moves, step_unit
-from ablations.report.series import groups, label, points
+from ablations.report.series import Family, families, label, points
 
 
-def curves(plan: Plan, found: Scores) -> Figure:
-    """One panel per task (and per group of variants that share a baseline): IQM and 95% band."""
-    families = groups(plan)
+def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
+    """One panel per task and family of variants: IQM and 95% band.
+
+    each_seed: with a faint line for every seed instead of the band.
+    """
+    groups = families(plan)
     tasks = list(plan.tasks)
     looks = appearances(plan)
-    several = len(families) > 1
-    columns = len(tasks) if several else min(3, len(tasks))
-    rows = len(families) if several else -(-len(tasks) // columns)
-    drawn = Figure(figsize=(3.5 * columns + 1.9, 2.5 * rows + 0.65), layout="constrained")
-    panels = drawn.subplots(rows, columns, squeeze=False, sharey="col" if several else False)
-    places = [(g, t) for g in range(len(families)) for t in range(len(tasks))]
-    for g, t in places:
-        panel = panels[g][t] if several else panels[t // columns][t % columns]
-        for place, variant in enumerate(families[g]):
-            _curve(panel, found, tasks[t], variant, looks[variant], first=place == 0)
+    several = len(groups) > 1
+    height = 1.7 if in_paper() else 2.5
+    drawn, axes = panels(
+        len(groups) * len(tasks),
+        (3.5, height),
+        beside=0.0 if in_paper() else room(plan.variants),
+        around=0.65,
+        columns=len(tasks) if several else 3,
+        sharey="col" if several and not in_paper() else False,
+    )
+    columns = axes.shape[1]
+    places = [(family, task) for family in groups for task in tasks]
+    for place, (panel, (family, task)) in enumerate(zip(axes.flat, places, strict=False)):
+        for which, variant in enumerate(family.variants):
+            look = looks[variant]
+            if each_seed:
+                _seeds(panel, found, task, variant, look[0])
+            _curve(panel, found, task, variant, look, first=which == 0, band=not each_seed)
         dress(panel)
-        if not several or g == 0:
-            panel.set_title(tasks[t])
-        if t % columns == 0:
+        if in_paper() and several:
+            panel.set_title(f"{task}\n{broken(family.name)}")
+        elif not several or place < columns:
+            panel.set_title(task)
+        if place % columns == 0:
             panel.set_ylabel(label(found.metric))
-        last = g == len(families) - 1 if several else t + columns >= len(tasks)
-        if last:
+        if place + columns >= len(places):
             panel.set_xlabel(step_unit(plan))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-        panel.xaxis.set_major_locator(MaxNLocator(5))
+        panel.xaxis.set_major_locator(MaxNLocator(4 if in_paper() else 5))
         panel.set_xlim(left=0)
-    for empty in panels.flat[len(places) :]:
-        empty.set_axis_off()
-    for g, group in enumerate(families):
-        handles = [_handle(found, tasks, variant, looks[variant]) for variant in group]
-        panels[g][-1].legend(
-            handles=handles,
-            loc="upper left",
-            bbox_to_anchor=(1.02, 1.02),
-            frameon=False,
-            borderaxespad=0,
-            handlelength=2.6,
-            title=f"vs {group[0]}" if several else None,
-            alignment="left",
-        )
+    handles = _handles(plan, found, groups)
+    if in_paper():
+        legend(drawn, handles)
+    else:
+        for row, (name, of_family) in zip(axes, handles.items(), strict=False):
+            beside(row[-1], of_family, title=name or None)
     title(drawn, plan.study["title"])
     seeds = len(plan.seeds)
-    band = f"IQM over {seeds} seeds, pointwise 95% interval" if seeds > 1 else "one seed"
-    footnote(drawn, band)
+    what = "; faint: each seed" if each_seed else ", pointwise 95% interval"
+    footnote(drawn, f"IQM over {seeds} seeds{what}" if seeds > 1 else "one seed")
     return drawn
 
 
@@ -85,7 +102,7 @@ def _curve(
         ax=panel,
         color=color,
         linestyle=dashes,
-        linewidth=2.0 if first else 1.6,
+        linewidth=(2.0 if first else 1.6) * (0.7 if in_paper() else 1),
         marker="o" if len(steps) <= 6 else None,
         markersize=4,
         markeredgewidth=0,
@@ -95,67 +112,92 @@ def _curve(
     )
 
 
-def _handle(found: Scores, tasks: Sequence[str], variant: str, look: tuple[str, Any]) -> Any:
-    """A legend entry that says how many cells of a variant failed or are missing."""
-    from matplotlib.lines import Line2D
+def _seeds(panel: Any, found: Scores, task: str, variant: str, color: str) -> None:
+    for cell in found.of(task, variant):
+        panel.plot(cell.steps, cell.values, color=color, alpha=0.25, linewidth=0.6, zorder=2)
 
-    cells = [cell for task in tasks for cell in found.of(task, variant)]
-    lacking = []
+
+def _handles(plan: Plan, found: Scores, groups: Sequence[Family]) -> dict[str, list[Any]]:
+    """The lines of each family, with how many cells of a variant failed or are missing, and which
+    other variant it is."""
+    looks = appearances(plan)
+    return {
+        family.name: [line(_told(plan, found, v), looks[v]) for v in family.variants]
+        for family in groups
+    }
+
+
+def _told(plan: Plan, found: Scores, variant: str) -> str:
+    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
+    told = []
     for status in ("failed", "missing"):
         count = sum(cell.status == status for cell in cells)
         if count:
-            lacking.append(f"{count} {status}")
-    label = variant + (f"\n({', '.join(lacking)})" if lacking else "")
-    return Line2D([], [], color=look[0], linestyle=look[1], linewidth=1.8, label=label)
+            told.append(f"{count} {status}")
+    same = plan.variants[variant].get("same_as", variant)
+    if same != variant:
+        told.append(f"identical to {same}")
+    return variant + (f"\n({', '.join(told)})" if told else "")
 
 
 # Other metrics
 
+_SIDE_BY_SIDE = 6  # panels of diagnostics, where families stand beside each other
+
 
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
-    """One row per metric, one column per task and group of variants that share a baseline; None
-    where there is no metric that moves."""
-    from matplotlib.lines import Line2D
-
+    """Panels per metric, task and family of variants; None where there is no metric that moves."""
     shown = {name: scores for name, scores in found.items() if moves(scores)}
     if not shown:
         return None
     tasks = list(plan.tasks)
     looks = appearances(plan)
-    families = groups(plan)
-    columns = [(task, group) for task in tasks for group in families]
-    size = (2.9 * len(columns) + 2.2, 1.55 * len(shown) + 0.7)
-    drawn = Figure(figsize=size, layout="constrained")
-    panels = drawn.subplots(len(shown), len(columns), squeeze=False, sharex="col")
-    for row, (name, scores) in zip(panels, shown.items(), strict=True):
-        for panel, (task, group) in zip(row, columns, strict=True):
-            for place, variant in enumerate(group):
-                first = place == 0
-                _curve(panel, scores, task, variant, looks[variant], first=first, band=False)
-            dress(panel)
-            panel.yaxis.set_major_locator(MaxNLocator(4))
-            panel.set_xlim(left=0)
-        row[0].set_ylabel(label(name).replace(" (", "\n("))
-    for panel, (task, group) in zip(panels[0], columns, strict=True):
-        panel.set_title(f"{task}\nvs {group[0]}" if len(families) > 1 else task)
-    for panel in panels[-1]:
-        panel.set_xlabel(step_unit(plan))
+    groups = families(plan)
+    side_by_side = len(tasks) * len(groups) <= _SIDE_BY_SIDE
+    columns = len(tasks) * (len(groups) if side_by_side else 1)
+    places = (
+        [(name, task, family) for name in shown for task in tasks for family in groups]
+        if side_by_side
+        else [(name, task, family) for name in shown for family in groups for task in tasks]
+    )
+    drawn, axes = panels(
+        len(places),
+        (2.9, 1.3 if in_paper() else 1.55 if side_by_side else 2.1),
+        beside=0.0 if in_paper() else room(plan.variants),
+        around=0.7,
+        columns=columns,
+        least=1.2,
+    )
+    aligned = columns == axes.shape[1]  # a paper may be too narrow for a row per metric
+    columns = axes.shape[1]
+    for place, (panel, (name, task, family)) in enumerate(zip(axes.flat, places, strict=False)):
+        for which, variant in enumerate(family.variants):
+            first = which == 0
+            _curve(panel, shown[name], task, variant, looks[variant], first=first, band=False)
+        dress(panel)
+        panel.yaxis.set_major_locator(MaxNLocator(4))
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
         panel.xaxis.set_major_locator(MaxNLocator(4))
-    any_metric = next(iter(shown.values()))
-    handles = []
-    for group in families:
-        if len(families) > 1:
-            handles.append(Line2D([], [], linestyle="none", label=f"vs {group[0]}:"))
-        handles += [_handle(any_metric, tasks, variant, looks[variant]) for variant in group]
-    panels[0][-1].legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(1.02, 1.02),
-        frameon=False,
-        borderaxespad=0,
-        handlelength=2.6,
-    )
+        panel.set_xlim(left=0)
+        where = f"{task}\n{broken(family.name)}" if family.name else task
+        if not aligned:
+            panel.set_title(f"{label(name)}\n{where}")
+        elif place < columns:
+            panel.set_title(where if side_by_side else task)
+        if aligned and place % columns == 0:
+            panel.set_ylabel(label(name).replace(" (", "\n("))
+        if place + columns >= len(places):
+            panel.set_xlabel(step_unit(plan))
+        else:
+            panel.tick_params(labelbottom=False)
+    handles = _handles(plan, next(iter(shown.values())), groups)
+    if in_paper():
+        legend(drawn, handles)
+    elif side_by_side:
+        beside(axes[0][-1], headed(handles))
+    else:
+        for row, (name, of_family) in zip(axes, handles.items(), strict=False):
+            beside(row[-1], of_family, title=name or None)
     title(drawn, f"{plan.study['title']}: diagnostics")
     footnote(drawn, "IQM over seeds; metrics that stay the same everywhere are left out")
     return drawn

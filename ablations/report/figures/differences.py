@@ -12,17 +12,24 @@ from ablations.records import Plan
 from ablations.report.figures.style import (
     UNDECIDED,
     VERDICT_COLORS,
+    dots,
     dress,
     footnote,
+    in_paper,
+    names,
+    panels,
+    room,
     title,
 )
-from ablations.report.scores import baseline_of
-from ablations.report.series import label
+from ablations.report.scores import Scores, baseline_of
+from ablations.report.series import label, paired
 from ablations.report.tables import ALL_TASKS, Entry, Table
+from ablations.report.units import Units
 
 
-def differences(plan: Plan, made: Table) -> Figure | None:
-    """Forest plot: every comparison's difference and 95% interval, the margin shaded, per task.
+def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Figure | None:
+    """Forest plot: every comparison's difference and 95% interval, a dot per seed, the margin
+    shaded, per task.
 
     None where a plan compares nothing.
     """
@@ -30,19 +37,23 @@ def differences(plan: Plan, made: Table) -> Figure | None:
     if not compared:
         return None
     several = len({baseline_of(plan, v) for v in compared}) > 1
-    height = 0.42 * len(compared) + 1.45
-    drawn = Figure(figsize=(2.75 * len(tasks) + 1.7, height), layout="constrained")
-    panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
-    for panel, task in zip(panels, tasks, strict=True):
+    drawn, axes = _panels(tasks, compared, 2.75, 0.42)
+    for panel, task in zip(axes.flat, tasks, strict=False):
         _forest(panel, [made.entry(task, variant) for variant in compared])
+        for place, variant in enumerate(compared):
+            row = made.entry(task, variant)
+            if row is not None and row.verdict != "identical":
+                color = VERDICT_COLORS.get(row.verdict or "", UNDECIDED)
+                dots(panel, list(paired(plan, found, learned, task, variant)), place + 0.2, color)
         panel.set_title(task)
         panel.set_xlabel(
             "in what was learned" if task == ALL_TASKS else f"final {label(made.metric)}"
         )
-    _rows(panels[0], plan, compared)
+    _rows(axes, plan, compared)
     to = ": differences" if several else f": difference to {baseline_of(plan, compared[0])}"
     title(drawn, plan.study["title"] + to)
     said = "mean of the differences paired by seed; all intervals hold at once with 95%"
+    said += "; dots: one seed each"
     if any(row.margin for row in made.rows):
         said += "; shaded: the margin within which a difference does not matter"
     footnote(drawn, said)
@@ -86,7 +97,7 @@ def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
             textcoords="offset points",
             ha="center",
             va="bottom",
-            fontsize=7.5,
+            fontsize=6.5 if in_paper() else 7.5,
             color=color,
             bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
         )
@@ -102,10 +113,8 @@ def improvement(plan: Plan, made: Table) -> Figure | None:
     rows = [made.entry(task, variant) for task in tasks for variant in compared]
     if not any(row is not None and row.improvement_low is not None for row in rows):
         return None
-    height = 0.36 * len(compared) + 1.45
-    drawn = Figure(figsize=(2.5 * len(tasks) + 1.7, height), layout="constrained")
-    panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
-    for panel, task in zip(panels, tasks, strict=True):
+    drawn, axes = _panels(tasks, compared, 2.5, 0.36)
+    for panel, task in zip(axes.flat, tasks, strict=False):
         panel.axvline(0.5, color="#444444", linewidth=0.9)
         dress(panel)
         panel.grid(axis="y", visible=False)
@@ -136,7 +145,7 @@ def improvement(plan: Plan, made: Table) -> Figure | None:
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "¼", "½", "¾", "1"])
         panel.set_title(task)
         panel.set_xlabel("P(variant > baseline)")
-    _rows(panels[0], plan, compared)
+    _rows(axes, plan, compared)
     title(drawn, f"{plan.study['title']}: probability of improvement")
     footnote(
         drawn,
@@ -152,9 +161,22 @@ def _compared(plan: Plan, made: Table) -> tuple[list[str], list[str]]:
     return tasks, [v for v in made.variants if baseline_of(plan, v) is not None]
 
 
-def _rows(panel: Any, plan: Plan, compared: Sequence[str]) -> None:
+def _panels(
+    tasks: Sequence[str], compared: Sequence[str], width: float, row: float
+) -> tuple[Figure, Any]:
+    """A panel per task, with rows of `row` inches."""
+    height = row * len(compared) + (0.6 if in_paper() else 0.0)
+    return panels(
+        len(tasks),
+        (width, height),
+        beside=0.8 + room(compared),
+        around=0.0 if in_paper() else 1.45,
+        sharey=True,
+    )
+
+
+def _rows(axes: Any, plan: Plan, compared: Sequence[str]) -> None:
     """The variants as labels of the rows, with their baselines where there are several."""
     several = len({baseline_of(plan, v) for v in compared}) > 1
-    names = [f"{v}\nvs {baseline_of(plan, v)}" if several else v for v in compared]
-    panel.set_yticks(range(len(compared)), names)
-    panel.set_ylim(len(compared) - 0.45, -0.65)
+    names(axes, [f"{v}\nvs {baseline_of(plan, v)}" if several else v for v in compared])
+    axes.flat[0].set_ylim(len(compared) - 0.45, -0.65)

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from ablations.records import Plan
-from ablations.report.figures.style import footnote, title
+from ablations.report.figures.style import footnote, in_paper, panels, title
 from ablations.report.tables import Sheet
 
 # Blue up, vermilion down: Okabe & Ito's, told apart by every colour vision.
@@ -30,18 +30,25 @@ def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
         for row in rows
         if row["kind"] == "main" and row["task"] == tasks[0]
     ]
-    side = 0.92 * len(items)
-    drawn = Figure(figsize=(side * len(tasks) + 2.6, side + 1.5), layout="constrained")
-    panels = drawn.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
+    side = (0.45 if in_paper() else 0.92 if len(items) < 7 else 0.55) * len(items)
+    drawn, axes = panels(
+        len(tasks),
+        (side, side + (1.0 if in_paper() or side > 4 else 0.0)),
+        beside=2.6,
+        around=0.0 if in_paper() else 1.5,
+        columns=2 if side > 4 else None,
+        least=max(1.45, side),
+        sharey=True,
+    )
     names = [f"{factor}\n= {level}" for factor, level in items]
-    for panel, task in zip(panels, tasks, strict=True):
+    for panel, task in zip(axes.flat, tasks, strict=False):
         _matrix(panel, [row for row in rows if row["task"] == task], items)
         panel.set_title(task)
         panel.set_xticks(range(len(items)), names, rotation=90)
         panel.tick_params(length=0)
         for edge in panel.spines.values():
             edge.set_visible(False)
-    panels[0].set_yticks(range(len(items)), names)
+    axes.flat[0].set_yticks(range(len(items)), names)
     title(drawn, f"{plan.study['title']}: effects")
     footnote(
         drawn,
@@ -72,7 +79,7 @@ def _matrix(panel: Any, rows: list[dict[str, Any]], items: list[tuple[str, str]]
             f"({text})" if row["verdict"] == "equivalent" else text,
             ha="center",
             va="center",
-            fontsize=8,
+            fontsize=6.5 if in_paper() or len(items) > 6 else 8,
             color="white" if strong else "black",
             fontweight="bold" if significant else "normal",
         )

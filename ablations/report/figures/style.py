@@ -1,25 +1,36 @@
-"""What all figures share: colours, fonts, how variants are told apart, how files are written.
+"""What all figures share: colours, fonts, sizes, how variants differ, how files are written.
 
-Same records, same bytes for SVG: fixed ids, no date. Text stays text.
+Same records, same bytes for SVG: fixed ids, no date. Text stays text: fonts in a PDF are Type 42.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tempfile
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from ablations.errors import UserError
 from ablations.records import Plan
-from ablations.report.series import groups
+from ablations.report.series import families
 
 FORMATS = ("svg", "png", "pdf")
+
+# A column or a line of text, in inches, as these styles of papers have it.
+WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
+NARROWEST, WIDEST = 2.0, 20.0
+
+# In inches, while figures for a paper are drawn; None for those that stand alone.
+_WIDTH: ContextVar[float | None] = ContextVar("width", default=None)
 
 # Okabe & Ito 2008, without the yellow that vanishes on white; black is the baseline.
 COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
@@ -56,6 +67,18 @@ _STYLE: dict[str, Any] = {
     "grid.linewidth": 0.7,
     "savefig.dpi": 200,
 }
+# In a paper, whose own text is of 9 to 10 points.
+_PAPER: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "axes.linewidth": 0.6,
+    "grid.linewidth": 0.5,
+    "savefig.dpi": 300,
+}
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
@@ -67,20 +90,145 @@ def appearances(plan: Plan) -> dict[str, tuple[str, Any]]:
     """variant -> colour and dashes: its place in its group, the same in every figure."""
     return {
         variant: (COLORS[place % len(COLORS)], DASHES[place % len(DASHES)])
-        for group in groups(plan)
-        for place, variant in enumerate(group)
+        for family in families(plan)
+        for place, variant in enumerate(family.variants)
     }
 
 
+def in_paper() -> bool:
+    """Whether a figure is drawn for a paper: of a given width, without title and footnote."""
+    return _WIDTH.get() is not None
+
+
+class _Figure(Figure):
+    """A figure that is saved in the style it was drawn in, wherever it is saved: matplotlib asks
+    only then which fonts a PDF gets, and whether text stays text."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._paper = _WIDTH.get()
+
+    def savefig(self, *arguments: Any, **keywords: Any) -> None:
+        with style(self._paper):
+            super().savefig(*arguments, **keywords)
+
+
+def panels(
+    count: int,
+    each: tuple[float, float],
+    *,
+    beside: float = 0.0,
+    around: float = 0.0,
+    columns: int | None = None,
+    least: float = 1.45,
+    **subplots: Any,
+) -> tuple[Figure, Any]:
+    """A figure and its axes `[rows, columns]`, those beyond `count` empty.
+
+    each: width and height of a panel in inches. beside: room for names or a legend at the sides.
+    around: for what is above and below. columns: how many stand side by side, all by default. In a
+    paper as many as have `least` inches each, in panels of the same shape but for the height of
+    rows that `each` says.
+    """
+    columns = min(columns or count, count)
+    width = _WIDTH.get()
+    if width is None:
+        rows = math.ceil(count / columns)
+        size = (each[0] * columns + beside, each[1] * rows + around)
+    else:
+        columns = max(1, min(columns, int((width - min(beside, 0.4 * width)) / least)))
+        rows = math.ceil(count / columns)
+        columns = math.ceil(count / rows)
+        size = (width, each[1] * rows + 0.5 * around)
+    drawn = _Figure(figsize=size, layout="constrained")
+    axes = drawn.subplots(rows, columns, squeeze=False, **subplots)
+    for empty in axes.flat[count:]:
+        empty.set_axis_off()
+    return drawn, axes
+
+
+def line(name: str, look: tuple[str, Any]) -> Any:
+    """A legend's entry."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=look[0], linestyle=look[1], linewidth=1.8, label=name)
+
+
+def headed(families: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Legend entries of several families one after the other, each under its name."""
+    from matplotlib.lines import Line2D
+
+    found: list[Any] = []
+    for name, handles in families.items():
+        if name:
+            found.append(Line2D([], [], linestyle="none", label=f"{name}:"))
+        found += handles
+    return found
+
+
+def room(labels: Iterable[str]) -> float:
+    """Inches that a legend of these labels takes beside a panel."""
+    return 0.75 + 0.068 * max(map(len, labels), default=0)
+
+
+def beside(panel: Any, handles: Sequence[Any], title: str | None = None) -> None:
+    """A legend at the right of a panel."""
+    panel.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        frameon=False,
+        borderaxespad=0,
+        handlelength=2.6,
+        title=title,
+        alignment="left",
+    )
+
+
+def legend(drawn: Figure, families: Mapping[str, Sequence[Any]]) -> None:
+    """A legend under the panels of a figure for a paper, as many names in a row as there is room
+    for; the figure grows by its height."""
+    handles = headed(families)
+    width, height = drawn.get_size_inches()
+    longest = max(len(line) for one in handles for line in str(one.get_label()).split("\n"))
+    columns = max(1, min(len(handles), int(width / (0.058 * longest + 0.5))))
+    lines = math.ceil(len(handles) / columns)
+    drawn.set_size_inches(width, height + 0.15 * lines + 0.1)
+    drawn.legend(
+        handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.2
+    )
+
+
+def names(axes: Any, labels: Sequence[str]) -> None:
+    """The labels of rows, which all panels share."""
+    axes.flat[0].set_yticks(range(len(labels)), [broken(one) for one in labels])
+
+
+def broken(name: str) -> str:
+    """A name of a variant, in a paper in two lines where it is long."""
+    if not in_paper() or len(name) <= 18:
+        return name
+    return re.sub(r"(?<=.{5}[@,])", "\n", name, count=1)
+
+
+def dots(panel: Any, values: Sequence[float], place: float, color: str) -> None:
+    """A faint dot per seed in a row."""
+    panel.plot(values, [place] * len(values), ".", color=color, alpha=0.45, markersize=3.5, mew=0)
+
+
 def footnote(drawn: Figure, text: str) -> None:
-    """A line under the figure, broken where the figure is too narrow for it."""
+    """A line under the figure, broken where the figure is too narrow for it; none in a paper."""
+    if in_paper():
+        return
     width = drawn.get_size_inches()[0]
-    lines = textwrap.wrap(text, int(width * 17.5), break_long_words=False)
+    lines = textwrap.wrap(text, int(width * 16.5), break_long_words=False)
     drawn.supxlabel("\n".join(lines), fontsize=8, color="#666666")
 
 
 def title(drawn: Figure, text: str) -> None:
-    """The figure's title, broken where the figure is too narrow for it."""
+    """The figure's title, broken where the figure is too narrow for it; none in a paper."""
+    if in_paper():
+        return
     width = drawn.get_size_inches()[0]
     lines = textwrap.wrap(text, int(width * 10.5), break_long_words=False)
     drawn.suptitle("\n".join(lines), fontsize=11, fontweight="bold")
@@ -95,11 +243,30 @@ def dress(panel: Any) -> None:
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)  # type: ignore[arg-type]
-        yield
+def style(width: float | str | None = None) -> Iterator[None]:
+    """What figures are drawn in. width: for a paper, in inches or one of `WIDTHS`."""
+    token = _WIDTH.set(None if width is None else inches(width))
+    try:
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(_STYLE | (_PAPER if in_paper() else {}))  # type: ignore[arg-type]
+            yield
+    finally:
+        _WIDTH.reset(token)
+
+
+def inches(width: float | str) -> float:
+    """A width in inches, from a number or one of `WIDTHS`. Raises UserError for another."""
+    try:
+        found = WIDTHS[width] if isinstance(width, str) and width in WIDTHS else float(width)
+    except ValueError:
+        found = math.nan
+    if not NARROWEST <= found <= WIDEST:
+        raise UserError(
+            f"a figure's width is {NARROWEST:g} to {WIDEST:g} inches, or one of "
+            f"{', '.join(WIDTHS)}, not '{width}'"
+        )
+    return found
 
 
 def save(drawn: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:

@@ -19,14 +19,14 @@ def latex(table: Table) -> str:
         rows = {task: table.entry(task, variant) for task in tasks}
         baseline = next(row.baseline for row in rows.values() if row is not None)
         first = [_latex_text(variant)]
-        second = [rf"\quad {{\scriptsize vs {_latex_text(baseline or '')}}}"]
+        second = [rf"\quad {{\scriptsize vs {_latex_text(baseline)}}}" if baseline else ""]
         for task in tasks:
             first.append(_latex_score(rows[task], numbers[task]))
             second.append(_latex_difference(rows[task], numbers[task]))
         if baseline is None and body:
             body.append(r"\midrule")
         body.append(" & ".join(first) + r" \\")
-        if baseline is not None:
+        if any(second):
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
     signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
     reach = r"$\pm$: half the width of its interval; "
@@ -119,13 +119,17 @@ def _latex_seeds(row: Entry) -> str:
 
 
 def _latex_difference(row: Entry | None, numbers: Column) -> str:
-    if row is None or not row.verdict:
+    if row is None or not (row.verdict or row.same_as):
         return ""
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
-    sign = _LATEX_VERDICTS.get(row.verdict, _latex_text(row.verdict))
+    verdict = row.verdict or "identical"
+    sign = _LATEX_VERDICTS.get(verdict, _latex_text(verdict))
     seeds = seeds_range_text(row.seeds_low, row.seeds_high).replace(" to ", "--")
     seeds = f" {seeds}" if seeds else ""
+    # A variant of the same composition is named behind the sign for identical.
+    if row.same_as is not None:
+        sign = (f"{sign} " if verdict != "identical" else "") + f"$=$ {_breakable(row.same_as)}"
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
@@ -163,6 +167,7 @@ _LATEX = {
     "\u00d7": r"$\times$",
     "±": r"$\pm$",
     "\u2212": r"$-$",
+    "→": r"$\to$",
     "≤": r"$\le$",
     "≥": r"$\ge$",
     "≈": r"$\approx$",

@@ -17,7 +17,10 @@ from ablations.report.formats.numbers import (
 from ablations.report.tables.entries import Sheet, Table
 
 # Heads of columns that are words, not numbers.
-WORDS = ("task", "variant", "choice", "factor", "level", "[95%]", "[95% joint]", "verdict")
+WORDS = (
+    *("task", "variant", "choice", "factor", "level", "detail", "change"),
+    *("[95%]", "[95% joint]", "verdict"),
+)
 
 
 def markdown(table: Table) -> str:
@@ -45,7 +48,7 @@ def markdown(table: Table) -> str:
                 around,
                 p_text(row.p_adjusted),
                 "" if chance is None else f"{chance:.2f}",
-                verdict_text(row) if row.baseline else "baseline",
+                markdown_text(verdict_text(row) or "baseline"),
                 seeds_text(row),
             ]
             if against:

@@ -88,14 +88,21 @@ def p_text(value: float | None) -> str:
 
 
 def verdict_text(row: Entry) -> str:
-    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)"."""
+    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)".
+
+    Where another variant is the same composition: "worse, identical to b".
+    """
+    said = row.verdict or ""
     if row.verdict == "equivalent":
         low, high = row.difference_low or 0.0, row.difference_high or 0.0
-        return row.verdict + (" (+)" if low > 0 else " (\u2212)" if high < 0 else "")
-    if row.verdict != "undecided":
-        return row.verdict or ""
-    seeds = seeds_range_text(row.seeds_low, row.seeds_high)
-    return f"undecided ({seeds} seeds)" if seeds else "undecided"
+        said += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
+    if row.verdict == "undecided":
+        seeds = seeds_range_text(row.seeds_low, row.seeds_high)
+        said += f" ({seeds} seeds)" if seeds else ""
+    if row.same_as is None:
+        return said
+    same = f"identical to {row.same_as}"
+    return same if said in ("", "identical") else f"{said}, {same}"
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
@@ -160,7 +167,7 @@ def _count(values: Values, sign: str, places: int) -> str:
 
 def _value(values: Values, sign: str, places: int) -> str:
     value, low, high = values
-    return "" if value is None else f"{value:{sign}.{decimals(value, low, high)}f}"
+    return "" if value is None else _fixed(value, decimals(value, low, high), sign)
 
 
 def _interval(values: Values, sign: str, places: int) -> str:

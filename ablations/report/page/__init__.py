@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def render(
         totals=_totals(sections),
         data=_data(sections),
         style=Markup((HERE / "page.css").read_text()),
-        script=Markup((HERE / "page.js").read_text()),
+        script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),
         library=Markup(_library()),
         live=live,
     )
@@ -86,6 +87,8 @@ def _data(sections: Sequence[Section]) -> Markup:
     data = {
         "charts": {key: chart for one in sections for key, chart in one.charts.items()},
         "legends": {one.slug: list(one.legend) for one in sections},
+        "files": {key: files for one in sections for key, files in one.files.items()},
+        "runs": {one.slug: [list(astuple(run)) for run in one.runs] for one in sections},
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for special in "<>&\u2028\u2029":

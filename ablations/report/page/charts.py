@@ -1,6 +1,6 @@
-"""What the page's interactive charts show, as plain data; page.js draws it.
+"""What the page's interactive charts show, as plain data; charts.js draws it.
 
-A chart is {"kind": "lines", "rows" or "matrix", "columns": side by side, "panels": [...]};
+A chart is {"kind": "lines", "rows", "along" or "matrix", "columns": side by side, "panels": [...]};
 every number is rounded to six significant digits, and None where there is none.
 """
 
@@ -16,7 +16,18 @@ from numpy.typing import ArrayLike
 from ablations.records import Plan
 from ablations.report.formats.numbers import decimals, verdict_text
 from ablations.report.scores import Scores, step_unit
-from ablations.report.series import groups, label, normalised, points, shown, thresholds
+from ablations.report.sensitivity import Tuned, panels, rows_of, runs
+from ablations.report.series import (
+    efficiency,
+    families,
+    label,
+    normalised,
+    ordered,
+    paired,
+    points,
+    shown,
+    thresholds,
+)
 from ablations.report.statistics import (
     LEVEL,
     aggregate,
@@ -30,23 +41,23 @@ Chart = dict[str, Any]
 
 
 def legend(plan: Plan) -> list[dict[str, Any]]:
-    """Every variant with its group and its place in it, which is its colour and its dashes."""
-    return [
-        {"name": variant, "group": g, "place": place}
-        for g, group in enumerate(groups(plan))
-        for place, variant in enumerate(group)
-        if variant in plan.variants
-    ]
+    """Every variant with its family and its place in it, which is its colour and its dashes."""
+    entries: dict[str, dict[str, Any]] = {}
+    for family in families(plan):
+        for place, variant in enumerate(family.variants):
+            if variant in plan.variants:
+                entry = {"name": variant, "family": family.name, "place": place}
+                entries.setdefault(variant, entry)
+    return list(entries.values())
 
 
 def curves(plan: Plan, found: Scores, *, bands: bool = True) -> Chart:
     """IQM over training per task, and per group of variants that share a baseline."""
     panels = []
-    families = groups(plan)
-    for group in families:
+    for family in families(plan):
         for task in plan.tasks:
-            name = task if len(families) == 1 else f"{task}, vs {group[0]}"
-            panels.append(_curve_panel(plan, found, task, group, name, bands))
+            name = f"{task}, {family.name}" if family.name else task
+            panels.append(_curve_panel(plan, found, task, family.variants, name, bands))
     columns = len(plan.tasks) if 1 < len(plan.tasks) < 4 else side_by_side(len(panels))
     return {"kind": "lines", "columns": columns, "panels": panels}
 
@@ -67,15 +78,15 @@ def _curve_panel(
 
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Chart:
     """The same for other metrics, without bands."""
-    families = groups(plan)
+    groups = families(plan)
     panels = []
     for metric, scores in found.items():
         for task in plan.tasks:
-            for group in families:
-                name = f"{label(metric)}, {task}" + (f", vs {group[0]}" * (len(families) > 1))
-                panels.append(_curve_panel(plan, scores, task, group, name, bands=False))
+            for family in groups:
+                name = ", ".join(filter(None, (label(metric), task, family.name)))
+                panels.append(_curve_panel(plan, scores, task, family.variants, name, bands=False))
     # A metric's panels stand side by side, or those of several metrics where it has but one.
-    columns = {1: 3, 2: 2, 4: 2}.get(len(plan.tasks) * len(families), 3)
+    columns = {1: 3, 2: 2, 4: 2}.get(len(plan.tasks) * len(groups), 3)
     return {"kind": "lines", "columns": columns, "panels": panels}
 
 
@@ -85,34 +96,96 @@ def profiles(plan: Plan, found: Scores, learned: Units) -> Chart | None:
     if not scores:
         return None
     cuts = thresholds(scores)
-    families = [[v for v in group if v in scores] for group in groups(plan)]
+    lines = {v: (cuts, *performance_profile(rows, cuts)) for v, rows in scores.items()}
+    chart = _by_family(plan, lines, "normalised score", "share of runs above")
+    return chart | {"shape": "hv"}
+
+
+def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Chart | None:
+    """Normalised scores over training, over several tasks, per family of variants."""
+    lines = efficiency(plan, found, learned)
+    return _by_family(plan, lines, "share of training", "normalised score") if lines else None
+
+
+def _by_family(plan: Plan, lines: Mapping[str, Sequence[ArrayLike]], x: str, y: str) -> Chart:
+    """A panel per family of those variants that have a line: x, middle, low, high."""
     panels = []
-    for group in (group for group in families if group):
+    for family in families(plan):
+        described = [
+            {
+                "variant": v,
+                **dict(zip(("x", "y", "low", "high"), map(numbers, lines[v]), strict=True)),
+            }
+            for v in family.variants
+            if v in lines
+        ]
+        if described:
+            name = family.name or "all variants"
+            panels.append({"title": name, "x": x, "y": y, "lines": described})
+    return {"kind": "lines", "columns": max(2, side_by_side(len(panels))), "panels": panels}
+
+
+def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units) -> Chart | None:
+    """Scores along each number that variants differ in, with the margin around what they are
+    compared with."""
+    described = []
+    for panel in panels(plan, made):
         lines = []
-        for variant in group:
-            share, low, high = performance_profile(scores[variant], cuts)
+        places = panel.places
+        for one in panel.lines:
+            along = zip(one.values, rows_of(made, panel, one), strict=True)
+            seen = [(places[value], row) for value, row in along if row is not None]
+            scores = [(x, runs(plan, found, learned, panel.task, row.variant)) for x, row in seen]
             lines.append(
                 {
-                    "variant": variant,
-                    "x": numbers(cuts),
-                    "y": numbers(share),
-                    "low": numbers(low),
-                    "high": numbers(high),
+                    "name": one.name or panel.number,
+                    "x": numbers([x for x, _ in seen]),
+                    "y": [number(row.mean) for _, row in seen],
+                    "low": [number(row.low) for _, row in seen],
+                    "high": [number(row.high) for _, row in seen],
+                    "dots": [
+                        [number(x) for x, of in scores for _ in of],
+                        [number(value) for _, of in scores for value in of],
+                    ],
                 }
             )
-        name = "all variants" if len(families) == 1 else f"vs {group[0]}"
-        panels.append(
-            {"title": name, "x": "normalised score", "y": "share of runs above", "lines": lines}
+        over = panel.task == ALL_TASKS
+        band = panel.band
+        described.append(
+            {
+                "title": f"{panel.number}: {panel.title}",
+                "x": panel.number,
+                "y": "normalised score" if over else f"final {label(made.metric)}",
+                "ticks": [numbers(list(places.values())), panel.labels(0.02)],
+                "band": band and [numbers([places[x] for x in band[0]]), *map(numbers, band[1:])],
+                "lines": lines,
+            }
         )
-    return {
-        "kind": "lines",
-        "shape": "hv",
-        "columns": max(2, side_by_side(len(panels))),
-        "panels": panels,
+    columns = max(2, side_by_side(len(described)))
+    return {"kind": "along", "columns": columns, "panels": described} if described else None
+
+
+def plane(points: Sequence[Tuned]) -> Chart | None:
+    """What is lost without tuning against the tuned score."""
+    lines = [
+        {
+            "name": one.name,
+            **dict(zip(("x", "left", "right"), ([number(v)] for v in one.lost), strict=True)),
+            **dict(zip(("y", "low", "high"), ([number(v)] for v in one.score), strict=True)),
+        }
+        for one in points
+    ]
+    panel = {
+        "title": "all environments",
+        "x": "lost with one setting for all environments",
+        "y": "score, tuned for each",
+        "reference": 0,
+        "lines": lines,
     }
+    return {"kind": "along", "columns": 2, "panels": [panel]} if lines else None
 
 
-def differences(made: Table) -> Chart | None:
+def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Chart | None:
     """Every comparison's difference, interval and verdict against the margin, per task."""
     panels = []
     for task in (*made.tasks, ALL_TASKS):
@@ -127,6 +200,7 @@ def differences(made: Table) -> Chart | None:
                     "margin": number(margin),
                     "rows": [
                         _row(row, row.difference, row.difference_low, row.difference_high, "+")
+                        | {"dots": numbers(paired(plan, found, learned, task, row.variant))}
                         for row in rows
                     ],
                 }
@@ -161,13 +235,15 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Chart | None:
     scores = normalised(plan, found, learned)
     if not scores:
         return None
-    order = [variant for group in groups(plan) for variant in group if variant in scores]
+    order = [variant for variant in ordered(plan) if variant in scores]
     panels = []
     for statistic, name in shown(plan).items():
         rows = []
         for variant in order:
             low, high = aggregate_interval(scores[variant], statistic)
             value = aggregate(scores[variant], statistic)
+            seeds = range(len(scores[variant][0]))
+            each = [aggregate([one[[s]] for one in scores[variant]], statistic) for s in seeds]
             text = estimate(value, low, high)
             rows.append(
                 {
@@ -175,7 +251,8 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Chart | None:
                     "value": number(value),
                     "low": number(low),
                     "high": number(high),
-                    "text": f"{text}, {len(scores[variant][0])} seeds",
+                    "text": f"{text}, {len(seeds)} seeds",
+                    "dots": numbers(each),
                 }
             )
         better = "lower is better" if statistic == "optimality_gap" else "normalised score"
@@ -232,8 +309,13 @@ def numbers(values: ArrayLike) -> list[float | None]:
     return [number(value) for value in np.asarray(values, dtype=np.float64)]
 
 
+LONG = 24  # letters of a name, which take the room of a third panel beside
+
+
 def _rows(panels: list[dict[str, Any]]) -> Chart:
     columns = 4 if len(panels) == 4 else max(2, side_by_side(len(panels)))
+    if max(len(row["variant"]) for panel in panels for row in panel["rows"]) > LONG:
+        columns = 2
     return {"kind": "rows", "columns": columns, "panels": panels}
 
 

@@ -20,7 +20,8 @@ from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
-from ablations.report.tables import KINDS, Table, table
+from ablations.report.sensitivity import plane
+from ablations.report.tables import KINDS, Sheet, Table, explained_in_words, table
 from ablations.report.units import units
 
 CAPTIONS = {
@@ -48,6 +49,22 @@ CAPTIONS = {
         "Performance profiles",
         "Share of runs above each normalised score, mean over tasks, pointwise 95% interval.",
     ),
+    "efficiency": (
+        "Sample efficiency over tasks",
+        "Interquartile mean of normalised scores per task, mean over tasks, over training; "
+        "pointwise 95% interval. 0 and 1 are where the learning of the baseline began and got to.",
+    ),
+    "sensitivity": (
+        "Sensitivity to a number",
+        "Mean score at each value, with its 95% interval. Shaded: the margin around the score of "
+        "what the variants are compared with.",
+    ),
+    "plane": (
+        "Score and sensitivity",
+        "Right: what is lost where one setting of the numbers serves all environments; up: the "
+        "score where each environment has its own. In what was learned, 95% interval; each seed is "
+        "scored at the settings that the other seeds choose (Adkins et al. 2024).",
+    ),
     "effects": (
         "Effects of the factorial",
         "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
@@ -59,6 +76,7 @@ CAPTIONS = {
     ),
 }
 _LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
+FILES = {"csv": "csv", "tex": "latex"}  # that a table can be saved as
 KIND_TITLES = {
     "effects": "Effects of the factorial",
     "efficiency": "Sample efficiency",
@@ -68,9 +86,10 @@ KIND_TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart of the page. key: names its data; panels: one title each, `columns` of them side by
-    side where there is room; image: a data URI of the static figure, for print and where no script
-    runs, or None."""
+    """A chart of the page. key: names its data; anchor: its place in an address; panels: one title
+    each, `columns` of them side by side where there is room; image: a data URI of the static
+    figure, for print and where no script runs, or None; formats: of the files it can be saved as.
+    """
 
     key: str
     title: str
@@ -80,10 +99,36 @@ class Figure:
     columns: int
     folded: bool = False
 
+    @property
+    def anchor(self) -> str:
+        return self.key.replace("/", ".")
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        if self.image is None:
+            return ()
+        return ("svg", "png") if self.image.startswith("data:image/svg") else ("png",)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A further table of a study. key: names its files."""
+
+    key: str
+    title: str
+    caption: str
+    text: Markup
+
+    @property
+    def anchor(self) -> str:
+        return self.key.replace("/", ".")
+
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read."""
+    """A study on the page. `problem` is all there is where its records could not be read. pictures:
+    title and data URI of figures that have no chart. files: table -> format -> text, to be saved.
+    """
 
     slug: str
     name: str
@@ -103,7 +148,9 @@ class Section:
     caption: str = ""
     notes: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
-    sheets: tuple[tuple[str, str, Markup], ...] = ()
+    pictures: tuple[tuple[str, str], ...] = ()
+    sheets: tuple[Folded, ...] = ()
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
     provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
     failures: tuple[str, ...] = ()
@@ -125,7 +172,8 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     try:
         found = scores(plan, results)
-        made = table(plan, results)
+        explained = KINDS["shares"](plan, results, found)
+        made = table(plan, results) if explained is None else None
     except UserError as problem:
         return Section(**heads, problem=str(problem))
     counts = {
@@ -136,13 +184,36 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             "missing": ("missing",),
         }.items()
     }
-    drawn = _charts(plan, results, found, made)
     made_by, provenance = runs(plan, results, found, folder)
-    lines, unit = scorecard(made)
-    return Section(
+    common = {
         **heads,
-        facts=tuple(_facts(plan, counts)),
-        counts=counts,
+        "facts": tuple(_facts(plan, counts)),
+        "counts": counts,
+        "runs": made_by,
+        "provenance": provenance,
+        "failures": tuple(failures(found.cells)),
+    }
+    if made is None:
+        assert explained is not None
+        return Section(
+            **common,
+            files=_files({f"{slug}/table": explained}),
+            summary=explained_in_words(explained),
+            table=Markup(render(replace(explained, caption=""), "html")),
+            caption=explained.caption,
+            pictures=tuple(_images(plan, results)),
+        )
+    drawn = _charts(plan, results, found, made)
+    lines, unit = scorecard(made)
+    sheets = {
+        f"{slug}/{kind}-table": (title, sheet)
+        for kind, title in KIND_TITLES.items()
+        if (sheet := KINDS[kind](plan, results, found)) is not None
+    }
+    tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
+    tables |= {key: sheet for key, (_, sheet) in sheets.items()}
+    return Section(
+        **common,
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -153,10 +224,11 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         caption=made.caption,
         notes=made.notes,
         figures=tuple(_figures(plan, results, slug, drawn, static)),
-        sheets=tuple(_sheets(plan, results, found)),
-        runs=made_by,
-        provenance=provenance,
-        failures=tuple(failures(found.cells)),
+        sheets=tuple(
+            Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
+            for key, (title, one) in sheets.items()
+        ),
+        files=_files(tables),
         charts={f"{slug}/{name}": chart for name, chart in drawn.items()},
     )
 
@@ -172,6 +244,13 @@ def slugs(names: Sequence[str]) -> list[str]:
     return found
 
 
+def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
+    return {
+        key: {ending: render(one, format) for ending, format in FILES.items()}
+        for key, one in tables.items()
+    }
+
+
 # What was asked
 
 
@@ -179,6 +258,8 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     steps = {about["steps"] for about in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
+    if base := plan.study.get("base"):
+        yield "base", f"the settings of {base}"
     yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
     if plan.study.get("margin_in_metric"):
         yield "margin", f"{plan.study['margin']:g}, in units of the metric"
@@ -189,7 +270,7 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         yield "profile", str(plan.request["profile"])
     flags = {
         name: plan.request[name]
-        for name in ("tasks", "variants", "seeds", "steps", "set")
+        for name in ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
         if plan.request.get(name)
     }
     if flags:
@@ -225,10 +306,13 @@ def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, 
     diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
-        "differences": charts.differences(made),
+        "differences": charts.differences(plan, made, found, learned),
         "improvement": charts.improvement(made),
         "intervals": charts.intervals(plan, found, learned),
         "profiles": charts.profiles(plan, found, learned),
+        "efficiency": charts.sample_efficiency(plan, found, learned),
+        "sensitivity": charts.sensitivity(plan, made, found, learned),
+        "plane": charts.plane(plane(plan, found, learned)),
         "effects": charts.effects(KINDS["effects"](plan, results, found)),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
@@ -266,10 +350,3 @@ def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
                 text, kind = io.BytesIO(), "png"
                 drawn.savefig(text, format="png", dpi=75, metadata=METADATA["png"])
             yield name, f"data:image/{kind};base64,{base64.b64encode(text.getvalue()).decode()}"
-
-
-def _sheets(plan: Plan, results: Path, found: Scores) -> Iterator[tuple[str, str, Markup]]:
-    for kind, title in KIND_TITLES.items():
-        made = KINDS[kind](plan, results, found)
-        if made is not None:
-            yield title, made.caption, Markup(render(replace(made, caption=""), "html"))

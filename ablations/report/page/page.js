@@ -1,20 +1,13 @@
 "use strict";
-// Draws the charts of the data element, follows the theme, and asks for news on a live page.
+// Draws the charts of the data element, lists and saves what is in it, keeps what is shown in the
+// address, follows the theme, and asks for news on a live page.
 (() => {
   const root = document.documentElement;
-  const DASHES = ["solid", "9px,3px", "2px,2px", "9px,3px,2px,3px", "14px,4px", "5px,2px"];
-  const VERDICTS = { better: "--better", worse: "--worse", "better, by an undecided amount": "--better", "worse, by an undecided amount": "--worse", equivalent: "--equivalent", identical: "--equivalent", "tasks disagree": "--unstable", higher: "--equivalent", lower: "--equivalent", unstable: "--unstable", "unstable baseline": "--unstable" };
-  const coarse = matchMedia("(pointer: coarse)").matches;
-  let data = { charts: {}, legends: {} };
+  const { css, DASHES, KINDS } = charts;
+  let data = { charts: {}, legends: {}, files: {}, runs: {} };
   let hidden = {}; // study -> the variants that the reader switched off
+  let filters = {}; // study -> the words that its list of runs is filtered by
   let waiting = null; // tells which charts come into view
-
-  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const safe = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const faded = (hex, alpha) => {
-    const n = parseInt(hex.slice(1), 16);
-    return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${alpha})`;
-  };
 
   // ---- theme
 
@@ -44,115 +37,17 @@
     return { color: css(`--v${one.place % 8}`), dash: DASHES[one.place % DASHES.length], width: one.place === 0 ? 2.6 : 2 };
   };
   const shown = (key, variant) => !(hidden[study(key)] || new Set()).has(variant);
-  const g4 = (value) => (value === null || value === undefined ? "" : Number(value.toPrecision(4)).toString());
 
-  const base = () => ({
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: css("--quiet") },
-    margin: { l: 10, r: 12, t: 8, b: 10 }, showlegend: false, dragmode: coarse ? false : "zoom",
-    hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--text") }, namelength: -1 },
-  });
-  const axis = (title, more) => ({
-    title: { text: safe(title), standoff: 6 }, automargin: true, gridcolor: css("--grid"), linecolor: css("--quiet"),
-    zeroline: false, fixedrange: coarse, ticks: "outside", ticklen: 4, tickcolor: css("--line"), ...more,
-  });
-
-  function lines(key, chart, panel) {
-    const traces = [];
-    for (const line of panel.lines) {
-      if (!shown(key, line.variant)) continue;
-      const look = looks(key, line.variant);
-      const kept = (line.low || []).map((v, i) => i).filter((i) => line.low[i] !== null && line.high[i] !== null);
-      if (kept.length > 1) {
-        let xs = kept.map((i) => line.x[i]), low = kept.map((i) => line.low[i]), high = kept.map((i) => line.high[i]);
-        if (chart.shape === "hv") {
-          const step = (v) => v.flatMap((one, i) => (i + 1 < v.length ? [one, one] : [one]));
-          low = step(low); high = step(high);
-          xs = xs.flatMap((one, i) => (i + 1 < xs.length ? [one, xs[i + 1]] : [one]));
-        }
-        traces.push({
-          type: "scatter", mode: "lines", x: [...xs, ...[...xs].reverse()], y: [...high, ...[...low].reverse()], fill: "toself",
-          fillcolor: faded(look.color, 0.14), line: { width: 0 }, hoverinfo: "skip", name: safe(line.variant),
-        });
-      }
-      traces.push({
-        type: "scatter", mode: line.x.length <= 6 ? "lines+markers" : "lines", x: line.x, y: line.y, name: safe(line.variant),
-        line: { color: look.color, dash: look.dash, width: look.width, shape: chart.shape || "linear" },
-        text: line.x.map((_, i) => g4(line.y[i]) + (line.low && line.low[i] !== null ? ` [${g4(line.low[i])}, ${g4(line.high[i])}]` : "")),
-        hovertemplate: `${safe(line.variant)}: %{text}<extra></extra>`,
-      });
-    }
-    const layout = { ...base(), height: 290, hovermode: "x unified", xaxis: axis(panel.x, { rangemode: "tozero", hoverformat: ",.4~g" }), yaxis: axis(panel.y, { nticks: 7 }) };
-    if (chart.shape === "hv") { layout.xaxis.rangemode = "normal"; layout.yaxis.range = [-0.03, 1.04]; }
-    return [traces, layout];
-  }
-
-  function rows(key, chart, panel) {
-    const several = new Set(panel.rows.map((row) => row.baseline)).size > 1;
-    const name = (row) => safe(row.variant) + (several && row.baseline ? `<br><span style="font-size:.85em">vs ${safe(row.baseline)}</span>` : "");
-    const color = (row) => ("verdict" in row ? css(VERDICTS[row.verdict] || "--undecided") : looks(key, row.variant).color);
-    const traces = panel.rows.map((row, i) => ({
-      type: "scatter", mode: "markers", x: [row.value], y: [i], name: safe(row.variant),
-      marker: { color: /undecided/.test(row.verdict) ? css("--page") : color(row), size: 10, line: { color: color(row), width: 2 } },
-      error_x: row.low === null ? undefined : { type: "data", symmetric: false, array: [row.high - row.value], arrayminus: [row.value - row.low], color: color(row), thickness: 2.4, width: 0 },
-      hovertemplate: `<b>${safe(row.variant)}</b>${row.baseline ? ` vs ${safe(row.baseline)}` : ""}<br>${safe(row.text)}<extra></extra>`,
-    }));
-    const shapes = [];
-    if (panel.margin) shapes.push({ type: "rect", xref: "x", yref: "paper", x0: -panel.margin, x1: panel.margin, y0: 0, y1: 1, fillcolor: css("--margin"), line: { width: 0 }, layer: "below" });
-    if (panel.reference !== undefined) shapes.push({ type: "line", xref: "x", yref: "paper", x0: panel.reference, x1: panel.reference, y0: 0, y1: 1, line: { color: css("--quiet"), width: 1 } });
-    // Shapes do not count for an axis of its own accord: the whole margin must be in it.
-    const seen = panel.rows.flatMap((row) => [row.value, row.low, row.high]).filter((one) => one !== null);
-    const ends = [...seen, ...(panel.margin ? [-panel.margin, panel.margin] : []), ...(panel.reference === undefined ? [] : [panel.reference])];
-    const least = Math.min(...ends), most = Math.max(...ends), room = 0.06 * (most - least || Math.abs(most) || 1);
-    const range = panel.range || [least - room, most + room];
-    const layout = {
-      ...base(), height: 78 + (several ? 44 : 34) * panel.rows.length, hovermode: "closest", shapes,
-      xaxis: axis(panel.x, { nticks: 6, range }),
-      yaxis: { ...axis("", {}), tickvals: panel.rows.map((_, i) => i), ticktext: panel.rows.map(name), range: [panel.rows.length - 0.4, -0.6], showgrid: false, ticks: "", fixedrange: true, tickfont: { color: css("--text") } },
-    };
-    return [traces, layout];
-  }
-
-  function matrix(key, chart, panel) {
-    const n = panel.names.length;
-    const empty = () => Array.from({ length: n }, () => Array(n).fill(null));
-    const z = empty(), said = empty();
-    let reach = 0;
-    for (const cell of panel.cells) {
-      z[cell.row][cell.column] = cell.value;
-      said[cell.row][cell.column] = safe(cell.row === cell.column ? panel.names[cell.row] : `${panel.names[cell.column]} and ${panel.names[cell.row]}`) + "<br>" + safe(cell.text);
-      reach = Math.max(reach, Math.abs(cell.value));
-    }
-    reach = reach || 1;
-    const places = panel.names.map((_, i) => i);
-    // A line break at "=": long names must not take the whole width of a phone.
-    const names = panel.names.map((one) => safe(one).replace(" = ", "<br>= "));
-    const traces = [{
-      type: "heatmap", x: places, y: places, z, customdata: said, hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false,
-      zmin: -reach, zmax: reach, showscale: false, xgap: 2, ygap: 2, colorscale: [[0, css("--down")], [0.5, css("--middle")], [1, css("--up")]],
-    }];
-    const annotations = panel.cells.map((cell) => {
-      const number = (cell.value > 0 ? "+" : "") + g4(Number(cell.value.toPrecision(2)));
-      const text = cell.equivalent ? `(${number})` : number;
-      const strong = Math.abs(cell.value) > 0.55 * reach;
-      const ink = strong ? (cell.value > 0 ? "--on-up" : "--on-down") : "--text";
-      return { x: cell.column, y: cell.row, text: cell.significant ? `<b>${text}</b>` : text, showarrow: false, font: { size: 12, color: css(ink) } };
-    });
-    const ticks = { tickvals: places, ticktext: names, showgrid: false, ticks: "", tickfont: { size: 11, color: css("--text") } };
-    const layout = { ...base(), annotations, height: 150 + 62 * n, xaxis: axis("", ticks), yaxis: { ...axis("", ticks), range: [n - 0.5, -0.5] } };
-    return [traces, layout];
-  }
-
-  const KINDS = { lines, rows, matrix };
 
   function draw(panels) {
     const key = panels.dataset.chart;
     const chart = data.charts[key];
     const figure = panels.closest("figure");
     if (!chart || !window.Plotly) return;
+    const view = { looks: (variant) => looks(key, variant), shown: (variant) => shown(key, variant) };
     chart.panels.forEach((panel, i) => {
       const place = panels.querySelectorAll(".plot")[i];
-      const [traces, layout] = KINDS[chart.kind](key, chart, panel);
+      const [traces, layout] = KINDS[chart.kind](view, chart, panel);
       const first = !place.data;
       Plotly.react(place, traces, layout, { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false }).then(() => {
         place.dataset.drawn = "1";
@@ -179,7 +74,7 @@
     for (const place of document.querySelectorAll("[data-legend]")) {
       const slug = place.dataset.legend;
       const entries = data.legends[slug] || [];
-      const several = new Set(entries.map((entry) => entry.group)).size > 1;
+      let family = "";
       const focused = document.activeElement && place.contains(document.activeElement) ? document.activeElement.dataset.variant : null;
       place.replaceChildren();
       for (const entry of entries) {
@@ -195,23 +90,162 @@
           if (!off.delete(entry.name)) off.add(entry.name);
           one.setAttribute("aria-pressed", String(!off.has(entry.name)));
           redraw(slug);
+          address();
         });
-        if (several && entry.place === 0) {
+        if (entry.family !== family) {
+          family = entry.family;
           const label = document.createElement("span");
           label.className = "vs";
-          label.textContent = `group of ${entry.name}:`;
+          label.textContent = `${family}:`;
           place.append(label);
         }
         place.append(one);
         if (focused === entry.name) one.focus();
       }
+      if (entries.length > 8) {
+        const every = document.createElement("button");
+        every.type = "button";
+        every.textContent = "all or none";
+        every.addEventListener("click", () => {
+          hidden[slug] = (hidden[slug] || new Set()).size ? new Set() : new Set(entries.map((entry) => entry.name));
+          legends();
+          redraw(slug);
+          address();
+        });
+        place.append(every);
+      }
       place.hidden = entries.length < 2;
     }
   }
 
-  function start() {
+  // ---- what is shown is in the address: ?hide.<study>=<variant>&runs.<study>=<words>#<figure>
+
+  function address() {
+    const query = new URLSearchParams();
+    for (const [slug, names] of Object.entries(hidden)) for (const name of names) query.append(`hide.${slug}`, name);
+    for (const [slug, words] of Object.entries(filters)) if (words) query.append(`runs.${slug}`, words);
+    const text = query.toString();
+    history.replaceState(null, "", `${location.pathname}${text && `?${text}`}${location.hash}`);
+  }
+
+  function fromAddress() {
+    for (const [name, value] of new URLSearchParams(location.search)) {
+      const [kind, slug] = [name.slice(0, name.indexOf(".")), name.slice(name.indexOf(".") + 1)];
+      if (kind === "hide") (hidden[slug] = hidden[slug] || new Set()).add(value);
+      if (kind === "runs") filters[slug] = value;
+    }
+  }
+
+  function goTo() {
+    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!place) return;
+    for (let one = place.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
+    place.scrollIntoView({ behavior: "instant" });
+  }
+
+  // ---- runs: thousands are not in the page until someone looks, and then so many at a time
+
+  const AT_ONCE = 200;
+  const HEADS = ["task", "variant", "seed", "status", "score", "seconds", "started", "made_by", "cell"];
+
+  function matching(slug) {
+    const words = (filters[slug] || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = data.runs[slug] || [];
+    if (!words.length) return rows;
+    return rows.filter((row) => {
+      const text = row.join(" ").toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+  }
+
+  function fill(place, further = false) {
+    const slug = place.dataset.runs, body = place.querySelector("tbody"), rows = matching(slug);
+    if (!further) body.replaceChildren();
+    for (const row of rows.slice(body.rows.length, body.rows.length + AT_ONCE)) {
+      const line = body.insertRow();
+      HEADS.forEach((head, i) => {
+        const cell = line.insertCell();
+        if (["seed", "score", "seconds"].includes(head)) cell.className = "number";
+        if (head !== "cell") { cell.textContent = row[i]; return; }
+        const code = document.createElement("code");
+        code.textContent = row[i];
+        if (!row[i + 1]) { cell.append(code); return; }
+        const link = document.createElement("a");
+        link.href = row[i + 1];
+        link.setAttribute("aria-label", `watch ${row[1]} on ${row[0]}, seed ${row[2]}`);
+        link.append(code, " \u25b6");
+        cell.append(link);
+      });
+    }
+    place.dataset.filled = "1";
+    const left = rows.length - body.rows.length, more = place.querySelector(".further");
+    place.querySelector(".count").textContent = `${body.rows.length} of ${rows.length} runs shown`;
+    more.hidden = left === 0;
+    more.textContent = `Show ${Math.min(left, AT_ONCE)} more`;
+  }
+
+  addEventListener("toggle", (event) => {
+    const place = event.target;
+    if (place.open && place.dataset.runs && !place.dataset.filled) fill(place);
+  }, true);
+  addEventListener("input", (event) => {
+    const place = event.target.closest("[data-runs]");
+    if (!place) return;
+    filters[place.dataset.runs] = event.target.value;
+    fill(place);
+    address();
+  });
+
+  // ---- saving: figures as the static ones, tables as files
+
+  async function saved(key, format) {
+    if (key.endsWith("/runs")) {
+      const quoted = (value) => (/[",\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : value);
+      const rows = matching(study(key)).map((row) => row.slice(0, HEADS.length).map(quoted).join(","));
+      return new Blob([[HEADS.join(","), ...rows, ""].join("\n")], { type: "text/csv" });
+    }
+    if (data.files[key]) return new Blob([data.files[key][format] + "\n"], { type: "text/plain" });
+    const source = document.getElementById(key.replace("/", ".")).querySelector("img.static").src;
+    if (format === "svg" || source.startsWith("data:image/png")) {
+      const bytes = Uint8Array.from(atob(source.slice(source.indexOf(",") + 1)), (one) => one.charCodeAt(0));
+      return new Blob([bytes], { type: source.slice(5, source.indexOf(";")) });
+    }
+    const image = new Image();
+    image.src = source;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * image.naturalWidth, 2 * image.naturalHeight];
+    const ink = canvas.getContext("2d");
+    ink.fillStyle = "#fff";
+    ink.fillRect(0, 0, canvas.width, canvas.height);
+    ink.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
+  }
+
+  addEventListener("click", async (event) => {
+    const further = event.target.closest(".further");
+    if (further) fill(further.closest("[data-runs]"), true);
+    const button = event.target.closest("[data-save]");
+    if (!button) return;
+    const { save: key, format } = button.dataset;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await saved(key, format));
+    link.download = `${key.replace("/", "_")}.${format}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  });
+
+  function wire() {
     data = JSON.parse(document.getElementById("data").textContent);
     legends();
+    for (const one of document.querySelectorAll("[data-save], .filter")) one.hidden = false;
+    for (const place of document.querySelectorAll("[data-runs]")) {
+      place.querySelector("input").value = filters[place.dataset.runs] || "";
+      if (place.open) fill(place);
+    }
+  }
+
+  function start() {
     if (waiting) waiting.disconnect();
     waiting = new IntersectionObserver((entries) => {
       for (const entry of entries) {
@@ -275,6 +309,7 @@
     document.getElementById("content").replaceChildren(...other.getElementById("content").childNodes);
     document.querySelector("nav").replaceChildren(...other.querySelector("nav").childNodes);
     document.title = other.title;
+    wire();
     if (window.Plotly) start();
     return true;
   }
@@ -292,10 +327,17 @@
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];
-    for (const one of folded) one.open = true;
+    for (const one of folded) {
+      one.open = true;
+      if (one.dataset.runs && !one.dataset.filled) fill(one);
+    }
   });
   addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
 
+  fromAddress();
+  wire();
+  goTo();
+  addEventListener("hashchange", goTo);
   if (typeof DecompressionStream === "function") {
     library().then(start).catch((problem) => console.warn("static figures only:", problem));
   }

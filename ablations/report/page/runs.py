@@ -15,9 +15,8 @@ from ablations.report.scores import Cell, Scores
 
 @dataclass(frozen=True)
 class Run:
-    """One cell, as the table of runs shows it."""
+    """One cell, as the table of runs shows it: page.js knows its fields by their places."""
 
-    hash: str
     task: str
     variant: str
     seed: int
@@ -26,6 +25,7 @@ class Run:
     seconds: str
     started: str
     made_by: str
+    hash: str
     render: str | None
 
 

@@ -63,6 +63,7 @@ from ablations.report.statistics.power import (
     seeds_range,
     seeds_to_decide,
 )
+from ablations.report.statistics.shares import Attribution, attribution, shares
 from ablations.report.statistics.summaries import (
     LEVEL,
     REPLICATES,
@@ -80,6 +81,7 @@ __all__ = [
     "REPLICATES",
     "SEED",
     "Aggregate",
+    "Attribution",
     "Chances",
     "Comparison",
     "Design",
@@ -91,6 +93,7 @@ __all__ = [
     "Verdict",
     "aggregate",
     "aggregate_interval",
+    "attribution",
     "by_task",
     "chances",
     "compare",
@@ -110,6 +113,7 @@ __all__ = [
     "seeds_for",
     "seeds_range",
     "seeds_to_decide",
+    "shares",
     "steps_to_threshold",
     "summary",
     "verdict",

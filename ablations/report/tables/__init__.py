@@ -11,25 +11,47 @@ from ablations.report.scores import Scores, scores
 from ablations.report.tables.comparison import table
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
+from ablations.report.tables.explained import explained_in_words, explanation, shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.tables.seeds_needed import power_sheet
 
-__all__ = ["ALL_TASKS", "KINDS", "Entry", "Sheet", "Table", "sheet", "table"]
+__all__ = [
+    "ALL_TASKS",
+    "KINDS",
+    "Entry",
+    "Sheet",
+    "Table",
+    "default_kind",
+    "explained_in_words",
+    "explanation",
+    "sheet",
+    "table",
+]
 
 KINDS: Mapping[str, Callable[[Plan, Path, Scores], Sheet | None]] = {
     "effects": effects_sheet,
     "efficiency": efficiency_sheet,
     "power": power_sheet,
+    "shares": shares_sheet,
 }
 _ABSENT = {
     "effects": "is no factorial: its variants are not every combination of two or more settings",
     "efficiency": "has no finished run",
     "power": "compares nothing yet, or its metric has no margin",
+    "shares": "explains no gap: `ablations explain A B` does",
 }
 
 
+def default_kind(plan: Plan) -> str:
+    """What `table` shows of a plan where nothing is asked for: "shares" of an explanation, else
+    "comparison"."""
+    return "comparison" if explanation(plan) is None else "shares"
+
+
 def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) -> Sheet:
-    """ "effects", "efficiency" or "power". Raises UserError where a study has none of that kind."""
+    """ "effects", "efficiency", "power" or "shares". Raises UserError where a study has none of
+    that kind.
+    """
     if kind not in KINDS:
         raise unknown("table", kind, ["comparison", *KINDS])
     found = scores(plan, results, metric=metric)

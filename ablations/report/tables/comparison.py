@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from ablations.report.scores import Cell, Scores, baseline_of, grouped, is_score
 from ablations.report.statistics import (
     LEVEL,
     Aggregate,
-    Comparison,
     aggregate,
     aggregate_interval,
-    compare,
     interval,
     iqm,
     not_the_best,
@@ -27,6 +25,14 @@ from ablations.report.statistics import (
 )
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number
 from ablations.report.tables.notes import caption, notes
+from ablations.report.tables.pairings import (
+    Family,
+    Pairing,
+    guarded,
+    last_look,
+    pooled_tasks,
+    said,
+)
 from ablations.report.units import Units, normalised, settings_of, units
 
 
@@ -44,26 +50,17 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
     order = tuple(name for name, _ in grouped(baselines))
     pooled = {} if learned is None else pooled_tasks(plan, learned)
 
-    pairings = [
-        _pairing(plan, found, learned, [task], variant, baselines[variant])
-        for task in plan.tasks
-        for variant in order
-    ]
-    averages = [
-        _pairing(plan, found, learned, pooled[variant], variant, baselines[variant], over=True)
-        for variant in order
-        if pooled.get(variant)
-    ]
-    rows = [
-        _entry(found, learned, pairing)
-        for pairing in _shared(pairings, LEVEL / 2 if pooled else LEVEL)
-    ]
+    pairings = Family(plan, found, learned, over=False).pairings(
+        [([task], variant, baselines[variant]) for task in plan.tasks for variant in order],
+        LEVEL / 2 if pooled else LEVEL,
+    )
+    rows = [_entry(found, learned, pairing) for pairing in pairings]
     rows = _marked(plan, found, learned, rows, list(plan.tasks))
     if pooled and learned is not None:
-        whole = [
-            _over_tasks(plan, found, learned, pairing, rows)
-            for pairing in _shared(averages, LEVEL / 2)
-        ]
+        averages = Family(plan, found, learned, over=True).pairings(
+            [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
+        )
+        whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, found, learned, whole, [ALL_TASKS])
     return Table(
         study=plan.study["name"],
@@ -76,99 +73,6 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
         caption=caption(plan, found, learned, rows),
         notes=tuple(notes(plan, found, learned, rows)),
     )
-
-
-# Comparisons
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """What a variant is compared with and on which scores.
-
-    tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
-    every task; in units of what was learned where there are several. more_failures: how many more
-    cells of the variant failed than of its baseline. identical: the curves are the same bits.
-    """
-
-    tasks: tuple[str, ...]
-    variant: str
-    baseline: str | None
-    margin: float | None
-    ours: tuple[np.ndarray, ...] = ()
-    theirs: tuple[np.ndarray, ...] = ()
-    more_failures: int = 0
-    identical: bool = False
-    level: float = LEVEL
-
-    def compare(self) -> Comparison:
-        """Of the means over tasks, seed by seed."""
-        if not self.ours:
-            return Comparison(0, level=self.level)
-        ours, theirs = (np.mean(rows, axis=0) for rows in (self.ours, self.theirs))
-        return compare(ours, theirs, self.margin, self.level)
-
-
-def _pairing(
-    plan: Plan,
-    found: Scores,
-    learned: Units | None,
-    tasks: Sequence[str],
-    variant: str,
-    baseline: str | None,
-    *,
-    over: bool = False,
-) -> Pairing:
-    margin = plan.study["margin"] if over else None
-    if not over and learned is not None:
-        unit = learned.of(tasks[0], variant)
-        margin = None if unit is None else plan.study["margin"] * unit.size
-    if baseline is None or not tasks:
-        return Pairing(tuple(tasks), variant, baseline, margin)
-    by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
-    seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
-
-    def scaled(which: str) -> tuple[np.ndarray, ...]:
-        rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
-        if not over or learned is None:
-            return tuple(rows)
-        sizes = ((learned.of(task, variant), row) for task, row in zip(tasks, rows, strict=True))
-        return tuple(row / unit.size for unit, row in sizes if unit is not None)
-
-    # Failures count on every task, also on one where nothing was learned.
-    every = list(plan.tasks) if over else tasks
-    fails = [
-        sum(cell.status == "failed" for task in every for cell in found.of(task, which))
-        for which in (variant, baseline)
-    ]
-    return Pairing(
-        tuple(tasks),
-        variant,
-        baseline,
-        margin,
-        scaled(variant),
-        scaled(baseline),
-        fails[0] - fails[1],
-        found.identical(every, variant, baseline),
-    )
-
-
-def _shared(pairings: Sequence[Pairing], level: float) -> list[Pairing]:
-    """With the level shared over the comparisons that are to be made (Bonferroni). What is the same
-    bits needs none: nothing false can be said of it."""
-    made = sum(one.baseline is not None and not one.identical for one in pairings)
-    return [replace(one, level=level / max(1, made)) for one in pairings]
-
-
-def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
-    """variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
-    no variant has two."""
-    found = {
-        variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
-        for variant in plan.variants
-    }
-    if not any(len(tasks) > 1 for tasks in found.values()):
-        return {}
-    return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
 
 
 # Entries
@@ -242,18 +146,18 @@ def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
 
 def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
     """The statistical fields of an entry."""
-    about = {"margin": pairing.margin}
+    about = {"margin": pairing.margin, "same_as": pairing.same_as}
     if pairing.baseline is None:
         return about
     if pairing.identical:
         pairs = len(pairing.ours[0]) if pairing.ours else 0
         return about | {"n_pairs": pairs, "difference": 0.0, "verdict": "identical"}
     c = pairing.compare()
-    said = _said(c, pairing, judged)
+    word = said(c, pairing, judged)
     chance, low, high = None, np.nan, np.nan
     if c.n:
         chance, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
-    seeds = seeds_to_decide(c, pairing.margin) if said == "undecided" else (None,) * 3
+    seeds = seeds_to_decide(c, pairing.margin) if word == "undecided" else (None,) * 3
     return about | {
         "n_pairs": c.n,
         "difference": c.difference,
@@ -268,31 +172,12 @@ def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
         "probability_of_improvement": chance,
         "improvement_low": number(low),
         "improvement_high": number(high),
-        "verdict": said,
+        "verdict": word,
         **dict(zip(("seeds_low", "seeds_to_decide", "seeds_high"), seeds, strict=True)),
     }
 
 
-def _said(comparison: Comparison, pairing: Pairing, judged: bool) -> str:
-    if comparison.n < 2:
-        return ("no pairs", "one seed")[comparison.n]
-    said = verdict(comparison, pairing.margin)
-    if not judged:
-        return {"b": "higher", "w": "lower"}.get(said[0], said)
-    return guarded(said, pairing.more_failures)
-
-
-def guarded(said: str, more_failures: int) -> str:
-    """A verdict in view of failures: the seeds that survive look better than those it was given."""
-    same = said in ("equivalent", "identical")
-    if more_failures > 0 and (same or said.startswith("better")):
-        return "unstable"
-    if more_failures < 0 and (same or said.startswith("worse")):
-        return "unstable baseline"
-    return said
-
-
-def _over_tasks_verdict(said: str, pairing: Pairing, rows: Sequence[Entry]) -> str:
+def _over_tasks_verdict(word: str, pairing: Pairing, rows: Sequence[Entry]) -> str:
     """Of the mean over tasks, in view of each.
 
     Equivalent only where every task is (an intersection-union test, Berger 1982): a mean can be
@@ -300,8 +185,8 @@ def _over_tasks_verdict(said: str, pairing: Pairing, rows: Sequence[Entry]) -> s
     interaction, Gail and Simon 1985; by simultaneous intervals, Piantadosi and Gail 1993), and then
     their mean says little.
     """
-    if said in ("identical", "one seed", "no pairs"):
-        return said
+    if word in ("identical", "one seed", "no pairs"):
+        return word
     signs = {
         1 if row.difference_low > 0 else -1
         for row in rows
@@ -313,8 +198,8 @@ def _over_tasks_verdict(said: str, pairing: Pairing, rows: Sequence[Entry]) -> s
         return "tasks disagree"
     if all(row.verdict in ("equivalent", "identical") for row in rows):
         return guarded("equivalent", pairing.more_failures)
-    if said != "equivalent":
-        return said
+    if word != "equivalent":
+        return word
     return guarded(verdict(pairing.compare(), None), pairing.more_failures)
 
 
@@ -358,8 +243,14 @@ def _ranked(
 ) -> dict[str, str]:
     """variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
     of the seeds that survived."""
-    fewest = min(row.n_failed for row in rows)
-    rows = [row for row in rows if row.n_failed == fewest]
+    tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
+    names = [row.variant for row in rows]
+    found, level = last_look(plan, found, tasks, names, LEVEL)
+    failed = {
+        name: sum(cell.status == "failed" for one in tasks for cell in found.of(one, name))
+        for name in names
+    }
+    rows = [row for row in rows if failed[row.variant] == min(failed.values())]
     if len(rows) < 2:
         return {}
     names = [row.variant for row in rows]
@@ -368,12 +259,13 @@ def _ranked(
         if task != ALL_TASKS:
             by_seed[name] = found.by_seed(task, name)
             continue
-        parts = [found.by_seed(one, name) for one in plan.tasks if learned.of(one, name)]
+        parts = [found.by_seed(one, name) for one in tasks if learned.of(one, name)]
         complete = sorted(set.intersection(*(set(part) for part in parts)))
-        values = np.mean(normalised(plan, found, learned, name), axis=0)
-        by_seed[name] = dict(zip(complete, values, strict=True))
+        means = np.mean(normalised(plan, found, learned, name), axis=0)
+        by_seed[name] = dict(zip(complete, means, strict=True))
     seeds = sorted(set().union(*by_seed.values()))
-    below = not_the_best([[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names])
+    values = [[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names]
+    below = not_the_best(values, level)
     kept = [row for row, lost in zip(rows, below, strict=True) if not lost]
     marks = {row.variant: "tied" for row in kept}
     return marks | {max(kept, key=lambda row: row.mean or 0.0).variant: "best"}

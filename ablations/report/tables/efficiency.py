@@ -10,8 +10,9 @@ import numpy as np
 
 from ablations.records import Plan
 from ablations.report.scores import Scores, auc, step_unit
-from ablations.report.statistics import interval, median_steps, steps_to_threshold
+from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
 from ablations.report.tables.entries import Sheet, Shown, number
+from ablations.report.tables.pairings import last_look
 from ablations.report.units import units
 
 SHARE_OF_THE_WAY = 0.75
@@ -27,8 +28,10 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             areas = np.array([auc(c.steps, c.values) for c in cells if c.status == "done"])
             low, high = map(number, interval(areas, "mean"))
             failed = sum(c.status == "failed" for c in cells)
-            theirs = found.of(task, learned.source(variant))
-            more = failed - sum(c.status == "failed" for c in theirs)
+            pair = (variant, learned.source(variant))
+            both, _ = last_look(plan, found, [task], pair, LEVEL)
+            fails = [sum(c.status == "failed" for c in both.of(task, one)) for one in pair]
+            more = fails[0] - fails[1]
             stability = "unstable" if more > 0 else "unstable baseline" if more < 0 else None
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)

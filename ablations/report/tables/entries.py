@@ -37,6 +37,8 @@ class Entry:
         is no interval; "unstable" instead of "equivalent" or any "better" where more of its cells
         failed than of the baseline's, since the seeds that survive are not those that it was given;
         likewise "unstable baseline" instead of "equivalent" or any "worse".
+    same_as: another variant that composes to the same cells, so that they differ by exactly 0: the
+        baseline where it does, and then the verdict is "identical" before anything has run.
     seeds_low, seeds_to_decide, seeds_high: for "undecided", see `statistics.seeds_to_decide`; None
         for more than 10,000.
     """
@@ -73,6 +75,7 @@ class Entry:
     improvement_low: float | None = None
     improvement_high: float | None = None
     verdict: str | None = None
+    same_as: str | None = None
     seeds_low: int | None = None
     seeds_to_decide: int | None = None
     seeds_high: int | None = None
@@ -125,7 +128,7 @@ class Table:
         import pandas
 
         frame = pandas.DataFrame([asdict(row) for row in self.rows], columns=list(self.columns))
-        texts = ("task", "variant", "baseline", "verdict")
+        texts = ("task", "variant", "baseline", "verdict", "same_as")
         for field in fields(Entry):
             if field.name not in texts and field.type != "bool":
                 frame[field.name] = pandas.to_numeric(frame[field.name])

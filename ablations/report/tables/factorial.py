@@ -12,8 +12,8 @@ import numpy as np
 from ablations.records import Plan
 from ablations.report.scores import Scores, is_score
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
-from ablations.report.tables.comparison import guarded
 from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
+from ablations.report.tables.pairings import guarded, last_look
 from ablations.report.units import Learned, Units, settings_of, units
 
 COLUMNS = (
@@ -22,12 +22,14 @@ COLUMNS = (
 )
 
 
-def factorial(plan: Plan) -> Design | None:
-    """The factorial that the variants of a plan form, with what they leave out at its default."""
+def settings(plan: Plan) -> dict[str, dict[str, Any]]:
+    """variant -> setting -> value, of all that some variant sets; of what one leaves out the
+    default, where its trainer reads it."""
     names = {name for about in plan.variants.values() for name in about["sets"]}
+    configs = {cell["variant"]: cell["config"] for cell in reversed(plan.cells)}
     filled: dict[str, dict[str, Any]] = {}
     for variant, about in plan.variants.items():
-        config = next(c["config"] for c in plan.cells if c["variant"] == variant)
+        config = configs[variant]
         defaults = {
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),
@@ -35,7 +37,12 @@ def factorial(plan: Plan) -> Design | None:
         }
         known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
         filled[variant] = {name: known[name] for name in sorted(known)}
-    return design(filled, plan.study["baseline"])
+    return filled
+
+
+def factorial(plan: Plan) -> Design | None:
+    """The factorial that the variants of a plan form, with what they leave out at its default."""
+    return design(settings(plan), plan.study["baseline"])
 
 
 def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
@@ -47,7 +54,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else _sizes(plan, found_design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
-    contrasts: list[tuple[str, Effect]] = []
+    contrasts: list[tuple[str, Scores, Effect]] = []
     places = [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]
     per_place = len(effects(np.zeros((0, *found_design.shape)), found_design))
     for place in places:
@@ -59,19 +66,20 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         if learned is not None and (scaled or place in pooled):
             unit = 1.0 if scaled else sizes[place, next(iter(found_design.variants))]
             margin = plan.study["margin"] * unit
-        y = _factorial_scores(found, found_design, tasks, sizes if scaled else {})
         share = 1 if place == ALL_TASKS else len(plan.tasks)
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
-        contrasts += [(place, one) for one in effects(y, found_design, margin, level)]
+        seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
+        y = _factorial_scores(seen, found_design, tasks, sizes if scaled else {})
+        contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
     rows: list[tuple[Any, ...]] = []
-    for place, effect in contrasts:
+    for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
         said = "too few seeds"
-        if _identical(found, found_design, effect, tasks):
+        if _identical(seen, found_design, effect, tasks):
             said = "identical"
         elif c.n > 1:
-            said = _guarded(verdict(c, effect.margin), found, found_design, effect, tasks)
+            said = _guarded(verdict(c, effect.margin), seen, found_design, effect, tasks)
             if learned is None or len(effect.factors) > 1:
                 # An interaction has no good direction: it says where a main effect does not hold.
                 said = said.replace("better", "higher").replace("worse", "lower")
@@ -89,8 +97,9 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         f"Effects of what the variants set. Main: mean change of {found.metric} against the "
         f"reference ({reference}), over all levels of the others. Interaction: what two changes do "
         "together beyond the sum of each alone. Paired by seed, on seeds that every variant has; "
-        "the t intervals hold for all effects of this table at once with 95% (Bonferroni), p is "
-        "adjusted alike, and the words mean what they do in the comparison. unstable: more runs "
+        "the t intervals hold for all effects of this table at once with 95% (Bonferroni"
+        f"{', and for all planned looks at once' if plan.looks else ''}), p is adjusted alike, "
+        "and the words mean what they do in the comparison. unstable: more runs "
         "failed at the level than at the reference. All tasks, and a task whose settings differ "
         "between variants: in what was learned.",
         COLUMNS,

@@ -22,8 +22,8 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         f"{_sentence(study['title'])} Claim: {_sentence(study['claim'])}",
         f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
-        f"Mean over {_seeds(plan.seeds)} with its 95% interval ({_interval(found)}).",
-        *_differences(rows),
+        f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
+        *_differences(plan, rows),
     ]
     if learned is None:
         parts.append(f"{found.metric} is no score: no margin, no better or worse.")
@@ -52,21 +52,32 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
     return " ".join(part for part in parts if part)
 
 
-def _differences(rows: Sequence[Entry]) -> Iterator[str]:
+def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
     """What the intervals of the differences promise, by their levels."""
-    levels = {row.task == ALL_TASKS: row.level for row in rows if row.level is not None}
-    if not levels:
+    found: dict[bool, set[float]] = {}
+    for row in rows:
+        if row.level is not None and row.n_pairs:
+            found.setdefault(row.task == ALL_TASKS, set()).add(row.level)
+    if not found:
         return
     yield "Differences: mean over seeds of variant minus baseline, paired by seed."
-    share = {True: "all tasks", False: "the tasks" if True in levels else ""}
+    if plan.looks:
+        numbers = ", ".join(map(str, plan.looks["seeds"]))
+        yield (
+            f"Seeds were added at planned looks ({numbers} seeds) to what was still undecided; a "
+            "verdict rests on the pairs of the look that decided."
+        )
+    share = {True: "all tasks", False: "the tasks" if True in found else ""}
     each = "; ".join(
-        f"{100 * (1 - level):.4g}% each" + (f" on {share[over]}" if share[over] else "")
-        for over, level in sorted(levels.items())
-        if level is not None
+        " to ".join(dict.fromkeys(f"{100 * (1 - one):.4g}%" for one in (max(levels), min(levels))))
+        + " each"
+        + (f" on {share[over]}" if share[over] else "")
+        for over, levels in sorted(found.items())
     )
+    how = "Bonferroni, and by Lan and DeMets over the looks" if plan.looks else "Bonferroni"
     yield (
         f"Their joint t intervals hold for all comparisons of this table at once with 95% ({each}: "
-        "Bonferroni), so the chance of any false word about a difference, equivalent included, is "
+        f"{how}), so the chance of any false word about a difference, equivalent included, is "
         "at most 5% where returns vary alike, and up to 12% at 8 seeds where variants collapse now "
         "and then and their baseline does not; p is adjusted alike."
     )
@@ -109,8 +120,8 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
     missing = [cell for cell in found.cells if cell.status == "missing"]
     if missing:
         yield (
-            f"incomplete: {len(missing)} of {total} cells have not run; "
-            "pairs use seeds that both have"
+            f"incomplete: {len(missing)} of {total} cells have not run; pairs use "
+            + ("the looks that are complete" if plan.looks else "seeds that both have")
         )
         yield from _shortened([f"not run: {place}" for place in _places(missing)])
     failed = [cell for cell in found.cells if cell.status == "failed"]
@@ -218,8 +229,15 @@ def _versions(found: Scores) -> Iterator[str]:
         yield f"{count} of {len(found.cells)} cells were made with other versions: {text}"
 
 
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"{len(seeds)} paired seed{'s' * (len(seeds) != 1)} ({_ranges(seeds)})"
+def _seeds(plan: Plan, found: Scores) -> str:
+    seeds = plan.seeds
+    counts = Counter((cell.task, cell.variant) for cell in found.cells).values()
+    many = (
+        f"{min(counts)} to {len(seeds)}"
+        if plan.looks and min(counts) < len(seeds)
+        else f"{len(seeds)}"
+    )
+    return f"{many} paired seed{'s' * (len(seeds) != 1)} ({_ranges(seeds)})"
 
 
 def _ranges(numbers: Sequence[int]) -> str:

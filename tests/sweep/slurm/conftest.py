@@ -51,15 +51,14 @@ class Sweep:
         self.shell = shell
         self.cluster = cluster
         self.results: Path = shell.results
-        keep = shell.environment
-        shell.environment = cluster.environment | {"TOY_DEATHS": keep["TOY_DEATHS"]}
+        shell.environment = cluster.environment | shell.toys
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.shell(*arguments, code=code)
 
     def submit(self, *arguments: str) -> str:
-        """Four cells of three seconds, with a checkpoint every third of one."""
-        return self("run", "toy_slow", "--cluster", "slurm", *SLOW, *arguments).stdout
+        """Four cells of 30 seconds, or none once they hurry, with a checkpoint every tenth."""
+        return self("run", "toy_held", "--cluster", "slurm", *HELD, *arguments).stdout
 
     def ask(self, *command: str) -> str:
         return self.cluster.ask(*command)
@@ -92,7 +91,7 @@ class Sweep:
                 found[path.parent.name] = beat
         return found
 
-    def until(self, ready: Callable[[], Any], what: str, seconds: float = 300) -> Any:
+    def until(self, ready: Callable[[], Any], what: str, seconds: float = 1500) -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if value := ready():
@@ -118,7 +117,8 @@ class Sweep:
         return self.until(on_their_way, "a checkpoint")
 
     def finished(self, cells: int = 4) -> dict[str, bytes]:
-        """Waits until every cell has a record; returns their curves."""
+        """Waits until every cell, in a hurry, has a record; returns their curves."""
+        self.shell.hurry()
         self.until(
             lambda: len(list(self.results.glob("cells/[!.]*/record.json"))) == cells, "the end"
         )
@@ -129,14 +129,15 @@ class Sweep:
         return [json.loads(path.read_text()) for path in paths]
 
 
-SLOW = ("--seeds", "2", "--steps", "600", "--set", "points=30", "--checkpoint-steps", "60")
+HELD = ("--seeds", "2", "--steps", "600", "--checkpoint-steps", "60", "--set", "points=30")
 
 
 @pytest.fixture(scope="session")
 def undisturbed(shells: Any) -> dict[str, bytes]:
     """The curves of what `Sweep.submit` computes, from processes of this machine."""
     one = shells()
-    one("run", "toy_slow", "--quiet", *SLOW)
+    one.hurry()
+    one("run", "toy_held", "--quiet", *HELD)
     return one.curves()
 
 

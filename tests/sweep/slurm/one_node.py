@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "srun", "sbatch")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 600.0
 
 
 def missing() -> list[str]:
@@ -101,7 +101,7 @@ class Cluster:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=1500,
             check=False,
         )
         return done.stdout + done.stderr
@@ -115,7 +115,7 @@ class Cluster:
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            command, env=self.environment, capture_output=True, text=True, timeout=1500, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stderr or done.stdout}{self._logs()}")

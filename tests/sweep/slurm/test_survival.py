@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def _is_whole(sweep, undisturbed: dict[str, bytes]) -> None:
     assert sweep.finished() == undisturbed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
     rollout.
     """
     ppo = program(activation="swish", unroll_length=16)
-    state = ppo.init(jax.random.key(0), variant())
+    state = jax.jit(ppo.init)(jax.random.key(0), variant())
     carts = state.episodes.state
     runaway = carts.pipeline_state | {
         "velocity": carts.pipeline_state["velocity"].at[:3].set(jnp.array([2.0, 3.0, -4.0]))
@@ -49,9 +49,11 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
     *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
         state, jax.random.key(1)
     )
-    experience, batch = ppo.prepare(
-        state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, alone(**SETS)
-    )
+    experience, batch = jax.jit(
+        lambda state, rollout: ppo.prepare(
+            state, rollout, 3.0 * rollout.outcome.reward, state.normalizer, alone(**SETS)
+        )
+    )(state, rollout)
     moved = jax.tree.map(
         lambda x: x + 0.05 * jax.random.normal(jax.random.key(x.size), x.shape), state.parameters
     )
@@ -96,12 +98,10 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
         },
     )
     parameters = losses.PPONetworkParams(**learner.parameters)
-    (total, parts), gradient = jax.value_and_grad(losses.compute_ppo_loss, has_aux=True)(
-        parameters,
-        None,
-        jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), data),
-        KEY,
-        nets,
+    loss = partial(
+        losses.compute_ppo_loss,
+        rng=KEY,
+        ppo_network=nets,
         entropy_cost=SETS["entropy_coefficient"],
         discounting=SETS["discount"],
         reward_scaling=SETS["reward_scale"],
@@ -110,6 +110,9 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
         vf_coefficient=0.5,
         clipping_epsilon_value=clip_range,
     )
+    (total, parts), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+        parameters, None, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), data)
+    )
     return total, parts, {"policy": gradient.policy, "value": gradient.value}
 
 
@@ -117,9 +120,13 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
 def estimated() -> tuple[Any, Any]:
     """Advantages and value targets by the critic as it is now, by the choices of `SETS`."""
     ppo, learner, _, experience, _ = rolled_out()
-    value = ppo.networks.value(learner.parameters, experience.observation)
-    next_value = ppo.networks.value(learner.parameters, experience.next_observation)
-    return estimate(experience, value, next_value, variant(**SETS))
+
+    def now(experience: Experience) -> tuple[Any, Any]:
+        value = ppo.networks.value(learner.parameters, experience.observation)
+        next_value = ppo.networks.value(learner.parameters, experience.next_observation)
+        return estimate(experience, value, next_value, alone(**SETS))
+
+    return jax.jit(now)(experience)
 
 
 def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
@@ -127,8 +134,14 @@ def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
     ppo, learner, _, _, batch = rolled_out()
     advantage, target = estimated()
     batch = batch._replace(advantage=advantage, target=target)
-    (total, parts), gradient = jax.value_and_grad(module.ppo_loss, has_aux=True)(
-        learner.parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
+
+    def loss(parameters: Any, batch: Any) -> Any:
+        return module.ppo_loss(
+            parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
+        )
+
+    (total, parts), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+        learner.parameters, batch
     )
     return total, parts, gradient
 

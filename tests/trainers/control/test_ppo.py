@@ -11,10 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from composed import alone, compiled, program, same_bits, train, variant
+from composed import alone, compiled, only, program, same_bits, train, variant
 from loss_checks import KEY, SETS, brax_loss, rolled_out
 
-ONE_STEP = {"num_minibatches": 1, "epochs": 1}
+LOOP = only(
+    "advantage",
+    "advantage_scope",
+    "advantage_timing",
+    "observation_normalization",
+    "value_clip",
+)
+ONE_STEP = {"num_minibatches": 1, "epochs": 1, "fixed": LOOP}
+TWO_MINIBATCHES = ONE_STEP | {"num_minibatches": 2}
+TWO_EPOCHS = ONE_STEP | {"epochs": 2}
 TIMINGS = ("iteration", "epoch", "minibatch")
 
 
@@ -38,7 +47,7 @@ def test_all_timings_agree_on_the_first_gradient_step(advantage: str) -> None:
 
 def test_a_second_minibatch_parts_minibatch_timing_only() -> None:
     iteration, epoch, minibatch = (
-        train(variant(advantage_timing=timing), num_minibatches=2, epochs=1)[0].parameters
+        train(variant(advantage_timing=timing), **TWO_MINIBATCHES)[0].parameters
         for timing in TIMINGS
     )
     assert close(iteration, epoch)
@@ -47,8 +56,7 @@ def test_a_second_minibatch_parts_minibatch_timing_only() -> None:
 
 def test_a_second_epoch_parts_iteration_timing_only() -> None:
     iteration, epoch, minibatch = (
-        train(variant(advantage_timing=timing), num_minibatches=1, epochs=2)[0].parameters
-        for timing in TIMINGS
+        train(variant(advantage_timing=timing), **TWO_EPOCHS)[0].parameters for timing in TIMINGS
     )
     assert not close(iteration, epoch)
     assert close(epoch, minibatch)
@@ -60,7 +68,7 @@ def test_values_and_densities_are_those_of_the_rollout() -> None:
     """
     sets = {"value_clip": "pessimistic", "value_clip_range": 1e-4, "learning_rate": 1e-2}
     _, first = train(variant(**sets), **ONE_STEP)
-    _, both = train(variant(**sets), num_minibatches=1, epochs=2)
+    _, both = train(variant(**sets), **TWO_EPOCHS)
     assert first["value/clip_fraction"] == 0.0
     assert first["policy/approximate_kl"] == pytest.approx(0.0, abs=1e-6)
     assert both["value/clip_fraction"] > 0.4
@@ -86,7 +94,7 @@ def test_scopes_agree_when_there_is_one_minibatch() -> None:
     )
     assert close(minibatch, batch)
     parted = [
-        train(variant(advantage_scope=scope), num_minibatches=2, epochs=1)[0].parameters
+        train(variant(advantage_scope=scope), **TWO_MINIBATCHES)[0].parameters
         for scope in ("minibatch", "batch")
     ]
     assert not close(*parted)
@@ -95,10 +103,17 @@ def test_scopes_agree_when_there_is_one_minibatch() -> None:
 def test_one_gradient_step_is_adam_on_the_gradient_of_brax() -> None:
     ppo, learner, _, experience, batch = rolled_out()
     one = alone(**SETS, learning_rate=1e-2, adam_epsilon=1e-5)
-    value = ppo.estimated("minibatch", learner, batch, lambda: experience, ppo.critic(None), one)
-    after, _ = ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)
+
+    @jax.jit
+    def step(learner: Any, batch: Any, experience: Any) -> Any:
+        value = ppo.estimated(
+            "minibatch", learner, batch, lambda: experience, ppo.critic(None), one
+        )
+        return ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)[0]
+
+    after = step(learner, batch, experience)
     adam = optax.adam(1e-2, eps=1e-5)
-    updates, _ = adam.update(brax_loss(None)[2], adam.init(learner.parameters))
+    updates, _ = jax.jit(adam.update)(brax_loss(None)[2], adam.init(learner.parameters))
     assert close(after.parameters, optax.apply_updates(learner.parameters, updates), 1e-5)
 
 
@@ -166,7 +181,7 @@ def test_chunks_of_one_and_of_three_updates_are_the_same_training() -> None:
 
 
 def test_no_finished_episode_is_nan_not_zero() -> None:
-    ppo = program(unroll_length=1)
+    ppo = program(unroll_length=1, fixed=only())
     state = ppo.init(jax.random.key(0), variant())
     state = state._replace(episodes=state.episodes._replace(elapsed=jnp.zeros(8, jnp.int32)))
     _, metrics = jax.jit(ppo.chunk)(state, variant())
@@ -241,7 +256,12 @@ def test_value_coefficient_matters_where_policy_and_critic_are_coupled(
     sets: dict[str, Any], structure: dict[str, Any]
 ) -> None:
     small, large = (
-        train(variant(value_coefficient=c, adam_epsilon=1e-5, **sets), updates=3, **structure)[0]
+        train(
+            variant(value_coefficient=c, adam_epsilon=1e-5, **sets),
+            updates=3,
+            fixed=only("gradient_clip"),
+            **structure,
+        )[0]
         for c in (0.25, 4.0)
     )
     assert not close(small.parameters["policy"], large.parameters["policy"], 1e-4)
@@ -254,7 +274,13 @@ def test_learns() -> None:
     for seed in (0, 1, 2):
         for chunks, returns in ((1, first), (8, last)):
             state, metrics = train(
-                variant(learning_rate=1e-3), seed, chunks, updates=8, episode_length=50, **size
+                variant(learning_rate=1e-3),
+                seed,
+                chunks,
+                updates=8,
+                episode_length=50,
+                fixed=only(),
+                **size,
             )
             returns.append(metrics["training/return"])
         assert int(state.iteration) == 64

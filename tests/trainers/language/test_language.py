@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,15 @@ TINY = {
     "warm_start_steps": 0,
 }
 P, K, L = 4, 3, 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _optimised() -> Iterator[None]:
+    """Compiled as users have it: that one chunk of two updates has the bits of two of one is no
+    property of the compiler's other ways."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @cache

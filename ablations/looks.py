@@ -1,29 +1,32 @@
-"""Planned looks: seeds are added until a comparison is decided, and the intervals pay for it.
+"""Planned looks: seeds are added until something is decided, and the error rate is paid for it.
 
 Looking again after more seeds gives chance another chance. So the looks are planned before the
-first, and the level of each interval is such that the intervals of all looks hold at once with the
-level promised (repeated confidence intervals, Jennison and Turnbull 1989): a verdict may be read at
-any of them, and freezes with the seeds it was read on.
+first, of studies and of learning-curve checks alike, and share what a single look could spend.
 
-The levels are those of a normal mean whose looks have independent increments, by a spending
-function of Pocock's kind (Lan and DeMets 1983), each used for Student's t with the seeds of its
-look (Jennison and Turnbull 2000, section 3.8).
+For intervals of differences the level of each look is such that the intervals of all looks hold at
+once with the level promised (repeated confidence intervals, Jennison and Turnbull 1989): a verdict
+may be read at any of them, whatever made one stop, and freezes with the seeds it was read on. The
+levels are those of a normal mean whose looks have independent increments, by a spending function of
+Pocock's kind (Lan and DeMets 1983), each used for Student's t with the seeds of its look (Jennison
+and Turnbull 2000, section 3.8). Exact tests, as those of checks, split their rate instead: the sum
+bounds it whatever the returns look like.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ablations.report.statistics.paired import Comparison, Verdict, judge, verdict
-from ablations.report.statistics.summaries import LEVEL, Floats
+Floats = NDArray[np.float64]
+Found = TypeVar("Found")
 
 _NODES = 160
 
@@ -36,19 +39,7 @@ class Looks:
     levels: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What looks say of a comparison: at the look that decided, or at the last there was.
-
-    look: which, from 0; None before the first, when there is nothing to read yet.
-    """
-
-    comparison: Comparison
-    verdict: Verdict
-    look: int | None
-
-
-def planned(first: int = 8, most: int = 64, factor: float = 1.5) -> tuple[int, ...]:
+def planned(first: int, most: int, factor: float = 1.5) -> tuple[int, ...]:
     """Seeds at each look, each `factor` times as many as at the one before: 8, 12, 18, ..., 64."""
     if not 2 <= first <= most or not factor > 1:
         raise ValueError(f"looks need 2 <= first <= most and a factor above 1: {first}, {most}")
@@ -58,28 +49,43 @@ def planned(first: int = 8, most: int = 64, factor: float = 1.5) -> tuple[int, .
     return (*seeds, most) if seeds[-1] < most else tuple(seeds)
 
 
-def design(seeds: Sequence[int], level: float = LEVEL) -> Looks:
+def split(rate: float, looks: int) -> tuple[float, ...]:
+    """An error rate over so many looks, half of it for the last."""
+    if looks < 2:
+        return (rate,) * looks
+    return (*(rate / 2 / (looks - 1),) * (looks - 1), rate / 2)
+
+
+def design(seeds: Sequence[int], level: float) -> Looks:
     """The levels at which the intervals of all looks hold at once with 1 - level."""
     return Looks(tuple(seeds), _levels(tuple(seeds), level))
 
 
-def read(
-    differences: ArrayLike, looks: Looks, margin: float | None = None, rounding: float = 0.0
-) -> Reading:
-    """Reads `[n]` paired differences, in the order of their seeds, at each look that n reaches.
+def last_reached(looks: Looks, seeds: int) -> int | None:
+    """The last look, from 0, that so many seeds reach; None before the first."""
+    reached = sum(needed <= seeds for needed in looks.seeds)
+    return reached - 1 if reached else None
 
-    The first look that decides keeps the word and the seeds: what came later is not looked at.
+
+def read(
+    looks: Looks,
+    seeds: int,
+    at: Callable[[int, float], Found],
+    decided: Callable[[Found], bool],
+) -> Found | None:
+    """What the first look that decides says, else the last of those that `seeds` reach.
+
+    at: the seeds and the level of a look -> what it says. What came after the look that decided is
+    not looked at. None before the first look.
     """
-    pairs = np.asarray(differences, dtype=np.float64)
-    last = Reading(Comparison(0), "undecided", None)
-    for place, (seeds, level) in enumerate(zip(looks.seeds, looks.levels, strict=True)):
-        if seeds > len(pairs):
+    found = None
+    for needed, level in zip(looks.seeds, looks.levels, strict=True):
+        if needed > seeds:
             break
-        found = judge(pairs[:seeds], margin, rounding, level)
-        last = Reading(found, verdict(found, margin), place)
-        if last.verdict != "undecided":
+        found = at(needed, level)
+        if decided(found):
             break
-    return last
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ablations.report.statistics import judge, verdict
-from ablations.report.statistics.looks import design, planned, read
+from ablations.looks import Looks, design, last_reached, planned, read, split
+from ablations.report.statistics import Comparison, judge, verdict
+
+
+def read_pairs(pairs: np.ndarray, looks: Looks, margin: float | None) -> Comparison | None:
+    """What the looks at paired differences say."""
+    return read(
+        looks,
+        len(pairs),
+        lambda seeds, level: judge(pairs[:seeds], margin, level=level),
+        lambda comparison: verdict(comparison, margin) != "undecided",
+    )
 
 
 def test_five_even_looks_have_the_published_bounds() -> None:
     """Lan and DeMets' for Pocock's kind of spending, as ldbounds and gsDesign print them."""
-    bounds = scipy.stats.norm.isf(np.array(design((10, 20, 30, 40, 50)).levels) / 2)
+    bounds = scipy.stats.norm.isf(np.array(design((10, 20, 30, 40, 50), 0.05).levels) / 2)
     np.testing.assert_allclose(bounds, [2.438, 2.427, 2.410, 2.397, 2.386], atol=2e-3)
 
 
@@ -49,9 +59,11 @@ def test_the_intervals_of_all_looks_hold_at_once(truth: float, level: float) -> 
 @pytest.mark.parametrize("truth", [0.0, 0.8])
 def test_a_verdict_at_any_look_is_rarely_false(truth: float) -> None:
     """0.8 is the margin: 'equivalent' and 'better' are both false there."""
-    looks = design(planned(8, 40))
+    looks = design(planned(8, 40), 0.05)
     random = np.random.default_rng(2)
-    said = [read(random.normal(truth, 1.0, 40), looks, 0.8).verdict for _ in range(1_500)]
+    found = [read_pairs(random.normal(truth, 1.0, 40), looks, 0.8) for _ in range(1_500)]
+    said = [verdict(one, 0.8) for one in found if one is not None]
+    assert len(said) == 1_500
     if truth:
         false = [one in ("equivalent", "better") or one.startswith("worse") for one in said]
     else:
@@ -62,26 +74,36 @@ def test_a_verdict_at_any_look_is_rarely_false(truth: float) -> None:
 def test_a_verdict_freezes_with_the_seeds_of_its_look() -> None:
     random = np.random.default_rng(3)
     pairs = np.concatenate([random.normal(3, 1, 12), random.normal(-9, 1, 28)])
-    looks = design(planned(8, 40))
-    early, late = read(pairs[:8], looks, 0.5), read(pairs, looks, 0.5)
+    looks = design(planned(8, 40), 0.05)
+    early, late = read_pairs(pairs[:8], looks, 0.5), read_pairs(pairs, looks, 0.5)
     assert early == late
-    assert (late.comparison.n, late.look, late.verdict) == (8, 0, "better")
+    assert (late.n, late.level, verdict(late, 0.5)) == (8, looks.levels[0], "better")
     assert verdict(judge(pairs, 0.5), 0.5) != "better"
 
 
 def test_seeds_between_looks_are_not_looked_at() -> None:
     pairs = np.random.default_rng(4).normal(size=40)
-    looks = design(planned(8, 40))
-    assert read(pairs[:11], looks, 0.1) == read(pairs[:8], looks, 0.1)
-    nothing = read(pairs[:7], looks, 0.1)
-    assert (nothing.look, nothing.verdict, nothing.comparison.n) == (None, "undecided", 0)
+    looks = design(planned(8, 40), 0.05)
+    assert read_pairs(pairs[:11], looks, 0.1) == read_pairs(pairs[:8], looks, 0.1)
+    assert read_pairs(pairs[:7], looks, 0.1) is None
+    reached = [last_reached(looks, seeds) for seeds in (7, 8, 11, 12, 40, 99)]
+    assert reached == [None, 0, 0, 1, len(looks.seeds) - 1, len(looks.seeds) - 1]
 
 
 def test_looks_grow_by_half_up_to_the_most() -> None:
-    assert planned() == (8, 12, 18, 27, 41, 62, 64)
+    assert planned(8, 64) == (8, 12, 18, 27, 41, 62, 64)
+    assert planned(4, 32, 2.0) == (4, 8, 16, 32)
     assert planned(8, 8) == (8,)
     for wrong in ((8, 4), (1, 4)):
         with pytest.raises(ValueError, match="looks need"):
             planned(*wrong)
     with pytest.raises(ValueError, match="increasing"):
-        design((8, 8))
+        design((8, 8), 0.05)
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_a_rate_is_split_with_half_of_it_for_the_last_look(looks: int) -> None:
+    shares = split(0.01, looks)
+    assert sum(shares) == pytest.approx(0.01)
+    assert shares[-1] == pytest.approx(0.01 if looks == 1 else 0.005)
+    assert len(set(shares[:-1])) <= 1

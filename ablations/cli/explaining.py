@@ -1,0 +1,104 @@
+"""The command `explain`: which details make the gap between two presets or variants."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
+from ablations.cli.results import FORMATS
+from ablations.cli.running import add_running, carry_out, duration, seconds_here
+from ablations.errors import UserError, count
+
+if TYPE_CHECKING:
+    from ablations.records import Plan
+
+
+def add_commands(commands: Any) -> None:
+    one = add_command(
+        commands,
+        "explain",
+        _explain,
+        "which details make the gap between two presets, or two variants of studies",
+    )
+    one.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
+    one.add_argument("end", metavar="B")
+    add_selection(one)
+    one.add_argument(
+        "--task", nargs="+", action="extend", dest="tasks", metavar="T", help="same as --tasks"
+    )
+    one.add_argument(
+        "--together",
+        action="append",
+        default=[],
+        metavar="NAME,NAME,...",
+        help="details to switch as one; repeatable",
+    )
+    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_running(one)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from ablations.report import formats, tables
+    from ablations.sweep import explanation
+    from ablations.sweep.prepare import missing
+
+    load_installed_plugins()
+    if options.until:
+        raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
+    given = {name: value for name, value in selection(options).items() if value is not None}
+    plan = explanation.plan(
+        explanation.request(options.start, options.end, _names(options.together), given)
+    )
+    if not (options.script or options.quiet):
+        for line in _told(plan, options):
+            print(line, flush=True)
+    here = options.cluster in ("local", "debug")
+    if options.dry_run and here:
+        return 0
+    code = carry_out(options, [plan])
+    if not (options.dry_run or options.script or missing([plan], options.results)):
+        sheet = tables.sheet("shares", plan, options.results)
+        print(f"\n{formats.render(sheet, options.format)}\n")
+    return code
+
+
+def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(name for name in names.split(",") if name) for names in together)
+
+
+def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
+    """What is going to run: details, cells, programs, and how long that takes here."""
+    from ablations.report.tables.explained import change
+    from ablations.sweep.cell import cells_of, distinct
+    from ablations.sweep.machine import has_accelerator
+    from ablations.sweep.prepare import missing
+
+    about = plan.study["explanation"]
+    details = about["details"]
+    counts = (
+        f"{count(len(details), 'detail')}, in random orders of {count(len(plan.seeds), 'seed')}"
+    )
+    yield f"{plan.study['name']}: {counts}"
+    for name, detail in details.items():
+        yield f"    {name:<27} {change(detail)}"
+    held = ", ".join(f"{name}={value}" for name, value in about["held"].items())
+    yield f"    the same in both: {held}"
+    cells = distinct(cells_of(plan))
+    todo = missing([plan], options.results, fresh=options.fresh)
+    done = len(cells) - len(todo)
+    yield (
+        f"{count(len(plan.cells), 'cell')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
+        f"different: {done:,} done, {len(todo):,} to run"
+    )
+    accelerator = has_accelerator()
+    programs = {cell.program(accelerator=accelerator) for cell in todo}
+    if todo:
+        fixed = {*todo[0].compiled_in(accelerator=accelerator), *todo[0].config["structure"]}
+        compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
+        why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
+        join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
+        yield f"{count(len(programs), 'program')} to compile{why}{join}"
+        if options.cluster in ("local", "debug"):
+            yield f"about {duration(seconds_here(options, todo))} on this machine"

@@ -1,0 +1,287 @@
+"""Numbers that a study varies: scores along each, and what is lost where they are not tuned.
+
+Needs no plotting library.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ablations.records import Plan
+from ablations.report.scores import Scores, baseline_of
+from ablations.report.statistics import interval
+from ablations.report.tables.entries import ALL_TASKS, Entry, Table
+from ablations.report.tables.factorial import settings
+from ablations.report.units import Learned, Units, normalised, settings_of
+
+
+@dataclass(frozen=True)
+class Line:
+    """Variants that differ in one number alone, by its value.
+
+    name: what else they set, "" where there is nothing else.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The lines of a number in one environment: a task and settings of it.
+
+    environment: those settings, "" where the variants do not differ in them. band: values, and the
+    ends of the margin around the score of what the variants are compared with, where it is one
+    variant, or one at each value.
+    """
+
+    number: str
+    task: str
+    environment: str
+    lines: tuple[Line, ...]
+    band: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None
+
+    @property
+    def title(self) -> str:
+        return self.task + (f", {self.environment}" if self.environment else "")
+
+    @property
+    def values(self) -> list[float]:
+        return sorted({value for line in self.lines for value in line.values})
+
+    @property
+    def places(self) -> dict[float, float]:
+        """value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
+        the values more evenly, or one after the other where neither tells them apart."""
+        values = self.values
+        spread = {nearest(values): values}
+        if values[0] > 0:
+            spread[nearest(np.log10(values))] = list(np.log10(values))
+        apart = max(spread)
+        along = spread[apart] if apart > CLOSEST else range(len(values))
+        return {value: float(place) for value, place in zip(values, along, strict=True)}
+
+    def labels(self, letter: float) -> list[str]:
+        """The values as text, "" for those that would run into the one before; letter: half the
+        width of one, as a share of the axis."""
+        places = self.places
+        span = max(places.values()) - min(places.values())
+        texts, end = [], -math.inf
+        for value, place in places.items():
+            text = f"{value:g}"
+            half = letter * len(text) * span
+            texts.append(text if place - half > end else "")
+            end = place + half if texts[-1] else end
+        return texts
+
+
+CLOSEST = 0.04  # of an axis, between two values
+
+
+def nearest(places: ArrayLike) -> float:
+    """The least distance between neighbours, as a share of the whole."""
+    gaps = np.diff(np.asarray(places, dtype=np.float64))
+    return float(gaps.min() / gaps.sum())
+
+
+@dataclass(frozen=True)
+class _Varied:
+    """known: variant -> setting -> value, of what a variant sets; of_task: those settings that are
+    the task's, which make another environment; numbers: number -> variant -> value, of the others.
+    """
+
+    known: Mapping[str, Mapping[str, Any]]
+    of_task: frozenset[str]
+    numbers: Mapping[str, Mapping[str, float]]
+
+    def environment(self, variant: str) -> str:
+        """What a variant sets of the task, in words."""
+        return self._said(variant, self.of_task)
+
+    def others(self, variant: str, without: Iterable[str]) -> str:
+        """What a variant sets of that in which variants differ, in words."""
+        return self._said(variant, {*self._differing()} - {*without} - self.of_task)
+
+    def chosen(self, variant: str) -> str:
+        """A variant's numbers, in words."""
+        return self._said(variant, self.numbers)
+
+    def _differing(self) -> Iterator[str]:
+        for name in {name for one in self.known.values() for name in one}:
+            if len({str(one.get(name)) for one in self.known.values()}) > 1:
+                yield name
+
+    def _said(self, variant: str, names: Iterable[str]) -> str:
+        mine = self.known[variant]
+        values = ((name, mine[name]) for name in sorted(names) if name in mine)
+        return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
+
+
+def _varied(plan: Plan) -> _Varied:
+    tasks = [cell["config"].get("task") for cell in plan.cells]
+    of_task = {name for task in tasks if isinstance(task, dict) for name in task["settings"]}
+    known = settings(plan)
+    found: dict[str, dict[str, Any]] = {}
+    for variant, one in known.items():
+        for name in one.keys() - of_task:
+            found.setdefault(name, {})[variant] = one[name]
+    numbers = {
+        name: values
+        for name, values in sorted(found.items())
+        if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values.values())
+        and len(set(values.values())) > 1
+    }
+    return _Varied(known, frozenset(of_task), numbers)
+
+
+def panels(plan: Plan, made: Table) -> list[Panel]:
+    """Every number's lines, per task and environment; over all tasks where every variant is
+    compared with the same one, so that there is one unit."""
+    varied = _varied(plan)
+    found = []
+    for number, values in varied.numbers.items():
+        by_environment: dict[str, dict[str, list[str]]] = {}
+        for variant in (v for v in plan.variants if v in values):
+            groups = by_environment.setdefault(varied.environment(variant), {})
+            groups.setdefault(varied.others(variant, {number}), []).append(variant)
+        for task, (environment, groups) in itertools.product(made.places, by_environment.items()):
+            lines = [_line(name, of, values) for name, of in groups.items()]
+            kept = tuple(line for line in lines if len(line.values) > 1)
+            references = {_reference(plan, v) for line in kept for v in line.variants}
+            if kept and (task != ALL_TASKS or len(references) == 1):
+                where = environment if len(by_environment) > 1 else ""
+                found.append(Panel(number, task, where, kept, _band(plan, made, task, kept)))
+    return found
+
+
+def rows_of(made: Table, panel: Panel, line: Line) -> list[Entry | None]:
+    """The rows of a table that a line is drawn from; None where there is no score."""
+    rows = [made.entry(panel.task, variant) for variant in line.variants]
+    return [row if row is not None and row.mean is not None else None for row in rows]
+
+
+def runs(plan: Plan, found: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
+    """The scores of a variant's runs, in the units of its row of the table."""
+    if task != ALL_TASKS:
+        return list(found.by_seed(task, variant).values())
+    if learned is None:
+        return []
+    rows = normalised(plan, found, learned, variant)
+    return list(np.mean(rows, axis=0)) if rows else []
+
+
+def _line(name: str, variants: Sequence[str], values: Mapping[str, float]) -> Line:
+    """One variant per value, the first where several set the same."""
+    first: dict[float, str] = {}
+    for variant in variants:
+        first.setdefault(values[variant], variant)
+    along = sorted(first)
+    return Line(name, tuple(along), tuple(first[value] for value in along))
+
+
+def _band(
+    plan: Plan, made: Table, task: str, lines: Sequence[Line]
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None:
+    at: dict[float, set[str]] = {}
+    for line in lines:
+        for value, variant in zip(line.values, line.variants, strict=True):
+            at.setdefault(value, set()).add(_reference(plan, variant))
+    low, high = [], []
+    for value in sorted(at):
+        rows = [made.entry(task, reference) for reference in at[value]]
+        row = rows[0] if len(rows) == 1 else None
+        if row is None or row.mean is None or not row.margin:
+            return None
+        low.append(row.mean - row.margin)
+        high.append(row.mean + row.margin)
+    return tuple(sorted(at)), tuple(low), tuple(high)
+
+
+def _reference(plan: Plan, variant: str) -> str:
+    return baseline_of(plan, variant) or variant
+
+
+# Tuned against not tuned
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One way to take the other axes, with its numbers tuned: mean over seeds and its 95% interval.
+
+    score: where the numbers are chosen for each environment. lost: how much lower it is where one
+    choice serves all. In what was learned.
+    """
+
+    name: str
+    score: tuple[float, float, float]
+    lost: tuple[float, float, float]
+
+
+def tuned_and_lost(scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores `[environments, settings, seeds]` -> score tuned for each environment `[seeds]`, and
+    what is lost by one setting for all `[seeds]`.
+
+    sum over e of max over h of S(e, h) / E, and that minus max over h of sum over e of S(e, h) / E
+    (Adkins, Bowling and White 2024, "A method for evaluating hyperparameter sensitivity in
+    reinforcement learning"). Each seed is scored at the settings that the other seeds choose, as
+    the highest of several means is too high.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    count = values.shape[2]
+    means = (values.sum(axis=2, keepdims=True) - values) / (count - 1)
+    each = np.take_along_axis(values, means.argmax(axis=1)[:, None], axis=1)[:, 0].mean(axis=0)
+    best = means.mean(axis=0).argmax(axis=0)
+    common = values.mean(axis=0)[best, np.arange(count)]
+    return each, each - common
+
+
+def plane(plan: Plan, found: Scores, learned: Units) -> list[Tuned]:
+    """Every way to take the other axes; [] unless there are two of them at the same settings of the
+    numbers, two environments (tasks, or settings of one), and two seeds.
+
+    A failed run counts as one that learned nothing; seeds that lack a run are left out.
+    """
+    varied = _varied(plan)
+    units: dict[tuple[str, str], Learned | None] = {}
+    by_name: dict[str, dict[str, dict[tuple[str, str], dict[int, float]]]] = {}
+    for task, variant in itertools.product(plan.tasks, plan.variants):
+        place = (task, settings_of(plan, task, variant))
+        # What the first variant of an environment is measured by is the unit for all.
+        unit = units.setdefault(place, learned.of(task, variant))
+        chosen = varied.chosen(variant)
+        if unit is None or not chosen:
+            continue
+        scores = {
+            cell.seed: 0.0 if cell.status == "failed" else (cell.value - unit.low) / unit.size
+            for cell in found.of(task, variant)
+            if cell.status in ("done", "failed")
+        }
+        of_name = by_name.setdefault(varied.others(variant, varied.numbers), {})
+        of_name.setdefault(chosen, {}).setdefault(place, scores)
+    points = []
+    choices = list(dict.fromkeys(chosen for of in by_name.values() for chosen in of))
+    places = [place for place, unit in units.items() if unit is not None]
+    for name, of in by_name.items():
+        if min(len(choices), len(places)) < 2 or any(
+            place not in of.get(chosen, {}) for chosen in choices for place in places
+        ):
+            continue
+        by_seed = [[of[chosen][place] for chosen in choices] for place in places]
+        seeds = sorted(set.intersection(*(set(one) for row in by_seed for one in row)))
+        if len(seeds) > 1:
+            score, lost = tuned_and_lost([[[x[s] for s in seeds] for x in row] for row in by_seed])
+            points.append(Tuned(name, _mean(score), _mean(lost)))
+    return points if len(points) > 1 else []
+
+
+def _mean(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    low, high = interval(values, "mean")
+    return float(values.mean()), float(low), float(high)

@@ -1,0 +1,79 @@
+"""Attribution of a gap: the Shapley value of each detail, over sampled orders.
+
+Every seed switches the details one after another in a random order of its own, and in the reverse
+of it (Mitchell et al. 2022, "Sampling permutations for Shapley value estimation": antithetic pairs
+cancel the effect of place for pairwise interactions). A detail's marginal effect in an order is the
+score after it is switched minus the score before; its share is the mean over the orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ablations.report.statistics.paired import Comparison, judge
+from ablations.report.statistics.summaries import LEVEL, Floats
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """A gap and what its details have of it, over seeds. The share of a detail, what it does alone
+    at the start, what its removal takes from the end (with the sign of its being there), and the
+    difference of the last two, its interaction with all others."""
+
+    gap: Comparison
+    shares: tuple[Comparison, ...]
+    alone: tuple[Comparison, ...]
+    removed: tuple[Comparison, ...]
+    interactions: tuple[Comparison, ...]
+
+
+def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
+    """Mean marginal effect of each detail in each seed's two orders: `[n, d]`.
+
+    orders `[n, d]`: the details, 0 to d - 1, as a seed switches them. along, back `[n, d + 1]`:
+    scores after 0, 1, ..., d details are switched, in that order and in the reverse of it. A row
+    sums to its seed's gap, along[:, d] - along[:, 0].
+    """
+    ways = np.asarray(orders, np.intp)
+    found = np.zeros(ways.shape)
+    for way, scores in ((ways, along), (ways[:, ::-1], back)):
+        steps = np.diff(np.asarray(scores, np.float64), axis=1)
+        found += np.take_along_axis(steps, np.argsort(way, axis=1), axis=1) / 2
+    return found
+
+
+def attribution(
+    orders: ArrayLike,
+    along: ArrayLike,
+    back: ArrayLike,
+    alone: ArrayLike,
+    without: ArrayLike,
+    margin: float | None = None,
+    comparisons: int | None = None,
+) -> Attribution:
+    """What `shares` says of the mean over seeds, with t intervals; and beside it the ends.
+
+    alone `[n, d]`: the score with one detail switched; without `[n, d]`: with all but it. The 5%
+    that intervals miss are shared by `comparisons` of them, the details by default: those of the
+    shares hold at once, likewise those of each of the other three. That of the gap is its own.
+    """
+    forth = np.asarray(along, np.float64)
+    start, end = forth[:, :1], forth[:, -1:]
+    first = np.asarray(alone, np.float64) - start
+    last = end - np.asarray(without, np.float64)
+    level = LEVEL / max(1, comparisons or forth.shape[1] - 1)
+    rounding = 1e-12 * float(np.max(np.abs(forth), initial=0.0))
+
+    def judged(effects: Floats) -> tuple[Comparison, ...]:
+        return tuple(judge(column, margin, rounding, level) for column in effects.T)
+
+    return Attribution(
+        gap=judge((end - start)[:, 0], margin, rounding),
+        shares=judged(shares(orders, along, back)),
+        alone=judged(first),
+        removed=judged(last),
+        interactions=judged(last - first),
+    )

@@ -1,0 +1,239 @@
+"""Which details make the gap between two presets or variants: the shares, as a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablations.records import Plan
+from ablations.report.scores import Scores, is_score
+from ablations.report.statistics import (
+    LEVEL,
+    Attribution,
+    Comparison,
+    Floats,
+    attribution,
+    verdict,
+)
+from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.units import units
+
+GAP = "the whole gap"
+INERT = "does not act"
+_NUMBERS = ("share", "alone", "removed", "interaction")
+COLUMNS = (
+    *("task", "detail", "change", "n", "n_planned"),
+    *(name + end for name in _NUMBERS for end in ("", "_low", "_high")),
+    *("p", "p_adjusted", "margin", "verdict"),
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The scores of an explanation on a task, of the seeds that have all of their cells.
+
+    orders `[n, d]`, along and back `[n, d + 1]`, alone and without `[n, d]`: as in
+    `statistics.attribution`. acts `[d]`: whether switching a detail ever changed a score.
+    """
+
+    seeds: tuple[int, ...]
+    orders: NDArray[np.intp]
+    along: Floats
+    back: Floats
+    alone: Floats
+    without: Floats
+
+    @property
+    def acts(self) -> list[bool]:
+        steps = np.abs(self.alone - self.along[:, :1]) + np.abs(self.without - self.along[:, -1:])
+        for orders, scores in ((self.orders, self.along), (self.orders[:, ::-1], self.back)):
+            moved = np.abs(np.diff(scores, axis=1))
+            steps = steps + np.take_along_axis(moved, np.argsort(orders, axis=1), axis=1)
+        return [bool(column.any()) for column in steps.T]
+
+
+def explanation(plan: Plan) -> Mapping[str, Any] | None:
+    """What a plan says of the details that it switches; None where it explains no gap."""
+    found: Mapping[str, Any] | None = plan.study.get("explanation")
+    return found
+
+
+def paths(plan: Plan, found: Scores, task: str) -> Paths:
+    about = plan.study["explanation"]
+    details, start, end = list(about["details"]), about["start"], about["end"]
+    by_variant: dict[str, dict[int, float]] = {}
+    for cell in found.cells:
+        if cell.task == task and cell.status == "done":
+            by_variant.setdefault(cell.variant, {})[cell.seed] = cell.value
+
+    def row(seed: int, names: Sequence[str]) -> list[float]:
+        return [by_variant.get(name, {}).get(seed, np.nan) for name in names]
+
+    inner = range(1, len(details))
+    needed = {
+        "along": [start, *(f"order {k}" for k in inner), end],
+        "back": [start, *(f"reverse {k}" for k in inner), end],
+        "alone": [f"{start} + {detail}" for detail in details],
+        "without": [f"{end} - {detail}" for detail in details],
+    }
+    rows = {seed: {kind: row(seed, of) for kind, of in needed.items()} for seed in plan.seeds}
+    kept = [seed for seed in rows if all(np.isfinite(of).all() for of in rows[seed].values())]
+
+    def together(kind: str) -> Floats:
+        return np.array([rows[seed][kind] for seed in kept]).reshape(len(kept), len(needed[kind]))
+
+    orders = [[details.index(name) for name in about["orders"][str(seed)]] for seed in kept]
+    return Paths(
+        tuple(kept),
+        np.array(orders, np.intp).reshape(len(kept), len(details)),
+        *(together(kind) for kind in needed),
+    )
+
+
+def shares_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
+    """The gap and the share of each detail per task, the largest first. None for a plan that
+    explains no gap."""
+    about = explanation(plan)
+    if about is None:
+        return None
+    rows: list[tuple[Any, ...]] = []
+    left_out = []
+    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    for task in plan.tasks:
+        paths_ = paths(plan, found, task)
+        unit = None if learned is None else learned.of(task, about["start"])
+        margin = None if unit is None else plan.study["margin"] * unit.size
+        comparisons = len(about["details"]) * len(plan.tasks)
+        made = attribution(
+            paths_.orders,
+            paths_.along,
+            paths_.back,
+            paths_.alone,
+            paths_.without,
+            margin,
+            comparisons,
+        )
+        rows += _rows(plan, task, paths_, made, margin)
+        if missing := sorted(set(plan.seeds) - set(paths_.seeds)):
+            left_out.append(f"{task}: {len(missing)} of {len(plan.seeds)} ({_few(missing)})")
+    return Sheet(
+        plan.study["name"],
+        "shares",
+        _caption(plan, found, left_out),
+        COLUMNS,
+        tuple(rows),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("detail", "text", ("detail",)),
+            Shown("change", "text", ("change",)),
+            Shown("share", "estimate", ("share", "share_low", "share_high"), "+"),
+            Shown("[95% joint]", "interval", ("share", "share_low", "share_high"), "+"),
+            Shown("verdict", "text", ("verdict",)),
+            Shown("alone", "estimate", ("alone", "alone_low", "alone_high"), "+"),
+            Shown("removed", "estimate", ("removed", "removed_low", "removed_high"), "+"),
+            Shown(
+                "interaction",
+                "estimate",
+                ("interaction", "interaction_low", "interaction_high"),
+                "+",
+            ),
+            Shown("seeds", "count", ("n",)),
+        ),
+    )
+
+
+def _rows(
+    plan: Plan, task: str, paths_: Paths, made: Attribution, margin: float | None
+) -> Iterator[tuple[Any, ...]]:
+    about = plan.study["explanation"]
+    n, planned = len(paths_.seeds), len(plan.seeds)
+    gap = made.gap
+    yield (
+        *(task, GAP, f"{about['start']} → {about['end']}", n, planned),
+        *(gap.difference, gap.low, gap.high),
+        *(None,) * 9,
+        *(gap.p, gap.p, margin, _said(gap, margin, bool(gap.difference))),
+    )
+    acts = paths_.acts
+    parts = (made.shares, made.alone, made.removed, made.interactions)
+    places = sorted(
+        range(len(made.shares)), key=lambda i: (not acts[i], -abs(made.shares[i].difference or 0.0))
+    )
+    for i, detail in ((place, list(about["details"])[place]) for place in places):
+        share = made.shares[i]
+        ends = [(one[i].difference, one[i].low, one[i].high) for one in parts]
+        adjusted = None if share.p is None else min(1.0, share.p * LEVEL / share.level)
+        yield (
+            *(task, detail, change(about["details"][detail]), n, planned),
+            *(value for three in ends for value in three),
+            *(share.p, adjusted, margin, _said(share, margin, acts[i])),
+        )
+
+
+def _said(one: Comparison, margin: float | None, acts: bool) -> str:
+    if one.n == 0:
+        return "no seed is complete"
+    if not acts:
+        return INERT
+    return "one seed" if one.n == 1 else verdict(one, margin)
+
+
+def explained_in_words(made: Sheet) -> str:
+    """The gap and its largest shares, task by task."""
+    said = []
+    for task in dict.fromkeys(row["task"] for row in made.records()):
+        gap, *details = (row for row in made.records() if row["task"] == task)
+        if gap["share"] is None:
+            said.append(f"{task}: no seed is complete yet")
+            continue
+        largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
+        said.append(f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}")
+    return "; ".join(said)
+
+
+def change(detail: Mapping[str, Any]) -> str:
+    """What is switched, and the numbers that come with either value: "none → pessimistic
+    (value_clip_range 0.2)"."""
+    moved = []
+    for name, values in detail["settings"].items():
+        sides = zip(values, detail["brings"].get(name, ({}, {})), strict=True)
+        moved.append(" → ".join(_side(value, numbers) for value, numbers in sides))
+    return ", ".join(moved)
+
+
+def _side(value: Any, brings: Mapping[str, Any]) -> str:
+    numbers = ", ".join(f"{name} {_text(number)}" for name, number in brings.items())
+    return f"{_text(value)} ({numbers})" if numbers else _text(value)
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _few(seeds: Sequence[int]) -> str:
+    shown = ", ".join(map(str, seeds[:8]))
+    return f"seed{'' if len(seeds) == 1 else 's'} {shown}{', ...' if len(seeds) > 8 else ''}"
+
+
+def _caption(plan: Plan, found: Scores, left_out: Sequence[str]) -> str:
+    about = plan.study["explanation"]
+    start, end = about["start"], about["end"]
+    steps = {one["steps"] for one in plan.tasks.values()}
+    held = ", ".join(f"{name}={_text(value)}" for name, value in about["held"].items())
+    said = (
+        f"What makes the gap between {start} and {end} in {found.metric}, "
+        f"{' or '.join(f'{n:,}' for n in sorted(steps))} steps. share: mean change of the score "
+        f"when the detail is switched from {start}'s to {end}'s value, over random orders in which "
+        "all details are switched one after another (each seed has one of its own and the reverse "
+        "of it): the Shapley value; shares sum to the gap. alone: switched first, all others at "
+        f"{start}'s. removed: switched last, all others at {end}'s. interaction: removed minus "
+        "alone. Paired by seed; t intervals of the shares that hold at once with 95% (Bonferroni); "
+        "that of the gap is its own. The words mean what they do in a comparison; does not act: "
+        f"the same cell on either side. Held equal: {held}."
+    )
+    return said + (f" Seeds without all of their cells: {'; '.join(left_out)}." if left_out else "")

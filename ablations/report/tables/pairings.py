@@ -1,0 +1,198 @@
+"""What a variant is compared with, on which seeds, at which level, and what that says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ablations import looks
+from ablations.records import Plan
+from ablations.report.scores import Scores
+from ablations.report.statistics import LEVEL, Comparison, compare, verdict
+from ablations.report.units import Units
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What a variant is compared with and on which scores.
+
+    tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
+    every task; in units of what was learned where there are several. more_failures: how many more
+    cells of the variant failed than of its baseline. identical: the curves are the same bits.
+    same_as: another variant that is the same composition, the baseline where it is.
+    """
+
+    tasks: tuple[str, ...]
+    variant: str
+    baseline: str | None
+    margin: float | None
+    ours: tuple[np.ndarray, ...] = ()
+    theirs: tuple[np.ndarray, ...] = ()
+    more_failures: int = 0
+    identical: bool = False
+    same_as: str | None = None
+    level: float = LEVEL
+
+    def compare(self) -> Comparison:
+        """Of the means over tasks, seed by seed."""
+        if not self.ours:
+            return Comparison(0, level=self.level)
+        ours, theirs = (np.mean(rows, axis=0) for rows in (self.ours, self.theirs))
+        return compare(ours, theirs, self.margin, self.level)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The comparisons of a plan that share an error rate: those per task, or those of means over
+    tasks (over)."""
+
+    plan: Plan
+    found: Scores
+    learned: Units | None
+    over: bool
+
+    def pairings(
+        self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
+    ) -> list[Pairing]:
+        """asked: (tasks, variant, baseline). With the level shared over the comparisons that are
+        made (Bonferroni); where seeds were added at looks, each as it was read."""
+        if self.plan.looks:
+            return [self._read(*one) for one in asked]
+        found = [self._pairing(self.found, *one) for one in asked]
+        # A composition of two names is compared once. What is the same bits needs no share: nothing
+        # false can be said of it.
+        made = {
+            (one.tasks, self._first_of(one.variant), self._first_of(one.baseline))
+            for one in found
+            if one.baseline is not None and not one.identical
+        }
+        return [replace(one, level=level / max(1, len(made))) for one in found]
+
+    def _first_of(self, variant: str) -> str:
+        """The first variant of the same composition: one name for all that share their cells."""
+        return self.plan.variants.get(variant, {}).get("same_as") or variant
+
+    def _read(self, tasks: Sequence[str], variant: str, baseline: str | None) -> Pairing:
+        """At the look that decided, else at the last that the variant and its baseline reach.
+
+        The level is shared over all comparisons that were planned, as nothing that was seen since
+        may change it. Over tasks a sign decides: equivalence is said by the tasks.
+        """
+        nothing = Pairing(tuple(tasks), variant, baseline, None)
+        if baseline is None or not tasks:
+            return self._pairing(self.found, tasks, variant, baseline)
+
+        def at(seeds: int, level: float) -> Pairing:
+            made = self._pairing(self.found.below(seeds), tasks, variant, baseline)
+            return replace(made, level=level)
+
+        def decided(pairing: Pairing) -> bool:
+            if pairing.identical:
+                return True
+            margin = None if self.over else pairing.margin
+            return verdict(pairing.compare(), margin) != "undecided"
+
+        ended = min(self.found.ended(task, one) for task in tasks for one in (variant, baseline))
+        return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
+
+    def _pairing(
+        self, found: Scores, tasks: Sequence[str], variant: str, baseline: str | None
+    ) -> Pairing:
+        margin = self._margin(tasks, variant)
+        first = self._first_of(variant)
+        alike = baseline is not None and first == self._first_of(baseline)
+        same_as = baseline if alike else first if first != variant else None
+        if baseline is None or not tasks:
+            return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
+        by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
+        seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
+
+        def scaled(which: str) -> tuple[np.ndarray, ...]:
+            rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
+            if not self.over or self.learned is None:
+                return tuple(rows)
+            units = (self.learned.of(task, variant) for task in tasks)
+            return tuple(
+                row / unit.size for unit, row in zip(units, rows, strict=True) if unit is not None
+            )
+
+        # Failures count on every task, also on one where nothing was learned.
+        every = list(self.plan.tasks) if self.over else tasks
+        fails = [
+            sum(cell.status == "failed" for task in every for cell in found.of(task, which))
+            for which in (variant, baseline)
+        ]
+        return Pairing(
+            tuple(tasks),
+            variant,
+            baseline,
+            margin,
+            scaled(variant),
+            scaled(baseline),
+            fails[0] - fails[1],
+            alike or found.identical(every, variant, baseline),
+            same_as,
+        )
+
+    def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
+        share = self.plan.study["margin"]
+        if self.over:
+            return share
+        unit = None if self.learned is None else self.learned.of(tasks[0], variant)
+        return None if unit is None else share * unit.size
+
+
+def levels(plan: Plan, *, over: bool) -> looks.Looks:
+    """The looks at each of a plan's comparisons: per task, or of means over tasks. What was seen
+    since they were planned may change nothing of it."""
+    share, both = plan.looks["over_tasks" if over else "comparisons"], plan.looks["over_tasks"]
+    return looks.design(plan.looks["seeds"], LEVEL / (2 if both else 1) / share)
+
+
+def last_look(
+    plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
+) -> tuple[Scores, float]:
+    """What a comparison of all these variants may look at, and its level: where seeds were added at
+    looks, the last look that all of them have reached."""
+    if not plan.looks:
+        return found, level
+    planned = looks.design(plan.looks["seeds"], level)
+    ended = min(found.ended(task, variant) for task in tasks for variant in variants)
+    place = looks.last_reached(planned, ended)
+    if place is None:
+        return found.below(0), level
+    return found.below(planned.seeds[place]), planned.levels[place]
+
+
+def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
+    """variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
+    no variant has two."""
+    found = {
+        variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
+        for variant in plan.variants
+    }
+    if not any(len(tasks) > 1 for tasks in found.values()):
+        return {}
+    return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
+
+
+def said(comparison: Comparison, pairing: Pairing, judged: bool) -> str:
+    """The word for a comparison. judged: whether its metric is a score, where higher is better."""
+    if comparison.n < 2:
+        return ("no pairs", "one seed")[comparison.n]
+    word = verdict(comparison, pairing.margin)
+    if not judged:
+        return {"b": "higher", "w": "lower"}.get(word[0], word)
+    return guarded(word, pairing.more_failures)
+
+
+def guarded(said: str, more_failures: int) -> str:
+    """A verdict in view of failures: the seeds that survive look better than those it was given."""
+    same = said in ("equivalent", "identical")
+    if more_failures > 0 and (same or said.startswith("better")):
+        return "unstable"
+    if more_failures < 0 and (same or said.startswith("worse")):
+        return "unstable baseline"
+    return said

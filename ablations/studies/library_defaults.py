@@ -1,0 +1,38 @@
+"""How far apart are the PPOs of seven libraries, each with its own defaults, on equal terms?"""
+
+from ablations.studies.definition import Study, Variant, register
+from ablations.studies.profiles import control
+
+LIBRARIES = {
+    "brax": "Brax",
+    "cleanrl": "CleanRL",
+    "purejaxrl": "PureJaxRL",
+    "rejax": "Rejax",
+    "rsl_rl": "RSL-RL",
+    "sb3": "Stable-Baselines3",
+    "torchrl": "TorchRL",
+}
+DEFAULTS = {
+    name: Variant(preset=name, summary=f"{library} as it comes")
+    for name, library in LIBRARIES.items()
+}
+
+register(
+    Study(
+        name="library_defaults",
+        title="Library defaults",
+        claim=(
+            "PPO is one algorithm, so libraries that agree on tasks, steps, environments, "
+            "minibatches and networks should learn alike, whatever their defaults for the rest."
+        ),
+        claim_source=(
+            "what comparisons of algorithms assume; doubted by Huang et al. 2022, The 37 "
+            "Implementation Details of PPO"
+        ),
+        baseline="cleanrl",
+        variants=DEFAULTS,
+        margin=0.05,
+        profiles=control(quick=DEFAULTS, paper=DEFAULTS),
+        geometry="common",
+    )
+)

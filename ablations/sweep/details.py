@@ -1,0 +1,196 @@
+"""What two compositions differ in, as details that can be switched one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ablations.errors import UserError, unknown
+from ablations.records import digest
+from ablations.sweep.selection import RUN_SETTINGS
+from ablations.tasks import Task
+from ablations.trainers import Definition
+
+PARTS = ("choices", "numbers", "structure")
+Set = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Two compositions of one trainer on one task, and all that lies between them.
+
+    start, end: of every setting that either reads, its value; what only one of them reads has its
+    value in both, since it acts nowhere but with what brings it. names: the settings that both read
+    and that differ. brought: what only one of them reads -> the names that bring it. of_end: what
+    the end reads. defaults: of choices and numbers.
+    """
+
+    definition: Definition
+    task: Task
+    start: Mapping[str, Any]
+    end: Mapping[str, Any]
+    names: tuple[str, ...]
+    brought: Mapping[str, tuple[str, ...]]
+    of_end: frozenset[str]
+    defaults: Mapping[str, Any]
+    _composed: dict[Set, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    def compose(self, switched: Iterable[str]) -> dict[str, Any]:
+        """The configuration with some settings switched from the start's to the end's value, but
+        for its seed and schedule. What cannot act there is at its default, so that compositions
+        which train alike are one. Raises UserError where a rule refuses it."""
+        switched = frozenset(switched)
+        if switched not in self._composed:
+            values = {**self.start, **{name: self.end[name] for name in switched}}
+            self._composed[switched] = self._acting(values)
+        return self._composed[switched]
+
+    def _acting(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        config = self._resolve(values)
+        inert = self.definition.inert(config, [*config["choices"], *config["numbers"]])
+        plain = {name: self.defaults[name] for name in inert if name in values}
+        if all(values[name] == default for name, default in plain.items()):
+            return config
+        try:
+            return self._resolve({**values, **plain})
+        except UserError:  # at their defaults they would be refused: they stay
+            return config
+
+    def _resolve(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return self.definition.resolve(self.task, values, RUN_SETTINGS)
+
+
+def gap(
+    definition: Definition, task: Task, start: Mapping[str, Any], end: Mapping[str, Any]
+) -> Gap:
+    """The gap between two sets of values. Raises UserError where they train in different
+    environments, or are one composition."""
+    configs = [definition.resolve(task, values, RUN_SETTINGS) for values in (start, end)]
+    environments = [config["task"]["settings"] for config in configs]
+    if environments[0] != environments[1]:
+        differing = [n for n in environments[0] if environments[0][n] != environments[1][n]]
+        raise UserError(
+            f"the two train in different environments ({', '.join(differing)}): give one value to "
+            f"both with --set"
+        )
+    a, b = (_flat(config) for config in configs)
+    names = tuple(name for name in a if name in b and a[name] != b[name])
+    brought = {
+        name: _bringers(definition, configs[name in b], configs[name in a], name, names)
+        for name in (*a, *b)
+        if (name in a) != (name in b)
+    }
+    common = {**environments[0], **b, **a}
+    numbers = {name: one.default for name, one in definition.known_numbers().items()}
+    defaults = {**numbers, **definition.axes}
+    found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
+    if found.compose(()) == found.compose(names):
+        raise UserError("the two are one composition: there is no gap to explain")
+    return found
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    choices = {axis: one["name"] for axis, one in config["choices"].items()}
+    return {**choices, **config["numbers"], **config["structure"]}
+
+
+def _bringers(
+    definition: Definition,
+    reader: Mapping[str, Any],
+    other: Mapping[str, Any],
+    name: str,
+    names: Sequence[str],
+) -> tuple[str, ...]:
+    """Those of the differing names whose value in `reader` makes it read a name that `other` does
+    not read."""
+
+    def reads(changed: str) -> bool:
+        parts = {part: dict(reader[part]) for part in ("choices", "structure")}
+        for part, values in parts.items():
+            if changed in values:
+                values[changed] = other[part][changed]
+        choices = {axis: one["name"] for axis, one in parts["choices"].items()}
+        structure = {n: option.default for n, option in definition.structure.items()}
+        return name in definition.reads(
+            {**structure, **parts["structure"]},
+            {**definition.axes, **choices},
+            reader["task"]["settings"],
+        )
+
+    return tuple(changed for changed in names if not reads(changed))
+
+
+def grouped(
+    found: Gap, together: Iterable[Sequence[str]], orders: Callable[[Sequence[str]], Iterable[Set]]
+) -> dict[str, tuple[str, ...]]:
+    """Details: how one is called -> the names that it switches.
+
+    Names are one detail where the user wants it (`together`), and where a rule refuses a
+    composition that has one of them switched and not the other. orders(details) -> the sets of
+    details whose compositions are needed; they are all allowed in the end. Raises UserError for a
+    name in `together` that does not differ.
+    """
+    details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
+    for wanted in together:
+        for name in wanted:
+            if name not in found.names:
+                raise unknown("differing detail", name, found.names)
+        details = _joined(details, {d for d, names in details.items() if set(names) & set(wanted)})
+
+    @cache
+    def refusal(switched: Set) -> str | None:
+        try:
+            found.compose(switched)
+        except UserError as error:
+            return str(error)
+        return None
+
+    def refused(switched: Set) -> str | None:
+        return refusal(frozenset(name for detail in switched for name in details[detail]))
+
+    while (wrong := next(filter(refused, _tried(details, orders)), None)) is not None:
+        # the fewest of its details that are refused, and the fewest more with which it is allowed
+        core, allowed = wrong, frozenset(details)
+        for one in sorted(wrong):
+            if refused(core - {one}):
+                core -= {one}
+        for one in sorted(allowed - wrong):
+            if not refused(allowed - {one}):
+                allowed -= {one}
+        details = _joined(details, {*core, *(allowed - wrong)})
+    return details
+
+
+def _joined(details: Mapping[str, tuple[str, ...]], which: set[str]) -> dict[str, tuple[str, ...]]:
+    """With some details made one, in the place of the first of them."""
+    names = tuple(name for detail in details if detail in which for name in details[detail])
+    found: dict[str, tuple[str, ...]] = {}
+    for detail, own in details.items():
+        if detail not in which:
+            found[detail] = own
+        elif " + ".join(names) not in found:
+            found[" + ".join(names)] = names
+    return found
+
+
+def _tried(
+    details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
+) -> Iterable[Set]:
+    """Small sets first, so that what a rule joins is found where it is plain; then all needed."""
+    every = frozenset(details)
+    for one in details:
+        yield frozenset({one})
+        yield every - {one}
+    for pair in itertools.combinations(details, 2):
+        yield frozenset(pair)
+        yield every - set(pair)
+    yield from orders(list(details))
+
+
+def order(details: Iterable[str], seed: int) -> tuple[str, ...]:
+    """The order in which a seed switches the details: random, and its own for ever. A detail that
+    joins or leaves does not move the others."""
+    return tuple(sorted(details, key=lambda detail: digest([seed, detail])))

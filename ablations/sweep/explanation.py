@@ -1,0 +1,268 @@
+"""From two presets or variants to the cells that say which of their details make the gap.
+
+Each seed switches the details one after another from the start's value to the end's, in a random
+order of its own and in the reverse of it; beside that each detail alone at the start, and all but
+it at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ablations import presets, studies
+from ablations.errors import UserError, unknown
+from ablations.records import Plan, digest
+from ablations.request import Request
+from ablations.studies import Profile, Study, Variant
+from ablations.sweep.defaults import study_named
+from ablations.sweep.details import Gap, Set, gap, grouped, order
+from ablations.sweep.plan import described_study, schedule, values_of
+from ablations.sweep.selection import RUN_SETTINGS
+from ablations.tasks import Task, task
+from ablations.trainers import trainer
+
+FEWEST_SEEDS = 12
+
+
+class Side(NamedTuple):
+    """One end of a gap. name: as it is asked for."""
+
+    name: str
+    study: Study
+    variant: Variant
+
+
+class Place(NamedTuple):
+    """What is switched in one of a seed's cells, and how that is called."""
+
+    variant: str
+    switched: Set
+
+
+def name_of(start: str, end: str) -> str:
+    """What an explanation is called, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
+    study, slash, variant = end.rpartition("/")
+    return f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
+
+
+def request(
+    start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
+) -> Request:
+    """What `explain` asks."""
+    return Request(
+        name_of(start, end),
+        explain=(start, end),
+        together=tuple(tuple(names) for names in together),
+        **selection,
+    )
+
+
+def plan(request: Request) -> Plan:
+    """Resolves what `explain` is asked to the cells that answer it. Raises UserError."""
+    assert request.explain is not None
+    start, end = (_side(name) for name in request.explain)
+    if start.study.trainer != end.study.trainer:
+        raise UserError(
+            f"'{start.name}' is of the trainer '{start.study.trainer}' and '{end.name}' of "
+            f"'{end.study.trainer}': nothing lies between them"
+        )
+    _require_flags(request)
+    profile = _profile(start.study, request.profile)
+    tasks = [task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
+    seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
+    values = {one.name: _values(start, end, one, request) for one in tasks}
+    definition = trainer(start.study.trainer)
+    gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
+    _require_that_flags_act(gaps, request)
+    details = _details(gaps, seeds, request)
+    orders = {seed: order(details, seed) for seed in seeds}
+    cells = []
+    for where, found in gaps.items():
+        made: dict[Set, dict[str, Any]] = {}
+        for seed in seeds:
+            for place in places(start.name, end.name, orders[seed]):
+                if place.switched not in made:
+                    names = [n for detail in place.switched for n in details[detail]]
+                    config = found.compose(names)
+                    length = definition.iteration_steps(config["structure"])
+                    run = schedule(values[where][0], profile, found.task, length)
+                    made[place.switched] = config | {"run": run}
+                config = made[place.switched] | {"seed": seed}
+                cells.append(
+                    {
+                        "task": where,
+                        "variant": place.variant,
+                        "seed": seed,
+                        "hash": digest(config),
+                        "config": config,
+                    }
+                )
+    one = next(iter(gaps.values()))
+    return Plan(
+        request=request.flags(),
+        study=_described(start, end, request, one, details, orders),
+        variants=_variants(start, end, details, orders),
+        tasks={
+            where: {
+                "steps": _steps(cells, where),
+                "settings": _first(cells, where)["task"]["settings"],
+                "summary": found.task.summary,
+            }
+            for where, found in gaps.items()
+        },
+        cells=tuple(cells),
+    )
+
+
+def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
+    """The cells of one seed: the ends; what is switched after each step of its order and of the
+    reverse; each detail alone; all but each."""
+    every = frozenset(switching)
+    yield Place(start, frozenset())
+    yield Place(end, every)
+    for way, steps in (("order", switching), ("reverse", switching[::-1])):
+        for count in range(1, len(steps)):
+            yield Place(f"{way} {count}", frozenset(steps[:count]))
+    for one in sorted(switching):
+        yield Place(f"{start} + {one}", frozenset({one}))
+        yield Place(f"{end} - {one}", every - {one})
+
+
+def _side(name: str) -> Side:
+    if name in presets.presets():
+        return Side(name, study_named(name), study_named(name).variants[name])
+    known = studies.studies()
+    head, _, rest = name.rpartition("/")
+    owners = [s for s in known.values() if head in ("", s.name) and rest in s.variants]
+    if len(owners) > 1:
+        choices = ", ".join(f"{study.name}/{rest}" for study in owners)
+        raise UserError(f"several studies have a variant '{rest}': say which one: {choices}")
+    if not owners:
+        near = [f"{head}/{variant}" for variant in known[head].variants] if head in known else ()
+        raise unknown("preset or variant", name, near or [*presets.presets(), "STUDY/VARIANT"])
+    return Side(name, owners[0], owners[0].variants[rest])
+
+
+def _require_flags(request: Request) -> None:
+    if request.variants or request.vary or request.base:
+        given = [n for n in ("variants", "vary", "base") if getattr(request, n)]
+        raise UserError(f"--{given[0]} is for studies: an explanation is of the two that it names")
+
+
+def _profile(study: Study, name: str) -> Profile:
+    if name not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", name, study.profiles)
+    return study.profiles[name]
+
+
+def _values(
+    start: Side, end: Side, one: Task, request: Request
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is set at either end. The structure of presets is the task's, unless the request says
+    otherwise; what a flag sets holds for both."""
+    request = replace(request, geometry=request.geometry or "common")
+
+    def of(side: Side) -> dict[str, Any]:
+        profile = _profile(side.study, request.profile)
+        return values_of(side.study, profile, one, side.variant, request) | dict(request.set)
+
+    return of(start), of(end)
+
+
+def _require_that_flags_act(gaps: Mapping[str, Gap], request: Request) -> None:
+    for name in request.set:
+        if not any(name in found.start or name in RUN_SETTINGS for found in gaps.values()):
+            raise UserError(f"--set {name} changes nothing: neither of the two reads it")
+
+
+def _details(
+    gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
+) -> dict[str, tuple[str, ...]]:
+    """The details, the same on every task."""
+
+    def needed(details: Sequence[str]) -> Iterator[Set]:
+        for seed in seeds:
+            for place in places("", "", order(details, seed)):
+                yield place.switched
+
+    found = {name: grouped(one, request.together, needed) for name, one in gaps.items()}
+    first, *others = found
+    for other in others:
+        if found[other] != found[first]:
+            raise UserError(
+                f"the two differ in other details on {other} than on {first}: explain one task at "
+                f"a time"
+            )
+    return found[first]
+
+
+def _described(
+    start: Side,
+    end: Side,
+    request: Request,
+    found: Gap,
+    details: Mapping[str, tuple[str, ...]],
+    orders: Mapping[int, Sequence[str]],
+) -> dict[str, Any]:
+    """The study of an explanation: what the report needs to know of its details stands in it."""
+
+    def brings(setting: str) -> list[dict[str, Any]]:
+        by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
+        return [
+            {name: found.start[name] for name in by_it if (name in found.of_end) is at_end}
+            for at_end in (False, True)
+        ]
+
+    return described_study(start.study, request) | {
+        "name": request.study,
+        "title": f"From {start.name} to {end.name}",
+        "claim": f"Which details make the gap between {start.name} and {end.name}?",
+        "claim_source": "",
+        "baseline": start.name,
+        "explanation": {
+            "start": start.name,
+            "end": end.name,
+            "details": {
+                detail: {
+                    "settings": {name: [found.start[name], found.end[name]] for name in names},
+                    "brings": {name: brings(name) for name in names if any(brings(name))},
+                }
+                for detail, names in details.items()
+            },
+            "orders": {str(seed): list(names) for seed, names in orders.items()},
+            "held": {
+                name: found.start[name]
+                for name in found.definition.structure
+                if name in found.start and found.start[name] == found.end[name]
+            },
+        },
+    }
+
+
+def _variants(
+    start: Side, end: Side, details: Mapping[str, Any], orders: Mapping[int, Sequence[str]]
+) -> dict[str, dict[str, Any]]:
+    told = {start.name: start.variant.summary, end.name: end.variant.summary}
+    first = next(iter(orders.values()))
+    return {
+        place.variant: {
+            "versus": None,
+            "summary": told.get(place.variant, ""),
+            "sets": {},
+            "formulas": {},
+            "same_as": place.variant,
+        }
+        for place in places(start.name, end.name, first)
+    }
+
+
+def _first(cells: Sequence[Mapping[str, Any]], where: str) -> Mapping[str, Any]:
+    config: Mapping[str, Any] = next(cell["config"] for cell in cells if cell["task"] == where)
+    return config
+
+
+def _steps(cells: Sequence[Mapping[str, Any]], where: str) -> int:
+    run = _first(cells, where)["run"]
+    return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])

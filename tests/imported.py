@@ -1,0 +1,20 @@
+"""What every command of the tests would import anew: preloaded by `forked`. Starts no thread."""
+
+import importlib
+
+for name in (
+    "ablations.cli",
+    "jax",
+    "flax.linen",
+    "optax",
+    "variants",
+    "ablations.trainers.control.settings",
+    "ablations.trainers.language.settings",
+    "ablations.sweep.crew",
+    "ablations.report.tables",
+    "ablations.report.formats",
+    "scipy.stats",
+    "pandas",
+    "pyarrow.parquet",
+):
+    importlib.import_module(name)
