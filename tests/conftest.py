@@ -102,8 +102,7 @@ class Shell:
         if not plugin and self.programs:
             environment["JAX_COMPILATION_CACHE_DIR"] = self.programs
         command = self.command(*arguments, plugin=plugin)[3:]
-        # Against hanging; a busy machine is no reason to fail.
-        done = forked.run(command, self.folder, environment, seconds=1500)
+        done = forked.run(["ablations", *command], self.folder, environment)
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

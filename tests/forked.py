@@ -1,11 +1,12 @@
-"""Runs `ablations` in forks of a process that has imported it: a process of its own for every
-command, as a user's, without the seconds of CPU that its imports take.
+"""Runs `ablations`, or a Python program that uses it, in forks of a process that has imported it: a
+process of its own for every command, as a user's, without the seconds of CPU that its imports take.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,18 @@ _CONTEXT.set_forkserver_preload(["imported"])
 
 
 def run(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    seconds: float = 1500,
+    one_core: bool = False,
 ) -> CompletedProcess[str]:
-    """The outcome of `ablations ARGUMENTS` in a folder, as `subprocess.run` tells it."""
+    """The outcome of a command in a folder, as `subprocess.run` tells it.
+
+    command: "ablations" and its arguments, or "python", "-c" and a program. seconds: against
+        hanging; a busy machine is no reason to fail. one_core: as on a machine that has one, so
+        that `run` takes one worker.
+    """
     started_with = os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
     forkserver.ensure_running()  # JAX reads it when it is imported: here there is none yet
     if started_with is not None:
@@ -28,32 +38,43 @@ def run(
     with tempfile.TemporaryDirectory() as said:
         texts = Path(said) / "out", Path(said) / "err"
         process = _CONTEXT.Process(
-            target=_main, args=(list(arguments), str(folder), dict(environment), *map(str, texts))
+            target=_main,
+            args=(list(command), str(folder), dict(environment), *map(str, texts), one_core),
         )
         process.start()
         process.join(seconds)
         if process.exitcode is None:
             process.kill()
-            raise TimeoutError(f"ablations {' '.join(arguments)}: {seconds} s")
+            raise TimeoutError(f"{' '.join(command)}: {seconds} s")
         return CompletedProcess(
-            list(arguments), process.exitcode, *(text.read_text() for text in texts)
+            list(command), process.exitcode, *(text.read_text() for text in texts)
         )
 
 
 def _main(
-    arguments: list[str], folder: str, environment: dict[str, str], out: str, err: str
+    command: list[str],
+    folder: str,
+    environment: dict[str, str],
+    out: str,
+    err: str,
+    one_core: bool,
 ) -> None:
+    if one_core:
+        os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
     for path, descriptor in ((out, 1), (err, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.path.insert(0, folder)
-    sys.argv = ["ablations", *arguments]
+    sys.argv = command
     if cache := environment.get("JAX_COMPILATION_CACHE_DIR"):
         import jax
 
         jax.config.update("jax_compilation_cache_dir", cache)
+    if command[0] == "python":
+        exec(compile(command[2], "<string>", "exec"), {"__name__": "__main__"})
+        sys.exit()
     from ablations.cli import main
 
-    sys.exit(main(arguments))
+    sys.exit(main(command[1:]))

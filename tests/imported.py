@@ -13,6 +13,8 @@ for name in (
     "ablations.sweep.crew",
     "ablations.report.tables",
     "ablations.report.formats",
+    "ablations.report.figures",
+    "ablations.report.page",
     "scipy.stats",
     "pandas",
     "pyarrow.parquet",

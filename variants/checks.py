@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from variants.agreement import first_difference, split_inputs
+
+if TYPE_CHECKING:
+    from variants.choice import Choice
 
 # What `Axis.apply` calls its own arguments, and stateful choices their first one.
 RESERVED = ("choice", "state", "numbers")
@@ -88,14 +91,38 @@ def arguments_read(
     return tuple(p.name for p in parameters)
 
 
-def abstract_returns(
-    where: str, function: Callable[..., Any], state: tuple[Any, ...], arguments: Mapping[str, Any]
-) -> Any:
-    """What a function returns for these stand-ins, as shapes and dtypes.
+def require_same_returns(
+    axis: str,
+    one: Choice,
+    first: Choice,
+    stand_ins: Mapping[str, Any],
+    init: Callable[..., Any] | None,
+    init_inputs: Mapping[str, Any],
+) -> None:
+    """A choice that can be traced on the stand-ins of its axis and returns what the first does.
 
-    state: () or one state, of which the function must return another of the same structure.
+    init, init_inputs: of a stateful axis, whose choices also return a state like the one they take.
     """
-    data, static = split_inputs(arguments)
+    state: tuple[Any, ...] = ()
+    if init is not None:
+        data, static = split_inputs(init_inputs)
+        state = (jax.eval_shape(lambda data: init(**data, **static), data),)
+    where = f"choice '{one.name}' of axis '{axis}'"
+    returns = _returns(where, one, state, stand_ins)
+    difference = first is not one and first_difference(
+        returns, _returns(where, first, state, stand_ins)
+    )
+    if difference:
+        raise RegistrationError(
+            f"{where} disagrees with '{first.name}': it returns {difference[0]}, "
+            f"'{first.name}' returns {difference[1]}"
+        )
+
+
+def _returns(where: str, one: Choice, state: tuple[Any, ...], stand_ins: Mapping[str, Any]) -> Any:
+    """What a choice returns, as shapes and dtypes."""
+    function: Any = one.fn
+    data, static = split_inputs({name: stand_ins[name] for name in (*one.inputs, *one.numbers)})
     try:
         returns = jax.eval_shape(
             lambda state, data: function(*state, **data, **static), state, data
@@ -116,13 +143,3 @@ def abstract_returns(
                 f"and returns {changed[0]}"
             )
     return returns
-
-
-def require_same_returns(where: str, returns: Any, first: str, expected: Any) -> None:
-    """Raises unless a choice returns what the first choice of the axis does."""
-    difference = first_difference(returns, expected)
-    if difference:
-        raise RegistrationError(
-            f"{where} disagrees with '{first}': it returns {difference[0]}, "
-            f"'{first}' returns {difference[1]}"
-        )

@@ -16,7 +16,8 @@ signature names what it reads and nothing else; a number that only it reads come
         ...
 
 Registering checks it on abstract inputs (`jax.eval_shape`), so nothing is computed and no device
-is touched.
+is touched. This package's own choices are not traced on import, where that would take a second of
+every start; `Axis.check` does it, in the tests.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from variants.agreement import differences, split_inputs
+from variants.agreement import differences
 from variants.checks import (
     RegistrationError,
-    abstract_returns,
     arguments_read,
     require_free_names,
     require_identifier,
@@ -99,13 +99,8 @@ class Axis(Mapping[str, Choice]):
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.specialise = specialise
         self.structural = structural
-        self._state: tuple[Any, ...] = ()
-        if init is not None:
-            data, static = split_inputs(self.init_inputs)
-            self._state = (jax.eval_shape(lambda data: init(**data, **static), data),)
         self._choices: dict[str, Choice] = {}
         self._known_numbers = dict(self.numbers)
-        self._returns: Any = None
 
     def __repr__(self) -> str:
         return f"Axis({self.name!r}: {', '.join(self)})"
@@ -179,7 +174,7 @@ class Axis(Mapping[str, Choice]):
             reads = arguments_read(
                 where,
                 function,
-                stateful=bool(self._state),
+                stateful=self.init is not None,
                 offered=offered,
                 defaults={**self.defaults, **{n: one.default for n, one in known.items()}},
             )
@@ -188,21 +183,32 @@ class Axis(Mapping[str, Choice]):
                 raise RegistrationError(
                     f"{where} brings {', '.join(unread)} and does not take it as an argument"
                 )
-            returns = abstract_returns(where, function, self._state, {n: offered[n] for n in reads})
-            if not self._choices:
-                self._returns = returns
-            elif not self.structural:
-                require_same_returns(where, returns, self.names[0], self._returns)
-            self._known_numbers.update(own)
-            self._choices[name] = Choice(
+            one = Choice(
                 **described,
                 inputs=tuple(n for n in reads if n in inputs),
                 numbers=MappingProxyType({n: known[n] for n in reads if n in known}),
                 fn=function,
             )
+            if not function.__module__.startswith(f"{__package__}."):
+                self._check(one)
+            self._known_numbers.update(own)
+            self._choices[name] = one
             return function
 
         return register_function
+
+    def check(self) -> None:
+        """Trace every choice on the stand-ins; RegistrationError where one cannot be traced or
+        returns other shapes than the first."""
+        for one in self._choices.values():
+            if one.fn is not None:
+                self._check(one)
+
+    def _check(self, one: Choice) -> None:
+        first = one if self.structural else next(iter(self._choices.values()), one)
+        stand_ins = dict(self.inputs or {}) | dict.fromkeys(self._known_numbers, _SCALAR)
+        stand_ins |= dict.fromkeys(one.numbers, _SCALAR)
+        require_same_returns(self.name, one, first, stand_ins, self.init, self.init_inputs)
 
     def declare(
         self,
@@ -247,8 +253,8 @@ class Axis(Mapping[str, Choice]):
             raise TypeError(
                 f"axis '{self.name}' is read by the trainer's loop and has no function: use switch"
             )
-        if len(state) != len(self._state):
-            wanted = "its state before its inputs" if self._state else "keywords only"
+        if len(state) != (self.init is not None):
+            wanted = "its state before its inputs" if self.init else "keywords only"
             raise TypeError(f"axis '{self.name}' takes {wanted}: apply got {len(state)} states")
         numbers = numbers or {}
         twice = [name for name in numbers if name in inputs]

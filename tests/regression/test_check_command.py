@@ -30,7 +30,7 @@ class Shell:
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         environment = dict(os.environ) | {"TOY_DEATHS": "nowhere"}
-        done = forked.run([*arguments, "--plugin", "toy"], self.folder, environment, seconds=1500)
+        done = forked.run(["ablations", *arguments, "--plugin", "toy"], self.folder, environment)
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         if code == 2:

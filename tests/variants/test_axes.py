@@ -43,6 +43,11 @@ DESIGN = {
 }
 
 
+def test_every_choice_can_be_traced_and_returns_what_the_first_of_its_axis_does() -> None:
+    for axis in variants.axes().values():
+        axis.check()
+
+
 def test_every_choice_of_the_design_is_registered_and_described():
     for name, choices in DESIGN.items():
         axis = variants.axis(name)

@@ -317,3 +317,15 @@ def test_loop_axes_have_names_only():
     np.testing.assert_array_equal(got, [False, True])
     with pytest.raises(UnknownName):
         axis.matches("first", "third")
+
+
+def test_this_package_s_own_choices_are_checked_when_asked():
+    axis = number_axis()
+
+    def half(*, x):
+        return x[:2]
+
+    half.__module__ = "variants.number"
+    axis.choice("half", **TEXTS)(half)
+    with pytest.raises(RegistrationError, match=r"choice 'half' .* disagrees with 'double'"):
+        axis.check()
