@@ -65,7 +65,7 @@ class Critic(NamedTuple):
         return critic, {**parameters, "value": value}
 
     def _map(self, x: Array, *, inverse: bool) -> Array:
-        known = {"mean": 0.0, "variance": 1.0}
+        known: dict[str, Any] = {"mean": 0.0, "variance": 1.0}
         if self.seen is not None:
             known = {"mean": self.seen.mean[0], "variance": self.seen.spread[0]}
         mapped: Array = variants.axis("value_normalization").apply(
