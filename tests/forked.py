@@ -14,6 +14,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["imported"])
 
@@ -31,10 +33,12 @@ def run(
         hanging; a busy machine is no reason to fail. one_core: as on a machine that has one, so
         that `run` takes one worker.
     """
-    started_with = os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
-    forkserver.ensure_running()  # JAX reads it when it is imported: here there is none yet
-    if started_with is not None:
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = started_with
+    with pytest.MonkeyPatch.context() as server:
+        # What JAX reads when it is imported, and each command has its own
+        server.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+        # The server of Python 3.11 does not look where this process does
+        server.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as said:
         texts = Path(said) / "out", Path(said) / "err"
         process = _CONTEXT.Process(
@@ -61,6 +65,7 @@ def _main(
 ) -> None:
     if one_core:
         os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
+    assert "imported" in sys.modules, "the server has imported nothing"
     for path, descriptor in ((out, 1), (err, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     os.chdir(folder)

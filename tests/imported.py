@@ -16,6 +16,7 @@ for name in (
     "ablations.report.figures",
     "ablations.report.page",
     "scipy.stats",
+    "seaborn",
     "pandas",
     "pyarrow.parquet",
 ):

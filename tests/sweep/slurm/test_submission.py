@@ -212,16 +212,17 @@ def test_flags_of_a_cluster_need_one(shell) -> None:
 
 
 def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
-    sweep(*TINY)
     deaf = tmp_path / "squeue"
     deaf.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
     deaf.chmod(0o755)
-    sweep.shell.environment["PATH"] = f"{tmp_path}:{sweep.shell.environment['PATH']}"
-    assert "squeue does not answer (Unable to contact)" in sweep("status").stdout
-    again = sweep(*TINY, "--seeds", "5", code=2)
-    assert "squeue does not answer" in again.stderr
-    assert again.stderr.count("\n") == 1
-    assert json.loads(sweep("status", "--json").stdout)
+    with sweep.held_back():
+        sweep(*TINY)
+        sweep.shell.environment["PATH"] = f"{tmp_path}:{sweep.shell.environment['PATH']}"
+        assert "squeue does not answer (Unable to contact)" in sweep("status").stdout
+        again = sweep(*TINY, "--seeds", "5", code=2)
+        assert "squeue does not answer" in again.stderr
+        assert again.stderr.count("\n") == 1
+        assert json.loads(sweep("status", "--json").stdout)
 
 
 @pytest.mark.slow
