@@ -8,8 +8,8 @@ from collections.abc import Iterable
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
-    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly", "seaborn", "tabulate"),
-    "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax", "trimesh"),
+    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly", "seaborn"),
+    "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
     "language": ("safetensors", "tokenizers"),
 }

@@ -23,7 +23,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
@@ -93,6 +92,8 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
     """Nominal two-sided levels. With B(t) = Z sqrt(t) a Brownian motion at the information t = n /
     n_last, the k-th bound c solves P(no bound crossed before, |Z_k| > c) = spent(t_k) -
     spent(t_(k-1)); the density of B where no bound was crossed is carried from look to look."""
+    from scipy.special import ndtr, ndtri  # a third of a second that the fixture need not wait for
+
     if not seeds or any(b <= a for a, b in itertools.pairwise(seeds)) or seeds[0] < 2:
         raise ValueError(f"looks need increasing numbers of at least 2 seeds: {seeds}")
     times = [n / seeds[-1] for n in seeds]
@@ -121,5 +122,7 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
 def _crossing(bound: float, inside: Floats, density: Floats, step: float) -> float:
     """Chance that a Brownian motion with this density on these nodes is beyond +-bound after a step
     of that deviation."""
+    from scipy.special import ndtr
+
     beyond = ndtr((inside - bound) / step) + ndtr((-bound - inside) / step)
     return float(np.sum(density * beyond))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Iterable
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 
 from ablations.errors import UserError
 
 GROUP = "ablations.plugins"
 
-_loaded: list[str] = []
+_loaded: dict[str, str] = {}  # name -> digest
 
 
 def load(names: Iterable[str] = ()) -> None:
@@ -25,15 +28,32 @@ def load(names: Iterable[str] = ()) -> None:
         if "" not in sys.path:
             sys.path.insert(0, "")
         try:
-            importlib.import_module(name)
+            module = importlib.import_module(name)
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(
                 f"the plugin '{name}' does not import: {type(error).__name__}: {text}"
             ) from error
-        _loaded.append(name)
+        _loaded[name] = _digest(module)
 
 
 def loaded() -> tuple[str, ...]:
     """What was loaded so far: what a worker has to load too."""
     return tuple(_loaded)
+
+
+def digests() -> dict[str, str]:
+    """Module -> digest of its source, of what was loaded so far: part of where a record comes
+    from."""
+    return dict(_loaded)
+
+
+def _digest(module: ModuleType) -> str:
+    """Of the Python files of its top-level package, as they are when it is imported."""
+    top = sys.modules[module.__name__.partition(".")[0]].__file__ or module.__file__ or ""
+    path, whole = Path(top), hashlib.sha256()
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    for file in filter(Path.is_file, files):
+        whole.update(f"{file.relative_to(path.parent)}\0".encode())
+        whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()[:16]

@@ -207,14 +207,14 @@ def test_a_trainer_that_does_not_act_says_so(shell) -> None:
 
 def short_cell(points: int = 10) -> Cell:
     run = {"points": points, "updates_per_chunk": 2, "iteration_steps": 10, "evaluations": 0}
-    return Cell("s", "t", "v", 0, "c", {"run": run, "seed": 0}, metric="return")
+    return Cell("s", "t", "v", 0, "c", {"trainer": {"name": "ppo"}, "run": run, "seed": 0})
 
 
 def test_the_first_of_equals_is_the_best_and_former_bests_go(tmp_path) -> None:
     snapshots = Snapshots(tmp_path, short_cell(), count=2)
     lane = Lane()
     for point, score in enumerate([1.0, 3.0, None, 3.0, 2.0, 5.0, 5.0, 4.0, 1.0, 0.0], start=1):
-        lane.append(20 * point, {"return": score})
+        lane.append(20 * point, {"training/return": score})
         if snapshots.wanted(point, lane):
             snapshots.write(20 * point, {"x": np.float32(point)[None]})
     assert {int(p.stem) for p in snapshots.folder.glob("*")} == {20, 40, 100, 120, 200}
@@ -228,7 +228,7 @@ def test_the_first_of_equals_is_the_best_and_former_bests_go(tmp_path) -> None:
 def test_nothing_is_kept_of_a_policy_that_is_no_number(tmp_path) -> None:
     snapshots = Snapshots(tmp_path, short_cell(), count=10)
     lane = Lane()
-    lane.append(20, {"return": 1.0})
+    lane.append(20, {"training/return": 1.0})
     lane.diverged = (0, 20)
     assert not snapshots.wanted(1, lane)
     assert snapshots.finish(lane) == {}

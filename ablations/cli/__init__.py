@@ -76,6 +76,8 @@ def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:
             f"cannot write {where}: {error.strerror}: make room or give another --results; what is "
             f"done is safe"
         )
+    if path is None and error.errno in (errno.EIO, errno.ESTALE):
+        return f"cannot read or write in '{options.results}': {error.strerror}; try again"
     if path is None or error.errno not in (*_NOT_ALLOWED, *_UNREADABLE):
         return None
     writes = error.filename2 is not None or (output is not None and path.is_relative_to(output))

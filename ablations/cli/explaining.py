@@ -72,7 +72,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     """What is going to run: details, cells, programs, and how long that takes here."""
     from ablations.report.tables.explained import change
     from ablations.sweep.cell import cells_of, distinct
-    from ablations.sweep.machine import has_accelerator
+    from ablations.sweep.machine import accelerators
     from ablations.sweep.prepare import missing
 
     about = plan.study["explanation"]
@@ -92,7 +92,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
         f"{count(len(plan.cells), 'cell')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
         f"different: {done:,} done, {len(todo):,} to run"
     )
-    accelerator = has_accelerator()
+    accelerator = accelerators() > 0
     programs = {cell.program(accelerator=accelerator) for cell in todo}
     if todo:
         fixed = {*todo[0].compiled_in(accelerator=accelerator), *todo[0].config["structure"]}

@@ -250,10 +250,14 @@ def _report(options: argparse.Namespace) -> None:
 
 def _watch(options: argparse.Namespace) -> None:
     from ablations.report.page.live import Live
+    from ablations.sweep.slurm.commands import remembered
     from ablations.sweep.status import status
 
+    queue = remembered()
+
     def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
-        return [row for row in status(plans, options.results).rows if row["state"] == "running"]
+        rows = status(plans, options.results, queue).rows
+        return [row for row in rows if row["state"] == "running"]
 
     plans(options)  # bad input is said before anything is served
     with Live(lambda: plans(options), options.results, running, options.port) as server:

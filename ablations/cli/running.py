@@ -19,6 +19,7 @@ from ablations.cli.arguments import (
     plans,
     positive,
     resolved,
+    selection,
 )
 from ablations.errors import UserError, count
 from ablations.request import budget_of
@@ -62,7 +63,7 @@ def add_commands(commands: Any) -> None:
     one = add_command(
         commands, "cancel", _cancel, "take the jobs of studies out of the cluster's queue"
     )
-    add_studies(one, "*")
+    add_studies(one, "+")
 
 
 def add_running(one: argparse.ArgumentParser) -> None:
@@ -232,52 +233,57 @@ def seconds_here(options: argparse.Namespace, todo: Sequence[Cell]) -> float:
 def _packed_here(
     options: argparse.Namespace, todo: Sequence[Cell]
 ) -> tuple[list[Job], Mapping[str, Speed], int]:
-    from ablations.sweep.machine import cores, has_accelerator
+    from ablations.sweep.machine import accelerators, cores
     from ablations.sweep.slurm import packing
     from ablations.sweep.slurm.cluster import Cluster
 
-    accelerator = has_accelerator()
+    devices = accelerators()
     here = Cluster(
-        cpus=min(options.workers or (1 if accelerator else cores()), len(todo)),
-        gpus=1 if accelerator else 0,
+        cpus=min(options.workers or (1 if devices else cores()), len(todo)),
+        gpus=devices,
         lanes=options.lanes,
         time=10**9,
         job_minutes=10**8,
     )
-    speeds = packing.speeds(options.results, todo, accelerator=accelerator)
+    speeds = packing.speeds(options.results, todo, accelerator=devices > 0)
     return packing.pack(todo, here, speeds), speeds, here.gpus
 
 
 def _cancel(options: argparse.Namespace) -> None:
-    from ablations.sweep.prepare import missing
     from ablations.sweep.slurm import commands
-    from ablations.sweep.slurm.submissions import holders
+    from ablations.sweep.slurm.submissions import living
 
     found = plans(options)
-    cells = {cell.hash for cell in missing(found, options.results)}
-    held = [one for one in holders(options.results, cells).values() if one.state.alive]
-    jobs = {one.id for one in held if one.id}
-    names = ", ".join(dict.fromkeys(plan.study["name"] for plan in found))
+    cells = {cell["hash"] for plan in found for cell in plan.cells}
+    selected = any(value is not None for value in selection(options).values())
+    jobs = living(
+        options.results,
+        lambda cell: cell.hash in cells if selected else cell.study in options.studies,
+    )
+    names = ", ".join(dict.fromkeys(options.studies))
     if not jobs:
         print(f"no job of {names} is in the queue")
         return
     commands.cancel(jobs)
+    left = {cell.hash for cells in jobs.values() for cell in cells}
     print(
-        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(held), 'cell')}; what "
+        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(left), 'cell')}; what "
         f"ran goes on from its last checkpoint when it is submitted again"
     )
 
 
 def _status(options: argparse.Namespace) -> None:
+    from ablations.sweep.slurm.commands import remembered
     from ablations.sweep.status import status
 
-    found = status(plans(options), options.results)
+    queue = remembered()
+    found = status(plans(options), options.results, queue)
     if options.json:
         print(json.dumps(found.rows, indent=1))
         if found.silent:
             print(f"ablations: {found.silent}", file=sys.stderr)
     elif options.watch:
-        _follow(lambda: status(plans(options), options.results), found)
+        _follow(lambda: status(plans(options), options.results, queue), found)
     else:
         print("\n".join(_lines(found)))
 
@@ -288,20 +294,18 @@ def _follow(look: Callable[[], Status], found: Status) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        while found.moving or found.silent:
-            print("\n".join(_lines(found)), flush=True)
-            time.sleep(LINES_SECONDS)
-            found = look()
-    else:
-        try:
-            with Live(console=console, auto_refresh=False, transient=True) as live:
-                while found.moving or found.silent:
-                    live.update(Text("\n".join(_lines(found))), refresh=True)
-                    time.sleep(WATCH_SECONDS)
-                    found = look()
-        except KeyboardInterrupt:
-            found = look()
+    while not console.is_terminal and (found.moving or found.silent):
+        print("\n".join(_lines(found)), flush=True)
+        time.sleep(LINES_SECONDS)
+        found = look()
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while found.moving or found.silent:
+                live.update(Text("\n".join(_lines(found))), refresh=True)
+                time.sleep(WATCH_SECONDS)
+                found = look()
+    except KeyboardInterrupt:
+        found = look()
     print("\n".join(_lines(found)))
 
 

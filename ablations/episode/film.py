@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ablations.episode.page import Run
 from ablations.errors import UserError
+from ablations.records import write_atomically
 
 SIZE = (400, 300)  # pixels of one run's picture
 RATE = 20  # pictures per second of episode, at most
@@ -45,17 +45,9 @@ def write(path: Path, runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarra
     """
     frames = _frames(runs, pictures)
     seconds = _every(runs) * runs[0].scene.timestep
-    data = _gif(frames, seconds) if path.suffix == ".gif" else _mp4(frames, seconds)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".film.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(
+        path, _gif(frames, seconds) if path.suffix == ".gif" else _mp4(frames, seconds)
+    )
 
 
 def ffmpeg() -> str:

@@ -18,10 +18,10 @@ import numpy as np
 from markupsafe import Markup
 
 from ablations.episode.scene import Scene
-from ablations.episode.viewer import library
 from ablations.records import write_atomically
 
 HERE = Path(__file__).parent
+VIEWER = "three.min.js"  # r140 as npm has it (three@0.140.0, build/), with its licence beside
 RESOLUTION = 1e-4  # of what is kept: metres, and components of a quaternion
 
 ENDS = {
@@ -66,9 +66,7 @@ def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> 
 
 
 def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
-    """The page as text; the runs stand side by side in their order. Raises UserError where the
-    viewer library is missing.
-    """
+    """The page as text; the runs stand side by side in their order."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -91,7 +89,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
         style=Markup((HERE.parent / "report" / "page" / "page.css").read_text())
         + Markup((HERE / "episode.css").read_text()),
         script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
-        library=_compressed(library().encode()),
+        library=_compressed((HERE / VIEWER).read_bytes()),
     )
 
 

@@ -121,18 +121,6 @@ def export(
     if format == "csv":
         write_atomically(path, whole.to_csv(index=False))
         return
-    import os
-    import tempfile
-
     data = io.BytesIO()
     whole.to_parquet(data, index=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data.getvalue())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(path, data.getvalue())

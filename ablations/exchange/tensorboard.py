@@ -28,8 +28,9 @@ def folders(root: Path) -> list[Path]:
 def read_scalars(folder: Path) -> Scalars:
     """tag -> (step, value) of all event files of a folder, in the order written.
 
-    A file that ends within a record, as one does that is being written, is read up to there.
-    Raises UserError for one that is no event file.
+    Where the steps of a tag go back, a run was begun again from there: what it had beyond is
+    dropped. A file that ends within a record, as one does that is being written, is read up to
+    there. Raises UserError for one that is no event file, or damaged.
     """
     found: Scalars = {}
     for path in sorted(folder.glob("*tfevents*")):
@@ -44,7 +45,10 @@ def read_scalars(folder: Path) -> Scalars:
                 if number == 1 and isinstance(value, bytes):
                     tag, scalar = _value(value, path)
                     if scalar is not None:
-                        found.setdefault(tag, []).append((step, scalar))
+                        points = found.setdefault(tag, [])
+                        if points and points[-1][0] > step:
+                            points[:] = [point for point in points if point[0] < step]
+                        points.append((step, scalar))
     return found
 
 
@@ -53,12 +57,15 @@ def _records(path: Path) -> Iterator[bytes]:
     at = 0
     while at + 12 <= len(data):
         length, check = struct.unpack_from("<QI", data, at)
-        if _masked_crc(data[at : at + 8]) != check:
-            raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
-        if at + 12 + length + 4 > len(data):
+        end = at + 12 + length
+        whole = _masked_crc(data[at : at + 8]) == check
+        if whole and end + 4 > len(data):
             return
-        yield data[at + 12 : at + 12 + length]
-        at += 12 + length + 4
+        record = data[at + 12 : end]
+        if not whole or (_masked_crc(record),) != struct.unpack_from("<I", data, end):
+            raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
+        yield record
+        at = end + 4
 
 
 def _value(data: bytes, path: Path) -> tuple[str, float | None]:

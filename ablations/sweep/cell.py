@@ -65,7 +65,10 @@ class Cell:
     @property
     def ranked_by(self) -> str:
         """The column by which its policies are better or worse."""
-        return "evaluation/return" if self.config["run"]["evaluations"] else self.metric
+        from ablations.trainers import trainer
+
+        evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
+        return evaluated if self.config["run"]["evaluations"] else trained
 
     def compiled_in(self, *, accelerator: bool = False) -> tuple[str, ...]:
         """The axes whose choice is part of its program."""

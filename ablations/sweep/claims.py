@@ -5,6 +5,7 @@
     results/work/<hash>/tries.json        how often a worker of one run began it from one point
     results/work/<hash>/checkpoints/      see checkpoints.py
     results/work/<hash>/policies/         see snapshots.py
+    results/work/running.lock             shared by whatever runs, imports and compilation included
 
 The folder goes away when the record is there. All of it may be deleted when nothing runs: a cell
 then starts at its beginning.
@@ -12,12 +13,14 @@ then starts at its beginning.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,6 +30,7 @@ from ablations.records import cell_folder, write_atomically
 
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
+RUNNING = "running.lock"
 
 
 def work_folder(results: Path, cell: str) -> Path:
@@ -60,14 +64,40 @@ class Heartbeat:
                 return False
             except PermissionError:
                 pass
-        return time.time() - self.time < STALE_SECONDS
+        return abs(time.time() - self.time) < STALE_SECONDS
 
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
     try:
         return Heartbeat(**json.loads((work_folder(results, cell) / "heartbeat.json").read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return None
+
+
+@contextlib.contextmanager
+def running(results: Path) -> Iterator[None]:
+    """Meanwhile nothing that runs need is cleaned from a results folder."""
+    with _lock_file(results).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+@contextlib.contextmanager
+def at_rest(results: Path) -> Iterator[bool]:
+    """Whether nothing runs in a results folder; meanwhile nothing begins there."""
+    with _lock_file(results).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _lock_file(results: Path) -> Path:
+    path = results / "work" / RUNNING
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 class Claim:
@@ -90,14 +120,16 @@ class Claim:
         *,
         force: bool = False,
     ) -> None:
-        """Writes the heartbeat, at most once a second."""
-        now = time.time()
+        """Writes the heartbeat, at most once a second. One that cannot be written is left out: it
+        is for people, and no reason to stop."""
+        now = time.monotonic()  # the other clock may jump
         if not force and now - self._last_beat < HEARTBEAT_SECONDS:
             return
         self._last_beat = now
         host, pid = socket.gethostname(), os.getpid()
-        sign = Heartbeat(host, pid, phase, step, steps, rate, score, now, self.start)
-        write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
+        sign = Heartbeat(host, pid, phase, step, steps, rate, score, time.time(), self.start)
+        with contextlib.suppress(OSError):
+            write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
 
     def tries(self, run: str, point: int) -> int:
         """How often a worker of that run began this cell from that point before, and did not get to
@@ -122,7 +154,8 @@ class Claim:
     def release(self) -> None:
         """Lets go of a cell that somebody else may take: this try does not count."""
         for name in ("heartbeat.json", "tries.json"):
-            (self._folder / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                (self._folder / name).unlink()
         self._lock.release()
 
 

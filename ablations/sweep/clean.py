@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
-from ablations.sweep.claims import hold, read_heartbeat
+from ablations.sweep.claims import RUNNING, at_rest, hold
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import all_submissions
+
+SUBMITTED = ("submissions", "code", "submit.lock")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def waste(results: Path) -> list[Waste]:
         path
         for folder in both
         for path in sorted((folder / "work").glob("*"))
-        if path.name not in ("programs",) and not _running(folder, path)
+        if path.name not in ("programs", RUNNING) and not _needed(folder, path)
     ]
     aside = [path for folder in both for path in sorted((folder / "set-aside").glob("*"))]
     stopped = [path for path in work if (path / "checkpoints").is_dir()]
@@ -56,36 +58,44 @@ def delete(results: Path, found: list[Waste]) -> None:
     """Deletes it, except for what somebody took up meanwhile."""
     for one in found:
         for path in one.paths:
-            if not path.is_dir():
-                path.unlink(missing_ok=True)
-            elif not _running(path.parent.parent, path):
-                shutil.rmtree(path, ignore_errors=True)
+            if path.parent.name == "work":
+                _delete_work(path.parent.parent, path)
+            else:
+                _delete(path)
 
 
-def _running(results: Path, path: Path) -> bool:
-    if path.parent.name == "work" and path.name in ("submissions", "code", "submit.lock"):
-        return _queued(results)
-    if path.name in ("logs", "orders"):
-        beats = [
-            read_heartbeat(results, p.parent.name)
-            for p in (results / "work").glob("*/heartbeat.json")
-        ]
-        return any(beat is not None and beat.alive for beat in beats)
-    if path.parent.name != "work" or not path.is_dir():
-        return False
-    if not (path / "lock").exists():
-        return False
-    held = hold(results, path.name)
-    if held is None:
-        return True
-    held.release()
-    return False
+def _delete_work(results: Path, path: Path) -> None:
+    if (path / "lock").exists():
+        if held := hold(results, path.name):
+            held.finish()
+        return
+    with at_rest(results) as idle:
+        if idle and not (path.name in SUBMITTED and _queued(results)):
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _needed(results: Path, path: Path) -> bool:
+    """Whether something that runs, or will run, needs a part of the work folder."""
+    if (path / "lock").exists():
+        held = hold(results, path.name)
+        if held is not None:
+            held.release()
+        return held is None
+    with at_rest(results) as idle:
+        return not idle or (path.name in SUBMITTED and _queued(results))
 
 
 def _queued(results: Path) -> bool:
     """Whether a job still waits or runs that needs its submission and its code; True where the
     queue does not answer."""
-    jobs = {job for one in all_submissions(results) for job, _, _ in one.arrays()}
+    jobs = {job for one in all_submissions(results) for job in one.slurm_jobs().values()}
     try:
         return any(state.alive or state.held for state in commands.states(jobs).values())
     except commands.Silent:

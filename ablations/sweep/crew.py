@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ablations.errors import UserError
 from ablations.sweep.machine import worker_environment
-from ablations.sweep.order import CANNOT_WRITE, Order
+from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 from ablations.sweep.progress import Progress
 
 POLL_SECONDS = 0.25
@@ -35,7 +35,7 @@ class Crew:
     def work(self, progress: Progress, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Until every worker has ended well; or until `interrupted` says so: then each of them has
         the order's `stop_seconds` to save what it has. Raises UserError when they die without end,
-        or cannot write.
+        or say that none of them can go on.
         """
         try:
             with progress:
@@ -84,12 +84,10 @@ class Crew:
             if code in (None, 0):
                 continue
             last = self._last_line(index)
-            if code == CANNOT_WRITE:
-                if not last.startswith("cannot write"):  # the log had no room for it either
-                    last = f"cannot write to '{self.results}'"
-                raise UserError(
-                    f"{last}: make room or give another --results; what is done is safe"
-                )
+            if code == CANNOT_GO_ON:
+                _, _, why = last.partition("cannot go on: ")
+                # Where there is none, the log had no room for it either.
+                raise UserError(why or f"cannot write to '{self.results}': {NO_ROOM_HINT}")
             self.deaths += 1
             finished = len(self.order.cells) - len(self.order.left)
             if self.deaths > MAX_DEATHS * (len(self.processes) + finished):

@@ -20,8 +20,9 @@ from ablations.errors import UserError, count
 from ablations.records import Plan, Record, read_record
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
+from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import cores, has_accelerator
+from ablations.sweep.machine import accelerators, cores, even_lanes
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
 from ablations.sweep.progress import Progress
@@ -60,11 +61,11 @@ def run(
     """Runs whatever the plans need and nobody has. Returns when every cell has a record, or at the
     deadline (of `time.monotonic`), with the state of what ran saved.
 
-    workers: processes (default: one per core on CPU, one on an accelerator). lanes: cells side by
-    side in one worker (default: 1 on CPU, 16 on an accelerator). in_process: no worker processes,
-    for debuggers. keeping: how often state is saved. fresh: computes everything again; what was
-    there is set aside. Raises UserError when the results folder cannot be written,
-    KeyboardInterrupt after a clean stop.
+    workers: processes (default: one per core on CPU, one for all accelerators). lanes: cells side
+    by side in one worker (default: 1 on CPU, 16 per accelerator), rounded up to deal evenly.
+    in_process: no worker processes, for debuggers. keeping: how often state is saved. fresh:
+    computes everything again; what was there is set aside. Raises UserError when the results folder
+    cannot be written, KeyboardInterrupt after a clean stop.
     """
     names = ", ".join(f"{plan.study['name']} ({plan.request['profile']})" for plan in plans)
     return carry_out(
@@ -105,18 +106,19 @@ def carry_out(
         order = _order(work.todo, results, cache, workers, lanes, keeping)
         if not quiet:
             print(_announcement(work, order, names, in_process), file=output, flush=True)
-        if in_process:
-            _run_in_process(order)
-        else:
-            console = Console(file=output, quiet=quiet, highlight=False)
-            path = order.write(results / "work" / "orders" / f"{order.run}.json")
-            try:
-                Crew(order, path).work(
-                    Progress(work.todo, results, console=console),
-                    lambda: deadline is not None and time.monotonic() >= deadline,
-                )
-            finally:
-                path.unlink(missing_ok=True)
+        with running(results):
+            if in_process:
+                _run_in_process(order)
+            else:
+                console = Console(file=output, quiet=quiet, highlight=False)
+                path = order.write(results / "work" / "orders" / f"{order.run}.json")
+                try:
+                    Crew(order, path).work(
+                        Progress(work.todo, results, console=console),
+                        lambda: deadline is not None and time.monotonic() >= deadline,
+                    )
+                finally:
+                    path.unlink(missing_ok=True)
     elif not quiet:
         line = f"{names}: all {count(len(work.cells), 'cell')} are done; nothing to run"
         print(line, file=output, flush=True)
@@ -134,9 +136,9 @@ def _order(
     lanes: int | None,
     keeping: Keeping,
 ) -> Order:
-    accelerator = has_accelerator()
-    lanes = lanes or (min(len(todo), ACCELERATOR_LANES) if accelerator else 1)
-    workers = workers or (1 if accelerator else cores())
+    devices = accelerators()
+    lanes = lanes or (min(len(todo), ACCELERATOR_LANES * devices) if devices else 1)
+    workers = workers or (1 if devices else cores())
     checkout = provenance.of_checkout()
     provenance.keep_difference(results, checkout)
     return Order(
@@ -145,8 +147,8 @@ def _order(
         cache=str(cache),
         cells=tuple(todo),
         workers=min(workers, math.ceil(len(todo) / lanes)),
-        lanes=lanes,
-        accelerator=accelerator,
+        lanes=even_lanes(lanes, devices),
+        accelerator=devices > 0,
         plugins=plugins.loaded(),
         keeping=keeping,
         provenance=checkout,

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ablations.errors import UserError
+
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
     """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend
@@ -36,20 +38,29 @@ def cores() -> int:
     return available
 
 
-def has_accelerator() -> bool:
-    """Whether JAX would find a GPU or TPU. Asks a process of its own, and only if a plugin is
-    installed.
-    """
-    platforms = os.environ.get("JAX_PLATFORMS", "")
-    if platforms:
-        return platforms.split(",")[0] != "cpu"
-    if not (importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")):
-        return False
-    probe = "import jax; print(jax.default_backend())"
+def accelerators() -> int:
+    """How many GPUs or TPUs JAX finds here; 0: it runs on the CPU. Asks a process of its own, and
+    only where there may be one. Raises UserError where JAX_PLATFORMS names what is not there."""
+    platforms = list(filter(None, os.environ.get("JAX_PLATFORMS", "").split(",")))
+    installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")
+    if platforms[:1] == ["cpu"] or not (platforms or installed):
+        return 0
+    probe = "import jax; print(jax.device_count() if jax.default_backend() != 'cpu' else 0)"
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=False
     )
-    return done.returncode == 0 and done.stdout.split()[-1:] not in (["cpu"], [])
+    found = int(done.stdout.split()[-1]) if done.returncode == 0 else 0
+    if platforms and not found and "cpu" not in platforms:
+        raise UserError(
+            f"JAX_PLATFORMS={','.join(platforms)}, and JAX finds no such device: unset it, or set "
+            f"it to cpu"
+        )
+    return found
+
+
+def even_lanes(lanes: int, devices: int) -> int:
+    """So many lanes, or a few more: a block is dealt evenly to the devices, or not at all."""
+    return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
 def use_cache(folder: str | Path) -> None:

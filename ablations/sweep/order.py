@@ -12,7 +12,8 @@ from ablations.records import write_atomically
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import published
 
-CANNOT_WRITE = 74  # a worker's exit code (EX_IOERR): another worker would not fare better
+CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would not fare better
+NO_ROOM_HINT = "make room or give another --results; what is done is safe"
 STOP_SECONDS = 5.0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ablations import plugins
 from ablations.records import digest, write_atomically
 
 PACKAGES = (
@@ -80,6 +81,7 @@ def of_process() -> dict[str, Any]:
         "versions": dict(versions()),
         "host": socket.gethostname(),
         "processor": _processor(),
+        "plugins": plugins.digests(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
 

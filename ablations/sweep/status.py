@@ -29,7 +29,7 @@ class Status:
         return any(row["state"] in ("running", "queued") for row in self.rows)
 
 
-def status(plans: Sequence[Plan], results: Path) -> Status:
+def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = None) -> Status:
     """One row per cell, in the plans' order: study, task, variant, seed, hash, state, and what
     there is to say of it.
 
@@ -37,6 +37,8 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
     queue: what Slurm calls its state, reason); "failed" (reason, failed_step, log: the end of its
     traceback); "damaged" (reason); or "missing" (checkpoint: the step to go on from, reason: what
     became of the job that had it; where there are such).
+
+    queue: how Slurm's is asked; None: anew.
     """
     rows, lost = [], []
     for plan in plans:
@@ -55,7 +57,7 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
     silent = None
     if lost:
         try:
-            held = holders(results, (row["hash"] for row in lost))
+            held = holders(results, (row["hash"] for row in lost), queue)
         except commands.Silent as why:
             held, silent = {}, str(why)
         for row in lost:

@@ -17,6 +17,7 @@ import errno
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
@@ -33,7 +34,7 @@ from ablations.records import Record, write_record
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
 from ablations.sweep.machine import use_cache
-from ablations.sweep.order import CANNOT_WRITE, Order
+from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 
 if TYPE_CHECKING:
     from ablations.sweep.program import Lane, Program
@@ -273,11 +274,46 @@ def end_with_parent(release: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _require_device(order: Order) -> None:
+    """Refuses to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
+    if not order.accelerator:
+        return
+    import jax
+
+    if jax.default_backend() == "cpu":
+        raise UserError(
+            f"there is no accelerator for JAX on {socket.gethostname()}, and these cells were "
+            f"asked of one: see that its driver and jax[cuda] are there, or leave --gpus out"
+        )
+
+
+def _why(error: OSError | UserError, order: Order) -> str:
+    """Why no worker of an order could go on, in a line."""
+    if isinstance(error, UserError):
+        return str(error)
+    reason = error.strerror or error
+    if error.errno in NO_ROOM or not error.filename:
+        return f"cannot write to '{order.results}': {reason}: {NO_ROOM_HINT}"
+    return f"cannot read or write '{error.filename}': {reason}; what is done is safe"
+
+
 def main(arguments: list[str]) -> int:
     order = Order.read(Path(arguments[0]))
     plugins.load(order.plugins)
     use_cache(order.cache)
-    worker = Worker(order, int(arguments[1]) if len(arguments) > 1 else 0)
+    try:
+        _work(order, int(arguments[1]) if len(arguments) > 1 else 0)
+    except (OSError, UserError) as error:
+        with contextlib.suppress(OSError):  # the log may lie on the same full disc
+            print(f"cannot go on: {_why(error, order)}", file=sys.stderr)
+        return CANNOT_GO_ON
+    return 0
+
+
+def _work(order: Order, index: int) -> None:
+    """Raises OSError or UserError where another worker would not fare better."""
+    _require_device(order)
+    worker = Worker(order, index)
 
     def stop(*_: object) -> None:
         if not worker.stop():
@@ -288,17 +324,12 @@ def main(arguments: list[str]) -> int:
     end_with_parent(worker.release)
     try:
         worker.run()
-    except OSError as error:
-        with contextlib.suppress(OSError):  # the log may lie on the same full disc
-            print(f"cannot write to '{order.results}': {error.strerror or error}", file=sys.stderr)
-        return CANNOT_WRITE
     finally:
         worker.release()
-    return 0
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    if code == CANNOT_WRITE:
+    if code == CANNOT_GO_ON:
         os._exit(code)  # to flush a log that cannot be written would change the code
     sys.exit(code)

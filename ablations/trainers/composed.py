@@ -9,6 +9,7 @@ import numpy as np
 
 import variants as registry
 from ablations.tasks import task
+from ablations.trainers.composition import require_current
 from ablations.trainers.trainer import Trainer, Variant, trainer
 
 
@@ -16,8 +17,9 @@ def compose(
     config: Mapping[str, Any], fixed: Sequence[str] = ()
 ) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
     """The trainer of a configuration, and the function that turns such a configuration into its
-    data. fixed: axes whose choice is compiled in.
+    data. fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
     """
+    require_current(config)
     definition = trainer(config["trainer"]["name"])
     composed = definition.make(
         task=task(config["task"]["name"]),

@@ -11,7 +11,7 @@ import numpy as np
 
 import variants as registry
 from ablations.errors import UserError, unknown
-from ablations.tasks import Task
+from ablations.tasks import Task, task
 from ablations.trainers.trainer import Definition, Variant, trainer
 from variants import Number
 
@@ -107,6 +107,25 @@ def resolve(
     if complaints:
         raise UserError("; ".join(complaints))
     return config
+
+
+def require_current(config: Mapping[str, Any]) -> None:
+    """Raises UserError for a configuration that code of other revisions resolved: what it stands
+    for cannot be computed by this code, nor under its name."""
+    definition, settled = trainer(config["trainer"]["name"]), task(config["task"]["name"])
+    pairs = [
+        (f"trainer '{definition.name}'", config["trainer"]["revision"], definition.revision),
+        (f"task '{settled.name}'", config["task"]["revision"], settled.revision),
+    ]
+    for axis, one in config["choices"].items():
+        name = _choice(axis, one["name"])
+        pairs.append((f"{axis}={name}", one["revision"], registry.axis(axis)[name].revision))
+    found = [f"{what} is of revision {then}, now {now}" for what, then, now in pairs if then != now]
+    if found:
+        raise UserError(
+            f"this is of another version of the code ({'; '.join(found)}): run it again for what "
+            f"today's gives"
+        )
 
 
 def inert(

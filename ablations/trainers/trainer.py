@@ -90,6 +90,8 @@ class Definition:
         flat dict of scalars, named <choice>/<what>: how good the choices of the axis `diagnosed`
         are as estimates, at a moment of training; None where there is nothing of that kind. It may
         raise UserError.
+    ranked_by: the column by which its policies are better or worse, where a run has evaluations and
+        where it has none.
     revision: bumped when the meaning of the trainer changes; part of every cell's hash.
     """
 
@@ -105,6 +107,7 @@ class Definition:
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Callable[[Any, Variant, Any], dict[str, Any]]] | None = None
     diagnosed: str = ""
+    ranked_by: tuple[str, str] = ("evaluation/return", "training/return")
     step_unit: str = "environment step"
     revision: int = 1
     summary: str = ""

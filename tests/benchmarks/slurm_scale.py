@@ -53,7 +53,7 @@ def main() -> int:
             print("\n".join(submitted.splitlines()[1:-1]))
             timed("status", "status")
             timed("submit again", *run, *on_slurm)
-            timed("cancel", "cancel")
+            timed("cancel", "cancel", "toy")
         finally:
             cluster.stop()
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import re
 import subprocess
@@ -126,8 +127,15 @@ def test_records_that_may_not_be_written_are_said_to_be(
     def closed(*_: object) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
+    def stale(*_: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
     monkeypatch.setattr("os.access", lambda *_: False)
-    for function, line in ((full, "cannot write to 'results'"), (closed, "cannot read '")):
+    for function, line in (
+        (full, "cannot write to 'results'"),
+        (closed, "cannot read '"),
+        (stale, "cannot read or write in 'results': Stale file handle"),
+    ):
         monkeypatch.setattr("ablations.sweep.clean.waste", function)
         assert main(["clean"]) == 2
         said = capsys.readouterr().err

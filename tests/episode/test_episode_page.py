@@ -14,9 +14,7 @@ import pytest
 from browser import complaints, opened, requests
 
 from ablations.episode import page as episode
-from ablations.episode import viewer
 from ablations.episode.scene import Geom, Scene
-from ablations.errors import UserError
 
 NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
@@ -122,28 +120,12 @@ def test_a_long_episode_of_many_bodies_stays_small() -> None:
     assert len(episode.render("gae", "crowd", 0, [one])) < 2e6
 
 
-def test_the_viewer_is_three_js_alone_with_its_licence() -> None:
-    text = viewer.library()
+def test_the_viewer_is_three_js_with_its_licence() -> None:
+    text = (episode.HERE / episode.VIEWER).read_text()
     assert text.startswith("/**\n * @license\n * Copyright")
     assert "SPDX-License-Identifier: MIT" in text
-    assert f'"{viewer.REVISION}"' in text
-    assert "TrackballControls" not in text
-
-
-@pytest.mark.parametrize(
-    ("page", "what"),
-    [
-        ("<script>alert(1)</script>", "cannot be found"),
-        (
-            '<script>/**\n * @license\n * Copyright 2030 Three.js Authors\n */\nx="999"\n</script>',
-            "another revision",
-        ),
-    ],
-)
-def test_another_viewer_in_the_package_is_refused_in_one_line(page: str, what: str) -> None:
-    with pytest.raises(UserError, match=what) as error:
-        viewer.of_page(page)
-    assert "\n" not in str(error.value)
+    assert 'const e="140"' in text
+    assert "The MIT License" in (episode.HERE / "three.LICENSE").read_text()
 
 
 # In a browser

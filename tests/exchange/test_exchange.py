@@ -263,9 +263,23 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_record(tmp_pa
     (path,) = (tmp_path / "run").glob("*tfevents*")
     path.write_bytes(path.read_bytes()[:-7])
     assert len(read_scalars(tmp_path / "run")["charts/episodic_return"]) >= 19
-    path.write_bytes(b"\x07" + path.read_bytes())
-    with pytest.raises(UserError, match="no TensorBoard event file"):
-        read_scalars(tmp_path / "run")
+    whole = path.read_bytes()
+    middle = bytearray(whole)
+    middle[len(whole) // 2] ^= 1
+    for damaged in (b"\x07" + whole, middle):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="no TensorBoard event file, or it is damaged"):
+            read_scalars(tmp_path / "run")
+
+
+def test_what_a_run_had_beyond_its_restart_is_dropped(tmp_path) -> None:
+    """Two episodes that end at one step both count."""
+    points = [(0, 0.0), (100, 1.0), (200, 9.0), (300, 9.0), (200, 2.0), (200, 4.0), (300, 3.0)]
+    events(tmp_path / "run_0", points)
+    import_runs([tmp_path], "mine", tmp_path / "results")
+    long = exchange.frame(read_plan(tmp_path / "results", "mine"), tmp_path / "results")
+    returns = long[long.metric == "charts/episodic_return"]
+    assert returns.value.tolist() == [0.0, 1.0, 3.0, 3.0]
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def test_a_record_is_what_the_trainer_computes(shell) -> None:
         drift = np.diff(curve["training/return"]).mean()
         assert sign * drift == pytest.approx(0.2, abs=0.1)
         assert record.provenance["versions"]["jax"]
+        assert list(record.provenance["plugins"]) == ["toy"]
         table = pyarrow.parquet.read_table(
             records.cell_folder(shell.results, cell["hash"]) / "curve.parquet"
         )

@@ -5,10 +5,9 @@ Same records, same bytes for SVG: fixed ids, no date. Text stays text: fonts in 
 
 from __future__ import annotations
 
+import io
 import math
-import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from ablations.errors import UserError
-from ablations.records import Plan
+from ablations.records import Plan, write_atomically
 from ablations.report.series import families
 
 FORMATS = ("svg", "png", "pdf")
@@ -271,18 +270,11 @@ def inches(width: float | str) -> float:
 
 def save(drawn: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:
     """Writes a figure in each format, each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for format in formats:
         path = folder / f"{stem}.{format}"
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
-        os.close(handle)
-        try:
-            drawn.savefig(temporary, format=format, metadata=METADATA[format])
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        data = io.BytesIO()
+        drawn.savefig(data, format=format, metadata=METADATA[format])
+        write_atomically(path, data.getvalue())
         written.append(path)
     return written

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import unicodedata
+from typing import Any
 
 from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
@@ -146,72 +147,39 @@ _LATEX_VERDICTS = {
 }
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
+# What a bare article, or a row of a table, takes better than pylatexenc's own.
+_OWN = {
     "$": r"{\char36}",  # \$ asks for a font that small installations lack
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
     "[": "{[}",  # after a line's end, [ and * would be an argument of it
     "*": "{*}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
     "|": r"$|$",
-    '"': "''",
-    "†": r"$\dagger$",
     "\u00d7": r"$\times$",
-    "±": r"$\pm$",
-    "\u2212": r"$-$",
     "→": r"$\to$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "≈": r"$\approx$",
-    "∞": r"$\infty$",
-    "\u2013": "--",
-    "—": "---",
-    "\u2018": "`",
-    "\u2019": "'",
-    "“": "``",
-    "”": "''",
-    "…": r"\dots{}",
 }
 
 
+@functools.cache
+def _encoder() -> Any:
+    from pylatexenc.latexencode import (
+        RULE_DICT,
+        UnicodeToLatexConversionRule,
+        UnicodeToLatexEncoder,
+    )
+
+    return UnicodeToLatexEncoder(
+        conversion_rules=[
+            UnicodeToLatexConversionRule(RULE_DICT, {ord(c): text for c, text in _OWN.items()}),
+            "defaults",
+        ],
+        unknown_char_policy=lambda _: "?",
+        unknown_char_warning=False,
+    )
+
+
 def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(c) or _latex_letter(c) for c in " ".join(text.split()))
+    return str(_encoder().unicode_to_latex(" ".join(text.split())))
 
 
 def _breakable(text: str) -> str:
     """Text that may be broken after the signs that join words in names and paths."""
-    return re.sub(r"(\\_|[/@=])(?=\S)", r"\1\\allowbreak{}", _latex_text(text))
-
-
-def _latex_letter(letter: str) -> str:
-    """ASCII as it is, Greek as math, accented letters bare, anything else as '?'."""
-    if letter.isascii():
-        return letter if letter.isprintable() else ""
-    words = unicodedata.name(letter, "").split()
-    if words[:1] == ["GREEK"] and words[2:3] == ["LETTER"] and len(words) == 4:
-        name = words[3].lower().replace("lamda", "lambda")
-        if words[1] == "SMALL":
-            return "o" if name == "omicron" else rf"$\{name}$"
-        if name in (
-            "gamma",
-            "delta",
-            "theta",
-            "lambda",
-            "xi",
-            "pi",
-            "sigma",
-            "phi",
-            "psi",
-            "omega",
-        ):
-            return rf"$\{name.title()}$"
-    plain = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
-    return "".join(_LATEX.get(c, c) for c in plain) or "?"
+    return re.sub(r"(\\_|(?<!\\)[/@=])(?=\S)", r"\1\\allowbreak{}", _latex_text(text))

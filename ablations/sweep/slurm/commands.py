@@ -6,17 +6,20 @@ who is still going to work on the others.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablations.errors import UserError
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 TIMEOUT_SECONDS = 30
+QUEUE_SECONDS = 30.0  # a controller has others to answer too
 ENDED = frozenset(
     {
         "BOOT_FAIL",
@@ -54,6 +57,9 @@ class State:
         return self.name == "PENDING" and "launch failed" in self.reason
 
 
+Queue = Callable[[Collection[str]], Mapping[str, State]]
+
+
 @dataclass(frozen=True)
 class Partition:
     """time: its limit in minutes, None for none. nodes: names of hosts."""
@@ -76,15 +82,15 @@ def require_commands() -> None:
         )
 
 
-def states(arrays: Collection[str]) -> dict[str, State]:
-    """The state of every job and array task of these ids, by id ("12", or "12_3" for a task); those
-    that are not in it, Slurm no longer knows. Raises Silent.
+def states(jobs: Collection[str]) -> dict[str, State]:
+    """The state of these jobs ("12") and array tasks ("12_3"), by id, with those of their arrays;
+    those that are not in it, Slurm no longer knows. Raises Silent.
 
-    A job stays in squeue for a while after its end (MinJobAge); later only accounting knows it,
-    where there is any.
+    A job, or a task of an array that goes on, stays in squeue for a while after its end
+    (MinJobAge); later only accounting knows it, where there is any.
     """
     found: dict[str, State] = {}
-    for some in _in_parts(sorted(arrays)):
+    for some in _in_parts(sorted({_array(job) for job in jobs})):
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r", "-j", ",".join(some)]
         done = _ask(command)
         if done.returncode and "Invalid job id" not in done.stderr:
@@ -92,7 +98,7 @@ def states(arrays: Collection[str]) -> dict[str, State]:
         for line in done.stdout.splitlines():
             job, name, reason = line.split("|", 2)
             found[job] = State(name, "" if reason == "None" else reason)
-    unknown = set(arrays) - {job.partition("_")[0] for job in found}
+    unknown = {_array(job) for job in jobs if job not in found}
     for some in _in_parts(sorted(unknown)):
         command = ["sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some)]
         try:
@@ -102,8 +108,23 @@ def states(arrays: Collection[str]) -> dict[str, State]:
         for line in done.stdout.splitlines() if done.returncode == 0 else ():
             job, _, text = line.partition("|")
             if "[" not in job and text:
-                found[job] = State(text.split()[0])  # "CANCELLED by 0"
+                found.setdefault(job, State(text.split()[0]))  # "CANCELLED by 0"
     return found
+
+
+def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
+    """`states` for somebody who asks again and again: Slurm is asked every so many seconds, or
+    where it is about jobs that it was not asked of."""
+    asked, known, answer = -math.inf, frozenset[str](), {}
+
+    def queue(jobs: Collection[str]) -> Mapping[str, State]:
+        nonlocal asked, known, answer
+        if time.monotonic() - asked >= seconds or not known.issuperset(jobs):
+            answer = states(jobs)
+            asked, known = time.monotonic(), frozenset(jobs)
+        return answer
+
+    return queue
 
 
 def is_running(job: str) -> bool:
@@ -119,8 +140,11 @@ def is_running(job: str) -> bool:
 def state_of(states: Mapping[str, State], job: str | None) -> State:
     """The state of one job or task. Tasks that were cancelled while they waited have none of their
     own: what is left of the array stands for them."""
-    array = (job or "").partition("_")[0]
-    return states.get(job or "") or states.get(array) or State("GONE")
+    return states.get(job or "") or states.get(_array(job or "")) or State("GONE")
+
+
+def _array(job: str) -> str:
+    return job.partition("_")[0]
 
 
 def cancel(jobs: Iterable[str]) -> None:

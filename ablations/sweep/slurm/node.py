@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.errors import UserError
+from ablations.sweep.claims import checkpoint_points, running
 from ablations.sweep.crew import Crew
 from ablations.sweep.machine import cores
 from ablations.sweep.order import Order
@@ -55,9 +56,10 @@ class Job:
             return "nothing is left to do"
         order = replace(order, workers=_workers(order))
         progress = Progress(order.cells, Path(order.results), line_seconds=LINE_SECONDS)
-        crew = Crew(order, submission.order_path(self.index))
         try:
-            crew.work(progress, caught.any)
+            submission.begin(self.index, _got_to(order))
+            with running(Path(order.results)):
+                Crew(order, submission.order_path(self.index)).work(progress, caught.any)
         except UserError as error:
             submission.give_up(self.index, str(error))
             raise
@@ -74,6 +76,14 @@ class Job:
         while time.monotonic() < deadline and commands.is_running(_own_id()):
             time.sleep(ASK_SECONDS)
         sys.exit(143)
+
+
+def _got_to(order: Order) -> dict[str, int]:
+    """The last checkpoint of every cell that is left."""
+    results = Path(order.results)
+    return {
+        cell.hash: max(checkpoint_points(results, cell.hash), default=0) for cell in order.cells
+    }
 
 
 def _workers(order: Order) -> int:

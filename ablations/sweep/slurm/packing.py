@@ -13,6 +13,7 @@ from typing import Any
 from ablations.errors import UserError
 from ablations.records import Record, read_record
 from ablations.sweep.cell import Cell, program_of
+from ablations.sweep.machine import even_lanes
 from ablations.sweep.slurm.cluster import Cluster
 
 # Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
@@ -85,8 +86,7 @@ def lanes_of(cluster: Cluster) -> int:
     """A block of lanes is sharded evenly over all accelerators of a job."""
     if not cluster.gpus:
         return 1
-    wanted = cluster.lanes or LANES_PER_GPU * cluster.gpus
-    return math.ceil(wanted / cluster.gpus) * cluster.gpus
+    return even_lanes(cluster.lanes or LANES_PER_GPU * cluster.gpus, cluster.gpus)
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:

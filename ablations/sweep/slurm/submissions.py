@@ -3,6 +3,7 @@
     results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
     results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
     results/work/submissions/<run>/arrays.json        what Slurm calls the jobs that it took
+    results/work/submissions/<run>/begun/<job>.json   where it was when it last began, how often
     results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
     results/work/submissions/<run>/slurm/             submitit's scripts, pickles and logs
 
@@ -14,16 +15,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ablations.errors import UserError
 from ablations.records import write_atomically
+from ablations.sweep.cell import Cell
 from ablations.sweep.claims import published
 from ablations.sweep.order import Order
 from ablations.sweep.slurm import commands
 
 FOLDER = "submissions"
+MAX_REQUEUES = 3
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,23 @@ class Submission:
             for job, first, tasks in self.arrays()
             for task in range(tasks or 1)
         }
+
+    def begin(self, index: int, got_to: Mapping[str, int]) -> None:
+        """Notes where a job begins, each time that Slurm starts it: the last checkpoint of every
+        cell that it has left. Raises UserError where it was put back into the queue `MAX_REQUEUES`
+        times from one place."""
+        path = self.folder / "begun" / f"{index}.json"
+        try:
+            last = json.loads(path.read_text())
+        except (OSError, ValueError):
+            last = {}
+        times = last["times"] + 1 if last.get("got_to") == got_to else 1
+        if times > MAX_REQUEUES:
+            raise UserError(
+                f"it was put back into the queue {MAX_REQUEUES} times without a new checkpoint or "
+                f"record: its time is too short for one, or something ends it"
+            )
+        write_atomically(path, json.dumps({"got_to": got_to, "times": times}))
 
     def give_up(self, index: int, reason: str) -> None:
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
@@ -134,11 +155,14 @@ def all_submissions(results: Path) -> list[Submission]:
     return sorted(found, key=lambda one: one.time)
 
 
-def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
+def holders(
+    results: Path, cells: Iterable[str], queue: commands.Queue | None = None
+) -> dict[str, Held]:
     """For each of the cells that a job was ever asked for, the job that is still at it, else the
     last, and what the queue says of it. Raises commands.Silent.
 
     One question to the queue, however many cells there are; none where nothing was submitted.
+    queue: how it is asked; None: `commands.states`.
     """
     wanted = set(cells)
     asked: dict[str, list[tuple[Submission, int]]] = {}
@@ -148,8 +172,8 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
                 asked.setdefault(cell, []).append((submission, index))
     asked_of = {one.run: one for jobs in asked.values() for one, _ in jobs}
     ids = {run: one.slurm_jobs() for run, one in asked_of.items()}
-    arrays = {job.partition("_")[0] for run in ids.values() for job in run.values()}
-    states = commands.states(arrays) if arrays else {}
+    known = {job for run in ids.values() for job in run.values()}
+    states = (queue or commands.states)(known) if known else {}
     found = {}
     for cell, jobs in asked.items():
         held = []
@@ -158,6 +182,20 @@ def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
             held.append(Held(submission, index, name, commands.state_of(states, name)))
         found[cell] = next((one for one in held if one.state.alive), held[-1])
     return found
+
+
+def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
+    """The jobs that wait or run, of whatever plan, and have such a cell left: Slurm's id -> all the
+    cells that it has left. Raises commands.Silent."""
+    jobs = {
+        name: (one, index)
+        for one in all_submissions(results)
+        for index, name in one.slurm_jobs().items()
+    }
+    states = commands.states(jobs) if jobs else {}
+    alive = [name for name in jobs if commands.state_of(states, name).alive]
+    left = {name: one.order(index).cells for name in alive for one, index in [jobs[name]]}
+    return {name: cells for name, cells in left.items() if any(map(wanted, cells))}
 
 
 def forget(submission: Submission) -> None:
@@ -169,6 +207,6 @@ def forget_the_finished(results: Path) -> None:
     for submission in all_submissions(results):
         if all(published(results, cell) for job in submission.jobs for cell in job):
             jobs = submission.slurm_jobs().values()
-            states = commands.states({job.partition("_")[0] for job in jobs})
+            states = commands.states(set(jobs))
             if not any(state.alive for state in states.values()):
                 forget(submission)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
+import shlex
 import subprocess
 import time
 import uuid
@@ -21,6 +22,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
+from ablations.sweep.claims import running
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, packing, submissions
@@ -72,7 +74,8 @@ def submit(
         todo = missing(plans, results, fresh=fresh)
         return _submit(plans, results, cluster, todo, keeping, dry_run=True)
     require_writable(results)
-    with FileLock(results / "work" / "submit.lock"):  # a second driver waits, and finds these jobs
+    # A second driver waits, and finds these jobs.
+    with running(results), FileLock(results / "work" / "submit.lock"):
         _require_shared(results, cluster)
         work = prepare(plans, results, fresh=fresh)
         submissions.forget_the_finished(results)
@@ -166,14 +169,6 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
 def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: int) -> Any:
     import submitit
 
-    class Executor(submitit.SlurmExecutor):
-        """Its batch, without a context manager in between."""
-
-        def submit_array(self, calls: Sequence[Any]) -> Any:
-            return self._internal_process_submissions(
-                [submitit.core.utils.DelayedSubmission(call) for call in calls]
-            )
-
     options: dict[str, Any] = {
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
         "time": cluster.time_limit,
@@ -181,7 +176,10 @@ def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: i
         "mem": f"{cluster.memory or megabytes}M",
         "array_parallelism": cluster.at_once,
         "signal_delay_s": cluster.signal_seconds,
-        "setup": [*cluster.setup, f"export PYTHONPATH='{code}'${{PYTHONPATH:+:$PYTHONPATH}}"],
+        "setup": [
+            *cluster.setup,
+            f"export PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}",
+        ],
         "additional_parameters": {
             "requeue": True,
             # Python looks there first: the code as it was submitted, whatever lies in this folder
@@ -194,7 +192,7 @@ def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: i
             options[name] = getattr(cluster, name)
     if cluster.gpus:
         options["gpus_per_node"] = cluster.gpus
-    executor = Executor(folder=submission.folder / "slurm")
+    executor = submitit.SlurmExecutor(folder=submission.folder / "slurm")
     executor.update_parameters(**options)
     return executor
 

@@ -192,6 +192,7 @@ DEFINITION = Definition(
     make=make,
     iteration_steps=iteration_steps,
     step_unit="completion",
+    ranked_by=("evaluation/accuracy", "training/accuracy"),
     check=check,
     revision=2,
 )

@@ -42,7 +42,14 @@ def test_records_say_which_job_computed_them_from_which_code(sweep) -> None:
     assert environment["SLURM_JOB_ID"].isdecimal()
     assert one["peak_megabytes"] > 50
     assert one["versions"]["jax"]
+    assert one["plugins"].keys() == {"toy"}
     assert one["host"]
+
+
+def test_a_results_folder_with_a_quote_in_its_name(sweep) -> None:
+    results = sweep.shell.folder / "it's mine"
+    sweep(*TINY, "--seeds", "1", "--results", str(results))
+    sweep.until(lambda: len(list(results.glob("cells/[!.]*/record.json"))) == 2, "the end")
 
 
 def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
@@ -116,12 +123,12 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     text = sweep("status").stdout
     assert "queued: " in text
     assert "running: " in text
-    assert "jobs of toy_held cancelled" in sweep("cancel").stdout
+    assert "jobs of toy_held cancelled" in sweep("cancel", "toy_held").stdout
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
     lost = [row for row in sweep.rows() if row["state"] == "missing"]
     assert lost
     assert all("ended as CANCELLED" in row["reason"] for row in lost)
-    assert "no job of toy_held is in the queue" in sweep("cancel").stdout
+    assert "no job of toy_held is in the queue" in sweep("cancel", "toy_held").stdout
     sweep.shell.hurry()
     assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
     watched = sweep("status", "--watch").stdout
@@ -253,7 +260,7 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
     for one in (sweep, sweeps(accounting=True)):
         with one.held_back():
             one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
-            one("cancel")
+            one("cancel", "toy")
             one.until(lambda one=one: not one.jobs(), "an empty queue")
         told.append([(row["hash"], row["state"]) for row in one.rows()])
         one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")

@@ -1,0 +1,392 @@
+"""Ways to lose or mislabel work, each met once: none may come back. Compiles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import shlex
+import subprocess
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations import plugins
+from ablations.cli import main
+from ablations.errors import UserError
+from ablations.records import Plan, write_plan
+from ablations.request import Request
+from ablations.sweep import claims, clean, local, machine, provenance
+from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.order import Keeping, Order
+from ablations.sweep.plan import plan
+from ablations.sweep.prepare import Work
+from ablations.sweep.slurm import commands, submissions
+from ablations.sweep.slurm import submit as slurm
+from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.submissions import MAX_REQUEUES, Submission
+from ablations.trainers.composed import compose
+
+RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+
+
+def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Cell:
+    config = {"trainer": {"name": "ppo"}, "run": RUN | run, "seed": seed}
+    return Cell(study, "line", "up", seed, name, config)
+
+
+def carried_out(cells: Collection[Cell], results: Path, **how: Any) -> local.Outcome:
+    work = Work(tuple(cells), tuple(cells))
+    asked: dict[str, Any] = {"workers": 1, "lanes": None, "keeping": Keeping(), "quiet": True}
+    return local.carry_out(work, results, "it", cache=results / "cache", **asked | how)
+
+
+# Older code
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, Any]:
+    request = Request("gae", "smoke", variants=("brax",), seeds=1)
+    return json.loads(json.dumps(plan(request).cells[0]["config"]))
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        (("trainer",), "trainer 'ppo' is of revision 99, now"),
+        (("task",), "task 'fast' is of revision 99, now"),
+        (("choices", "advantage"), "advantage=brax is of revision 99, now"),
+    ],
+    ids=lambda place: place[0] if isinstance(place, tuple) else "",
+)
+def test_what_other_revisions_resolved_is_not_run_under_their_name(
+    config, place: tuple[str, ...], what: str
+) -> None:
+    """Neither by a worker nor as a saved policy: both compose it first."""
+    compose(config)
+    old = json.loads(json.dumps(config))
+    inner = old
+    for name in place:
+        inner = inner[name]
+    inner["revision"] = 99
+    with pytest.raises(UserError, match=what):
+        compose(old)
+
+
+def test_a_choice_that_is_gone_is_said_in_a_line(config) -> None:
+    old = config | {"choices": config["choices"] | {"advantage": {"name": "gone", "revision": 1}}}
+    with pytest.raises(UserError, match="gone"):
+        compose(old)
+
+
+# Cleaning while something runs
+
+
+def test_cleaning_spares_a_run_that_compiles(tmp_path: Path, monkeypatch) -> None:
+    """It has no heartbeat yet, and its workers read the order and write the log."""
+    seen = []
+
+    class Compiling:
+        def __init__(self, order: Order, path: Path):
+            self.order, self.path = order, path
+
+        def work(self, *_: object) -> None:
+            log = tmp_path / "work" / "logs" / f"{self.order.run}-0.log"
+            log.parent.mkdir(parents=True)
+            log.write_text("")
+            (tmp_path / "work" / "logs" / "other.log").write_text("")
+            clean.delete(tmp_path, clean.waste(tmp_path))
+            seen.extend([self.path.exists(), log.exists()])
+
+    monkeypatch.setattr(local, "Crew", Compiling)
+    carried_out([cell()], tmp_path, deadline=0.0)
+    assert seen == [True, True]
+    clean.delete(tmp_path, clean.waste(tmp_path))
+    assert not (tmp_path / "work" / "logs").exists()
+    assert not (tmp_path / "work" / "orders").exists()
+
+
+def test_what_begins_while_it_is_cleaned_waits(tmp_path: Path) -> None:
+    with claims.at_rest(tmp_path) as idle:
+        assert idle
+        with claims.at_rest(tmp_path) as another:
+            assert not another
+    with claims.running(tmp_path), claims.running(tmp_path), claims.at_rest(tmp_path) as idle:
+        assert not idle
+
+
+def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path: Path) -> None:
+    held, left = claims.claim(tmp_path, "held"), claims.claim(tmp_path, "left")
+    assert held
+    assert left
+    left.release()
+    clean.delete(tmp_path, clean.waste(tmp_path))
+    assert claims.work_folder(tmp_path, "held").exists()
+    assert not claims.work_folder(tmp_path, "left").exists()
+
+
+# Heartbeats and clocks
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
+def test_a_heartbeat_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch, number: int
+) -> None:
+    def stale(*_: object) -> None:
+        raise OSError(number, "as NFS has it")
+
+    held = claims.claim(tmp_path, "c0")
+    assert held
+    monkeypatch.setattr(claims, "write_atomically", stale)
+    held.beat("training", 1, 10, 1.0, None, force=True)
+    assert claims.read_heartbeat(tmp_path, "c0") is None
+
+
+def test_a_heartbeat_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (claims.work_folder(tmp_path, "c0") / "heartbeat.json").mkdir(parents=True)
+    assert claims.read_heartbeat(tmp_path, "c0") is None
+
+
+def test_heartbeats_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch) -> None:
+    held = claims.claim(tmp_path, "c0")
+    assert held
+    held.beat("training", 1, 10, 1.0, None)
+    now = claims.time.time()
+    monkeypatch.setattr(claims.time, "time", lambda: now - 3600)
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.0)
+    held.beat("training", 2, 10, 1.0, None)
+    beat = claims.read_heartbeat(tmp_path, "c0")
+    assert beat
+    assert beat.step == 2
+    elsewhere = replace(beat, host="another", time=now + 3600)
+    assert not elsewhere.alive, "a sign from the future is no recent one"
+
+
+# The best policy
+
+
+def test_the_trainer_says_what_ranks_its_policies() -> None:
+    """Not the study: two of them may share the cell, and judge it by other metrics."""
+    ranked = {
+        (trainer, evaluations): {
+            replace(one, metric=metric).ranked_by for metric in ("training/return", "mine")
+        }
+        for trainer in ("ppo", "language")
+        for evaluations in (0, 5)
+        for one in [cell(evaluations=evaluations)]
+        for one in [replace(one, config={**one.config, "trainer": {"name": trainer}})]
+    }
+    assert ranked == {
+        ("ppo", 0): {"training/return"},
+        ("ppo", 5): {"evaluation/return"},
+        ("language", 0): {"training/accuracy"},
+        ("language", 5): {"evaluation/accuracy"},
+    }
+
+
+# Accelerators
+
+
+@pytest.mark.parametrize(
+    ("cells", "lanes", "expected"), [(5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)]
+)
+def test_lanes_are_dealt_evenly_to_the_accelerators_of_this_machine(
+    tmp_path: Path, monkeypatch, cells: int, lanes: int | None, expected: int
+) -> None:
+    """Else a block runs whole on one of them."""
+    monkeypatch.setattr(local, "accelerators", lambda: 4)
+    todo = [cell(name=f"c{i}", seed=i) for i in range(cells)]
+    order = local._order(todo, tmp_path, tmp_path / "cache", None, lanes, Keeping())
+    assert (order.lanes, order.accelerator) == (expected, True)
+
+
+def test_a_device_that_was_asked_for_and_is_not_there_is_refused(monkeypatch) -> None:
+    nothing = subprocess.CompletedProcess([], 1, "", "no GPU")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: nothing)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    with pytest.raises(UserError, match="JAX_PLATFORMS=cuda, and JAX finds no such device"):
+        machine.accelerators()
+    eight = subprocess.CompletedProcess([], 0, "8\n", "")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: eight)
+    assert machine.accelerators() == 8
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert machine.accelerators() == 0
+
+
+def test_cells_for_an_accelerator_are_not_trained_on_the_cpu(tmp_path: Path, monkeypatch) -> None:
+    """As on a node without a driver: JAX falls back, with a warning in a log."""
+    monkeypatch.setattr(local, "accelerators", lambda: 1)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    with pytest.raises(UserError, match="there is no accelerator for JAX on"):
+        carried_out([cell()], tmp_path)
+    assert not list(tmp_path.glob("cells/*"))
+
+
+# Slurm, without one
+
+
+def submission(results: Path, run: str, *jobs: Collection[Cell], slurm_job: str) -> Submission:
+    """One that Slurm has taken as an array."""
+    studies = tuple({one.study for job in jobs for one in job})
+    hashes = tuple(tuple(one.hash for one in job) for job in jobs)
+    made = Submission(run, str(results), 0.0, studies, hashes)
+    made.write([Order(run, str(results), "cache", tuple(job)) for job in jobs])
+    made.add_array(slurm_job, 0, len(jobs))
+    return made
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> list[str]:
+    """Slurm's commands say this; returns the list that names those asked."""
+    asked: list[str] = []
+
+    def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
+        asked.append(command[0])
+        return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
+
+    monkeypatch.setattr(commands, "_ask", ask)
+    return asked
+
+
+def test_a_task_that_left_the_queue_before_its_array_has_its_reason(tmp_path, monkeypatch) -> None:
+    submission(tmp_path, "run", [cell(name="a")], [cell(name="b")], slurm_job="7")
+    answers(
+        monkeypatch, squeue="7_1|RUNNING|None\n", sacct="7_0|OUT_OF_MEMORY\n7_1|PENDING\n7_[2-3]|\n"
+    )
+    held = submissions.holders(tmp_path, ["a", "b"])
+    assert held["a"].why_ended == "its job 7_0 ended as OUT_OF_MEMORY"
+    assert held["b"].state.name == "RUNNING", "the queue knows better than the accounts"
+
+
+def test_somebody_who_watches_asks_the_queue_twice_a_minute(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
+    asked = answers(monkeypatch, squeue="7_0|RUNNING|None\n")
+    queue = commands.remembered()
+    for second in range(0, 60, 2):
+        now[0] = float(second)
+        assert queue(["7_0"])["7_0"].name == "RUNNING"
+    assert len(asked) == 2
+    queue(["7_0", "8_0"])
+    assert len(asked) == 4, "of a new job squeue and sacct are asked at once"
+
+
+def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
+    store(tmp_path, "mine", [cell()])
+    submission(tmp_path, "run", [cell()], slurm_job="7")
+    asked = answers(monkeypatch, squeue="7_0|PENDING|Priority\n")
+    looks = iter(range(3))
+
+    def sleep(_: float) -> None:
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ablations.cli.running.time.sleep", sleep)
+    assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
+    assert capsys.readouterr().out.count("queued: 1 cell in 1 job, PENDING (Priority)") == 4
+    assert asked == ["squeue"]
+
+
+def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> None:
+    entries = tuple(
+        {"task": c.task, "variant": c.variant, "seed": c.seed, "hash": c.hash, "config": c.config}
+        for c in cells
+    )
+    about = {"name": study, "metric": "training/return", "baseline": "up"}
+    write_plan(results, Plan({"study": study, **flags}, about, {"up": {}}, {"line": {}}, entries))
+
+
+def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    first, last, other = cell(name="a"), cell(name="b", seed=1), cell("other", "c")
+    store(tmp_path, "mine", [first], seeds=1)
+    store(tmp_path, "mine", [last], seeds=[1])
+    store(tmp_path, "other", [other])
+    submission(tmp_path, "one", [first], slurm_job="1")
+    submission(tmp_path, "two", [last], slurm_job="2")
+    submission(tmp_path, "three", [other], slurm_job="3")
+    answers(monkeypatch, squeue="".join(f"{job}_0|PENDING|None\n" for job in (1, 2, 3)))
+    cancelled: list[str] = []
+    monkeypatch.setattr(commands, "cancel", cancelled.extend)
+    assert main(["cancel", "--results", str(tmp_path)]) == 2
+    assert "the following arguments are required: STUDY" in capsys.readouterr().err
+    assert not cancelled
+    assert not main(["cancel", "mine", "--results", str(tmp_path)])
+    assert sorted(cancelled) == ["1_0", "2_0"]
+    assert "2 jobs of mine cancelled, with 2 cells" in capsys.readouterr().out
+
+
+def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(tmp_path: Path) -> None:
+    job = submission(tmp_path, "run", [cell(name="a")], slurm_job="7")
+    for _ in range(MAX_REQUEUES):
+        job.begin(0, {"a": 0, "b": 0})
+    with pytest.raises(UserError, match="3 times without a new checkpoint or record"):
+        job.begin(0, {"a": 0, "b": 0})
+    job.begin(0, {"a": 5, "b": 0})  # a checkpoint
+    for _ in range(MAX_REQUEUES):
+        job.begin(0, {"a": 5})  # a record
+    with pytest.raises(UserError, match="3 times"):
+        job.begin(0, {"a": 5})
+
+
+def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("submitit")
+    (tmp_path / "srun").write_text("")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    results = tmp_path / 'it\'s "mine"'
+    one = Submission("run", str(results), 0.0, ("toy",), (("a",),))
+    script = slurm._script(slurm._executor(one, Cluster(), results / "code", 100), 1)
+    (line,) = [line for line in script.splitlines() if line.startswith("export PYTHONPATH")]
+    told = subprocess.run(
+        ["bash", "-c", f'unset PYTHONPATH\n{line}\nprintf %s "$PYTHONPATH"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == str(results / "code")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert shlex.quote(str(one.folder / "slurm")) in script
+
+
+# Where a record comes from
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch) -> Iterator[str]:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "a_plugin"
+    with contextlib.suppress(KeyError):
+        del plugins.sys.modules["a_plugin"]
+
+
+def test_the_code_of_a_plugin_is_in_the_provenance(tmp_path: Path, module: str) -> None:
+    digests = []
+    for source in ("x = 1\n", "x = 2\n"):
+        folder = tmp_path / module
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text("")
+        (folder / "inner.py").write_text(source)
+        plugins.sys.modules.pop(f"{module}.inner", None)
+        plugins._loaded.clear()
+        plugins.load([f"{module}.inner"])
+        digests.append(provenance.of_process()["plugins"][f"{module}.inner"])
+    assert len(set(digests)) == 2
+    assert plugins.loaded() == (f"{module}.inner",)
+
+
+# Rates of tokens
+
+
+def test_an_adaptive_rate_that_can_only_rise_is_refused_of_the_language_trainer() -> None:
+    """At one gradient step per batch its divergence is 0; at more it is a choice like any."""
+    adaptive = {"learning_rate_schedule": "adaptive_kl"}
+    with pytest.raises(UserError, match="so adaptive_kl adapts to nothing"):
+        plan(Request("prompt_normalization", "smoke", set=adaptive))
+    request = Request("prompt_normalization", "smoke", set=adaptive | {"epochs": 2}, seeds=1)
+    numbers = cells_of(plan(request))[0].config["numbers"]
+    assert numbers["learning_rate_low"] < numbers["learning_rate"] < numbers["learning_rate_high"]
