@@ -7,15 +7,23 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
+from ablations.sweep import worker
+from ablations.sweep.crew import Crew
+from ablations.sweep.machine import worker_environment
+
+_STARTED = Crew._start
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["imported"])
 
@@ -73,13 +81,54 @@ def _main(
     os.environ.update(environment)
     sys.path.insert(0, folder)
     sys.argv = command
-    if cache := environment.get("JAX_COMPILATION_CACHE_DIR"):
-        import jax
+    import jax
 
+    if cache := environment.get("JAX_COMPILATION_CACHE_DIR"):
         jax.config.update("jax_compilation_cache_dir", cache)
+    Crew._start = _start_worker  # type: ignore[method-assign]
     if command[0] == "python":
         exec(compile(command[2], "<string>", "exec"), {"__name__": "__main__"})
         sys.exit()
     from ablations.cli import main
 
     sys.exit(main(command[1:]))
+
+
+class _Worker:
+    """A fork of this process, with as much of `subprocess.Popen` as a crew needs."""
+
+    def __init__(self, crew: Crew, index: int):
+        crew.logs.mkdir(parents=True, exist_ok=True)
+        crew._log(index).touch()
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_work, args=(crew, index)
+        )
+        self._process.start()
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self._process.pid or 0, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _start_worker(crew: Crew, index: int) -> Any:
+    """What `Crew._start` does, without imports. A process with threads is not forked."""
+    return _Worker(crew, index) if threading.active_count() == 1 else _STARTED(crew, index)
+
+
+def _work(crew: Crew, index: int) -> None:
+    os.setsid()
+    log = os.open(crew._log(index), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.environ.update(worker_environment(accelerator=crew.order.accelerator))
+    sys.exit(worker.main([str(crew.path), str(index)]))
