@@ -124,7 +124,7 @@ def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None
         assert (variant["versus"] or resolved.study["baseline"]) in (*resolved.variants, name)
 
 
-def test_what_run_all_runs_has_at_most_twenty_variants_in_all() -> None:
+def test_what_run_all_runs_has_at_most_two_dozen_variants_in_all() -> None:
     script = (Path(__file__).parents[2] / "run_all.sh").read_text()
     (names,) = re.findall(r"^STUDIES=\((.*)\)$", script, re.MULTILINE)
     found = {
@@ -133,7 +133,7 @@ def test_what_run_all_runs_has_at_most_twenty_variants_in_all() -> None:
         if study.trainer == "ppo"
         for cell in plan(Request(study.name, "quick", tasks=("reacher",), seeds=1)).cells
     }
-    assert len(found) <= 20
+    assert len(found) <= 24
 
 
 def test_crossing_compares_at_the_same_levels() -> None:

@@ -476,7 +476,7 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         assert function.count(mutation.old) == 1, f"{mutation.old!r} is not there exactly once"
         assert source.count(function) == 1
         source = source.replace(function, function.replace(mutation.old, mutation.new))
-    assert source.count("AXIS = register(") == 1
+    assert source.count("AXIS = register(") == hasattr(original, "AXIS")
     module = ModuleType(original.__name__)
     source = source.replace("AXIS = register(", "AXIS = (")
     source = source.replace("@conflict\n", "").replace("@inert\n", "")
