@@ -75,6 +75,8 @@ def _steps(panel: Any, rows: list[dict[str, Any]], about: Any, ends: tuple[float
         at += share
         panel.plot([at, at], [place - 0.31, place + 1.31], color=FAINT, linewidth=0.8)
     panel.plot(ends[1], len(names) - 1, marker="D", color=ENDS, markersize=5)
+    panel.use_sticky_edges = False  # or a bar's end would be the axis' and cut the marker there
+    panel.autoscale_view(scaley=False)
     dress(panel)
     panel.grid(visible=False, axis="y")
 
