@@ -80,6 +80,11 @@ class Claim:
         self._last_beat = 0.0
         self.start = 0
 
+    @property
+    def due(self) -> bool:
+        """Whether `beat` would write."""
+        return time.time() - self._last_beat >= HEARTBEAT_SECONDS
+
     def beat(
         self,
         phase: str,

@@ -20,7 +20,7 @@ from ablations.sweep.defaults import study_named
 from ablations.sweep.details import Gap, Set, gap, grouped, order
 from ablations.sweep.plan import described_study, schedule, values_of
 from ablations.sweep.selection import RUN_SETTINGS
-from ablations.tasks import Task, task
+from ablations.tasks import Task
 from ablations.trainers import trainer
 
 FEWEST_SEEDS = 12
@@ -70,10 +70,10 @@ def plan(request: Request) -> Plan:
         )
     _require_flags(request)
     profile = _profile(start.study, request.profile)
-    tasks = [task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
+    definition = trainer(start.study.trainer)
+    tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
     seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
     values = {one.name: _values(start, end, one, request) for one in tasks}
-    definition = trainer(start.study.trainer)
     gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
     _require_that_flags_act(gaps, request)
     details = _details(gaps, seeds, request)
@@ -86,8 +86,7 @@ def plan(request: Request) -> Plan:
                 if place.switched not in made:
                     names = [n for detail in place.switched for n in details[detail]]
                     config = found.compose(names)
-                    length = definition.iteration_steps(config["structure"])
-                    run = schedule(values[where][0], profile, found.task, length)
+                    run = schedule(definition, config, values[where][0], profile, found.task)
                     made[place.switched] = config | {"run": run}
                 config = made[place.switched] | {"seed": seed}
                 cells.append(
@@ -103,7 +102,7 @@ def plan(request: Request) -> Plan:
     return Plan(
         request=request.flags(),
         study=_described(start, end, request, one, details, orders),
-        variants=_variants(start, end, details, orders),
+        variants=_variants(start, end, orders, definition.place(cells[0]["config"])),
         tasks={
             where: {
                 "steps": _steps(cells, where),
@@ -242,7 +241,10 @@ def _described(
 
 
 def _variants(
-    start: Side, end: Side, details: Mapping[str, Any], orders: Mapping[int, Sequence[str]]
+    start: Side,
+    end: Side,
+    orders: Mapping[int, Sequence[str]],
+    where: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
     told = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))
@@ -253,6 +255,7 @@ def _variants(
             "sets": {},
             "formulas": {},
             "same_as": place.variant,
+            **({"place": where} if where else {}),
         }
         for place in places(start.name, end.name, first)
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import re
 import subprocess
 import time
@@ -109,7 +110,7 @@ def _submit(
     code = results / "work" / "code"
     if not dry_run:
         provenance.keep_difference(results, checkout)
-        code = copy_code(code, map(importlib.import_module, _modules()))
+        code = copy_code(code, _modules())
     executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
     largest = commands.largest_array()
     script = _script(executor, min(largest, len(jobs)))
@@ -129,6 +130,7 @@ def _submit(
                 workers=job.workers,
                 lanes=job.lanes,
                 accelerator=accelerator,
+                threads=cluster.threads,
                 waits=False,
                 # Most of the time before Slurm kills is for the chunk at hand and its checkpoint;
                 # the rest for going back into the queue.
@@ -213,11 +215,12 @@ def _script(executor: Any, jobs: int) -> str:
     )
 
 
-def _modules() -> list[str]:
-    """Top-level packages and modules that a job imports from this machine's checkouts."""
-    return list(
-        dict.fromkeys(["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())])
-    )
+def _modules() -> list[Path]:
+    """The files of the top-level packages and modules that a job imports from this machine's
+    checkouts. They are found, not imported."""
+    names = ["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())]
+    specs = map(importlib.util.find_spec, dict.fromkeys(names))
+    return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
 
 
 def _require_submitit() -> None:
