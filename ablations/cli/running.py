@@ -125,6 +125,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
     how: dict[str, Any] = {
         "workers": options.workers,
         "lanes": options.lanes,
+        "threads": options.threads,
         "in_process": options.cluster == "debug",
         "quiet": options.quiet,
         "keeping": keeping(options),
@@ -331,9 +332,11 @@ def _lines(found: Status) -> Iterable[str]:
 def _running(row: Mapping[str, Any]) -> Iterable[str]:
     if row["state"] == "running":
         job = f", job {row['job']}" if row.get("job") else ""
+        of = f" of {row['steps']:,}" if row["steps"] else ""
+        score = "" if row.get("score") is None else f", return {row['score']:.4g}"
         yield (
-            f"    running: {_where(row)}: step {row['step']:,} of {row['steps']:,}, "
-            f"{row['rate']:,} steps/s on {row['host']}{job}"
+            f"    running: {_where(row)}: step {row['step']:,}{of}, "
+            f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError, unknown
-from ablations.exchange import tensorboard
+from ablations.logs import tensorboard
 
 TASK = "task"
 

@@ -16,6 +16,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
+from ablations.sweep.command import study_file
 from ablations.sweep.defaults import study_named
 from ablations.sweep.details import Gap, Set, gap, grouped, order
 from ablations.sweep.plan import described_study, schedule, values_of
@@ -50,7 +51,8 @@ def name_of(start: str, end: str) -> str:
 def request(
     start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
 ) -> Request:
-    """What `explain` asks."""
+    """What `explain` asks. start, end: also a variant of a study file, as FILE.toml/variant."""
+    start, end = study_file.name_of(start), study_file.name_of(end)
     return Request(
         name_of(start, end),
         explain=(start, end),

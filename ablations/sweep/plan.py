@@ -10,6 +10,7 @@ from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
+from ablations.sweep.command import study_file
 from ablations.sweep.defaults import defaults, require_presets, study_named
 from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task
@@ -88,6 +89,7 @@ def described_study(study: Study, request: Request) -> dict[str, Any]:
         "metric": study.metric,
         "step_unit": trainer(study.trainer).step_unit,
         **({"base": request.base} if request.base else {}),
+        **({"file": file} if (file := study_file.file_of(study.name)) else {}),
     }
 
 

@@ -11,6 +11,7 @@ from ablations import plugins
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest, read_plan
 from ablations.request import Request, Selection
+from ablations.sweep.command import study_file
 
 
 def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
@@ -30,18 +31,33 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
-    if not _given(selection):
-        return [read_plan(results, study) for study in studies]
     found = []
-    for request in requests:
-        request = _as_explained(results, request)
-        name = digest(request.flags())
-        if (results / "plans" / request.study / f"{name}.json").exists():
-            found.append(read_plan(results, request.study, name))
+    for asked, request in zip(studies, requests, strict=True):
+        if not _given(selection):
+            found.append(read_plan(results, request.study))
         else:
-            plugins.load()
-            found.append(_resolve(request))
+            request = _as_explained(results, request)
+            name = digest(request.flags())
+            if (results / "plans" / request.study / f"{name}.json").exists():
+                found.append(read_plan(results, request.study, name))
+            else:
+                plugins.load()
+                found.append(_resolve(request))
+        if study_file.is_study_file(asked):
+            found[-1] = _as_it_is_now(found[-1])
     return found
+
+
+def _as_it_is_now(plan: Plan) -> Plan:
+    """The plan of a study file that was named, anew where its command or code were edited since:
+    what ran before them is no result of theirs."""
+    now = _resolve(Request(plan.study["name"], **plan.request))
+    return plan if _configurations(now) == _configurations(plan) else now
+
+
+def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
+    """(task, variant) -> its configuration, but for the seed."""
+    return {(c["task"], c["variant"]): {**c["config"], "seed": None} for c in plan.cells}
 
 
 def _given(selection: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +68,7 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
     for name in selection:
         if name not in Selection.__annotations__:
             raise unknown("selection", name, Selection.__annotations__)
-    return [Request(study, **_given(selection)) for study in studies]
+    return [Request(study_file.name_of(one), **_given(selection)) for one in studies]
 
 
 def _resolve(request: Request) -> Plan:

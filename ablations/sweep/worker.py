@@ -138,7 +138,8 @@ class Worker:
         except Exception as error:
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise
-            traceback.print_exc()
+            if not isinstance(error, UserError):
+                traceback.print_exc()
             self._publish_failure(cells, held, error, {"started": started})
             return
         costs = {"started": started, "compile_seconds": compile_seconds, "lanes": len(cells)}
@@ -214,7 +215,11 @@ class Worker:
 
 
 def prepared(cell: Cell, order: Order) -> Prepared:
-    """What runs a cell of an order and those of its program: compiled here."""
+    """What runs a cell of an order and those of its program: compiled here, or a command."""
+    if cell.is_command:
+        from ablations.sweep.command.training import Command
+
+        return Command(order)
     from ablations.sweep.program import Program
 
     use_cache(order.cache)
@@ -238,6 +243,8 @@ def _tail_of(error: BaseException) -> list[str]:
 def _of_this_process(cell: Cell, order: Order) -> dict[str, Any]:
     from ablations.sweep import provenance
 
+    if cell.is_command:
+        return provenance.of_command(cell.place, accelerator=order.accelerator)
     import jax
 
     device = jax.devices()[0]

@@ -220,6 +220,7 @@ class Definition:
 BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
     "language": "ablations.trainers.language.settings",
+    "command": "ablations.trainers.command",
 }
 _REGISTERED: dict[str, Definition] = {}
 

@@ -18,7 +18,7 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
 from ablations.exchange.imports import BINS
-from ablations.exchange.tensorboard import read_scalars
+from ablations.logs.tensorboard import read_scalars
 from ablations.records import read_plan
 from ablations.report.tables import table
 

@@ -22,6 +22,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
+from ablations.sweep.command.repository import noted
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, packing, submissions
@@ -111,6 +112,7 @@ def _submit(
     if not dry_run:
         provenance.keep_difference(results, checkout)
         code = copy_code(code, _modules())
+        jobs = [replace(job, cells=noted(job.cells, results)) for job in jobs]
     executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
     largest = commands.largest_array()
     script = _script(executor, min(largest, len(jobs)))
