@@ -29,6 +29,7 @@ ALLOWED = {
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
     "report": {"looks", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
     # The intervals and the style of its figures.
     "regression": {"report", "looks", "errors", "records"},
     "exchange": {"report", "logs", "errors", "records"},  # the scores that it exports

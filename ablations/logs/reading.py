@@ -3,7 +3,7 @@
 The name of a file says its format: .csv and .tsv; .jsonl and .ndjson, one object per line; .json,
 one object or a list of them; .npz of Stable-Baselines3's EvalCallback; a folder with TensorBoard's
 event files; anything else is text, where "name: value" and "name=value" are read, and lines that
-are JSON objects.
+are JSON objects; a number on a line of its own is a "result".
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from ablations.errors import UserError, unknown
 from ablations.logs import tensorboard
 
 TAIL_BYTES = 65_536
+RESULT = "result"  # what a number on a line of its own is called
 STEP = "step"  # what the steps of event files are called
 _EVENTS = "tfevents"
 _LINES = (".jsonl", ".ndjson")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)", re.IGNORECASE)
 _PAIR = re.compile(
     r"([A-Za-z_][\w./-]*)\s*[:=]\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|-?inf)(?![\w.])",
 )
@@ -216,6 +218,8 @@ def _of_lines(name: str, lines: list[str], first: int, *, strict: bool) -> Itera
                     raise UserError(f"{place} is no JSON: {text[:40]!r}") from None
         if isinstance(one, dict):
             yield _row(place, _flat(one))
+        elif not strict and _NUMBER.fullmatch(text):
+            yield _row(place, [(RESULT, text)])
         elif not strict and (pairs := _PAIR.findall(text)):
             yield _row(place, pairs)
 

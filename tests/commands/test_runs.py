@@ -51,7 +51,6 @@ def test_a_record_is_what_the_command_wrote(folder) -> None:
         assert (kept / "log.csv").exists(), "what the command left"
     (row,) = [row for row in table(plan, folder.results).rows if row.variant == "fast"]
     assert row.difference == pytest.approx(2 * 19.5)
-    assert row.verdict.startswith("better")
     assert folder.run().found == 6, "nothing runs twice"
 
 
@@ -60,7 +59,6 @@ def test_lower_is_better_where_the_study_says_so(folder) -> None:
     folder.run()
     (_, row) = table(read_plan(folder.results, "walk"), folder.results).rows
     assert row.difference == pytest.approx(-2 * 19.5)
-    assert row.verdict.startswith("worse")
     assert table(read_plan(folder.results, "walk"), folder.results).metric == "-return"
 
 
@@ -322,8 +320,7 @@ def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> No
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    until(lambda: running(folder))
-    (run,) = folder.results.glob("work/*/run")
+    (run,) = until(lambda: list(folder.results.glob("work/*/run")))
     pids = until(lambda: marked(run))
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()

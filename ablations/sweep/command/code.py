@@ -58,11 +58,7 @@ class Code:
 
     def digest(self) -> str:
         """16 hexadecimal digits that name the files by path and content."""
-        whole = hashlib.sha256()
-        for path in self.files():
-            name = os.path.relpath(path, self.here)
-            whole.update(f"{name}\0{hashlib.sha256(_content(path)).hexdigest()}\n".encode())
-        return whole.hexdigest()[:16]
+        return digest_of(self.files(), self.here)
 
     def _file(self, argument: str) -> Path | None:
         """The file that an argument names, if it does."""
@@ -85,11 +81,20 @@ class Code:
                 yield path
 
 
+def digest_of(files: Iterable[Path], here: Path) -> str:
+    """16 hexadecimal digits that name files by their path from a folder, and by their content."""
+    whole = hashlib.sha256()
+    for path in files:
+        if not os.path.lexists(path):  # tracked, and deleted since
+            continue
+        name = os.path.relpath(path, here)
+        whole.update(f"{name}\0{hashlib.sha256(_content(path)).hexdigest()}\n".encode())
+    return whole.hexdigest()[:16]
+
+
 def _content(path: Path) -> bytes:
     try:
         return os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
-    except FileNotFoundError:
-        return b"deleted"
     except OSError as error:
         raise UserError(
             f"cannot read '{path}', which the command rests on: {error.strerror}"

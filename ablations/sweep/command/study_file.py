@@ -114,7 +114,7 @@ def _register(tables: Mapping[str, Any], path: Path) -> str:
     line = line_of(command)
     here = path.parent
     code = code_of(line, here, command, path)
-    timeout = _timeout(command.get("timeout"))
+    timeout = timeout_of(command.get("timeout"))
     trainer = definition(
         f"command of {name}",
         line,
@@ -249,7 +249,7 @@ def _count(name: str, value: Any) -> int:
     return value
 
 
-def _timeout(value: Any) -> float | None:
+def timeout_of(value: Any) -> float | None:
     """Seconds, or a text such as "2h"."""
     if value is None:
         return None
