@@ -268,6 +268,9 @@ class Gate:
     def _read(
         self, found: Scores, seeds: int, level: float, before: tuple[Look, ...], last: bool
     ) -> Verdict:
+        if not found.by_seed(TASK, BASELINE):
+            reason = next((c.reason for c in found.of(TASK, BASELINE) if c.reason), "no value")
+            raise UserError(f"every run of the baseline failed: {reason}")
         margin, of = self._margin(found.below(self.design.seeds[0]))
         failed = {
             name: tuple(c.seed for c in found.of(TASK, name) if c.status in ("failed", "empty"))
@@ -284,9 +287,6 @@ class Gate:
             reason = f"{len(lost)} of {seeds} runs of the change failed ({reasons[lost[0]]})"
             fails = len(lost) >= 2 and 2 * len(lost) >= seeds - len(failed[BASELINE])
             word = "fails" if fails else "unstable" if CODES[word] == NO_WORSE else word
-        if not values[BASELINE]:
-            one = next(c for c in found.of(TASK, BASELINE) if c.status != "missing")
-            raise UserError(f"every run of the baseline failed: {one.reason}")
         look = Look(
             seeds, compared.n, compared.difference, compared.low, compared.high, level, word
         )

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
     group.add_argument(
         "--against",
         metavar="ARGS",
-        help="what the baseline's command has more, such as '--lr 3e-4'",
+        help="what the baseline's command has more: --against='--lr 3e-4'",
     )
     group = one.add_argument_group("the result of a run")
     group.add_argument(

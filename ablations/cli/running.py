@@ -203,12 +203,10 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
             f"({speed.rate:,.0f} steps/s per worker, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
-    programs = len({job.program for job in jobs})
+    programs = {job.program for job in jobs if not job.cells[0].is_command}
+    compiled = f"{count(len(programs), 'program')} to compile, " if programs else ""
     unit = "GPU-hours" if gpus else "core-hours"
-    yield (
-        f"    {count(len(jobs), 'job')}, {count(programs, 'program')} to compile, about "
-        f"{hours:.2g} {unit}"
-    )
+    yield f"    {count(len(jobs), 'job')}, {compiled}about {hours:.2g} {unit}"
 
 
 def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
