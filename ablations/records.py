@@ -50,15 +50,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Writes a file that is there whole or not at all, on a shared folder too."""
+def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
+    the power fails, which takes some milliseconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:

@@ -102,7 +102,8 @@ class Claim:
         self._last_beat = now
         host, pid = socket.gethostname(), os.getpid()
         sign = Heartbeat(host, pid, phase, step, steps, rate, score, now, self.start)
-        write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
+        path = self._folder / "heartbeat.json"
+        write_atomically(path, json.dumps(asdict(sign)), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
         """How often a worker of that run began this cell from that point before, and did not get to
@@ -117,7 +118,7 @@ class Claim:
 
     def begin(self, run: str, point: int) -> None:
         this = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
-        write_atomically(self._folder / "tries.json", json.dumps(this))
+        write_atomically(self._folder / "tries.json", json.dumps(this), lasting=False)
 
     def finish(self) -> None:
         """Lets go of a cell whose record is published, and deletes what it left on its way."""

@@ -353,7 +353,7 @@ def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]
     assert ablations("baseline", "save", "walk", "--name", "b", code=2).count("\n") == 1
     ablations("run", "walk.toml", "--seeds", "6", "--quiet")
     ablations("baseline", "save", "walk", "--name", "b")
-    assert "ok" in ablations("check", "b", "--seeds", "8")
+    assert "identical" in ablations("check", "b", "--seeds", "8")
     folder.write("walk.sh", (folder.path / "walk.sh").read_text().replace("i * drift", "i * 2"))
     assert "worse" in ablations("check", "b", "--seeds", "8", code=1)
     assert "unknown study 'wakl'" in ablations("run", "wakl", code=2)
