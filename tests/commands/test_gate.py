@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from ablations import gate, looks
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.report.statistics import compare
+from ablations.sweep import local
 
+PYTHON = f"{sys.executable} -S -E"
 # The result: seed's noise, which both sides share, and a part of either's own; and what is asked.
 SCORE = """\
 import random, sys
@@ -24,10 +28,13 @@ print("some words"); print("score:", 10 + random.Random(seed).gauss(0, 1) + shif
 
 
 @pytest.fixture
-def ask(folder, capsys):
+def ask(folder, capsys, monkeypatch):
+    """The command line, whose runs are in this process; its exit code and what it said."""
     folder.write("score.py", SCORE)
+    here = functools.partial(local.run, in_process=True)
+    monkeypatch.setattr(gate.local, "run", here)
 
-    def ask(*flags: str, command: str = "python3 score.py {seed} 0 0.1") -> tuple[int, str]:
+    def ask(*flags: str, command: str = f"{PYTHON} score.py {{seed}} 0 0.1") -> tuple[int, str]:
         words = ["gate", "--metric", "score", *flags, "--quiet", "--", *command.split()]
         code = main(words)
         said = capsys.readouterr()
@@ -49,9 +56,11 @@ def told(folder) -> dict:
 def test_two_sets_of_arguments(folder, ask) -> None:
     """`--against` says what the baseline has more; here it stands in for what is empty."""
     folder.write("score.py", SCORE.replace("sys.argv[2]", "(sys.argv + ['0'])[4]"))
-    command = "python3 score.py {seed} 0 0.1"
+    command = f"{PYTHON} score.py {{seed}} 0 0.1"
     code, said = ask("--against", "-2", "--margin", "0.5", command=command)
-    assert (code, said.split(":")[1]) == (0, " better")
+    assert code == 0
+    assert told(folder)["verdict"] == "better"
+    assert f"gate: better: score {told(folder)['looks'][-1]['difference']:+.4g}" in said
     cells = len(list(folder.results.glob("cells/*")))
     assert cells == 10, "five seeds of either were enough"
     code, _ = ask("--against", "2", "--margin", "0.5", command=command)
@@ -95,7 +104,7 @@ def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
 
 
 def test_what_noise_hides_stays_undecided(folder, ask) -> None:
-    command = "python3 score.py {seed} 0.01 50"
+    command = f"{PYTHON} score.py {{seed}} 0.01 50"
     folder.write("score.py", SCORE.replace("sys.argv[2])", "sys.argv[-1]) / 100"))
     code, said = ask("--against", "3", "--margin", "1", "--most-seeds", "8", command=command)
     assert code == 3, said
@@ -190,7 +199,7 @@ def test_it_is_wrong_as_rarely_as_it_says(effect: float, wrong, better: bool) ->
 
 def test_python_can_ask_too(folder) -> None:
     folder.write("score.py", SCORE)
-    line = gate.Line(("python3", "score.py", "{seed}", "0", "0.1"), "stdout", "score")
+    line = gate.Line((*PYTHON.split(), "score.py", "{seed}", "0", "0.1"), "stdout", "score")
     question = gate.Question(line, gate.Margin.read("50%"))
     with pytest.raises(UserError, match="nothing to compare"):
         gate.Gate(question, folder.results, folder.path)

@@ -230,7 +230,10 @@ def counting(folder, *, resumes: bool) -> None:
     folder.write("count.py", COUNTER)
     how = 'resume = "--resume"\nresume_if = "{folder}/state"\n' if resumes else ""
     folder.study(
-        ("sh walk.sh {folder} {seed} {drift}", "python3 count.py {folder} {go} {seed}"),
+        (
+            "sh walk.sh {folder} {seed} {drift}",
+            f"{sys.executable} -S -E count.py {{folder}} {{go}} {{seed}}",
+        ),
         ("seeds = 3", "seeds = 1"),
         ("fast = {drift = 12}\n", ""),
         ("{drift = 10}", f'{{go = "{folder.path}/go"}}'),

@@ -18,6 +18,7 @@ from pathlib import Path
 from ablations.errors import UserError
 
 MOST_FILES = 5_000
+_BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
 
@@ -103,7 +104,10 @@ def _content(path: Path) -> bytes:
 
 def _is_of_the_system(path: Path) -> bool:
     """An interpreter is no code of the user's."""
-    return os.access(path, os.X_OK) and path.is_absolute() and path.read_bytes()[:4] == b"\x7fELF"
+    if not os.access(path, os.X_OK):
+        return False
+    with path.open("rb") as file:
+        return file.read(4) in _BINARIES
 
 
 def root_of(here: Path) -> Path | None:
