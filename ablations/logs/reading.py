@@ -13,6 +13,7 @@ import io
 import json
 import math
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,7 +244,7 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     try:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: np.asarray(found[name], np.float64) for name in found.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
     if "timesteps" not in arrays:
         raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")

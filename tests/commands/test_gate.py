@@ -35,7 +35,17 @@ def ask(folder, capsys, monkeypatch):
     monkeypatch.setattr(gate.local, "run", here)
 
     def ask(*flags: str, command: str = f"{PYTHON} score.py {{seed}} 0 0.1") -> tuple[int, str]:
-        words = ["gate", "--metric", "score", *flags, "--quiet", "--", *command.split()]
+        words = [
+            "gate",
+            "--metric",
+            "score",
+            "--first-seeds",
+            "3",
+            *flags,
+            "--quiet",
+            "--",
+            *command.split(),
+        ]
         code = main(words)
         said = capsys.readouterr()
         assert "Traceback" not in said.err
@@ -62,13 +72,13 @@ def test_two_sets_of_arguments(folder, ask) -> None:
     assert told(folder)["verdict"] == "better"
     assert f"gate: better: score {told(folder)['looks'][-1]['difference']:+.4g}" in said
     cells = len(list(folder.results.glob("cells/*")))
-    assert cells == 10, "five seeds of either were enough"
+    assert cells == 6, "three seeds of either were enough"
     code, _ = ask("--against", "2", "--margin", "0.5", command=command)
     assert code == 1
     assert told(folder)["verdict"] == "worse"
     again, _ = ask("--against", "2", "--margin", "0.5", command=command)
     assert again == 1
-    assert len(list(folder.results.glob("cells/*"))) == 15, "the change's runs are shared"
+    assert len(list(folder.results.glob("cells/*"))) == 9, "the change's runs are shared"
 
 
 def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
@@ -108,17 +118,17 @@ def test_what_noise_hides_stays_undecided(folder, ask) -> None:
     folder.write("score.py", SCORE.replace("sys.argv[2])", "sys.argv[-1]) / 100"))
     code, said = ask("--against", "3", "--margin", "1", "--most-seeds", "8", command=command)
     assert code == 3, said
-    assert [one["seeds"] for one in told(folder)["looks"]] == [5, 8]
+    assert [one["seeds"] for one in told(folder)["looks"]] == [3, 5, 8]
 
 
 def test_a_change_that_fails_is_no_pass(folder, ask) -> None:
     body = "import sys\nif int(sys.argv[1]) in {bad} and len(sys.argv) == 4: sys.exit(7)\n"
-    folder.write("score.py", body.format(bad=(0, 1, 2, 3, 4)) + SCORE)
+    folder.write("score.py", body.format(bad=(0, 1, 2)) + SCORE)
     code, said = ask("--against", "x", "--margin", "50%")
     assert code == 1
-    assert "5 of 5 runs of the change failed (the command ended with exit code 7)" in said
-    folder.write("score.py", body.format(bad=(3,)) + SCORE)
-    code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "5")
+    assert "3 of 3 runs of the change failed (the command ended with exit code 7)" in said
+    folder.write("score.py", body.format(bad=(1,)) + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
     assert code == 3
     assert told(folder)["verdict"] == "unstable"
     folder.write("score.py", "import sys\nsys.exit(len(sys.argv) == 5)\n" + SCORE)
