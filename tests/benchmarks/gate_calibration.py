@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 from scipy.stats import beta
 
 from ablations import gate, looks
 from ablations.report.statistics import Comparison, compare
-from ablations.report.statistics.paired import judge
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -61,18 +61,33 @@ def resampled(scores: Floats) -> Draw:
     return lambda rng, n: (rng.choice(scores, n), rng.choice(scores, n))
 
 
+def intervals(differences: Floats, seeds: int, level: float) -> tuple[Floats, Floats, Floats]:
+    """Means `[comparisons]` and the ends of their intervals, as `judge` has them one by one."""
+    rows = differences[:, :seeds]
+    centers = rows.mean(axis=1)
+    reach = -stdtrit(seeds - 1, level / 2) * rows.std(axis=1, ddof=1) / np.sqrt(seeds)
+    return centers, centers - reach, centers + reach
+
+
 def played(
     differences: Floats, margin: float, design: looks.Looks, better: bool
-) -> tuple[str, int]:
-    """The word of a gate on these differences, and the seeds of each side that it took."""
-    word = "undecided"
+) -> list[tuple[str, int]]:
+    """The words of gates on differences `[comparisons, seeds]`, and the seeds that each took."""
+    found = [("undecided", design.seeds[-1])] * len(differences)
+    open_ = np.arange(len(differences))
     for n, level in zip(design.seeds, design.levels, strict=True):
-        rounding = 1e-12 * float(np.max(np.abs(differences)))
-        found: Comparison = judge(differences[:n], None, rounding, level)
-        word = gate.judged(found, margin, last=n == design.seeds[-1], better=better)
-        if word != "undecided":
+        ends = zip(open_, *intervals(differences[open_], n, level), strict=True)
+        still = []
+        for row, center, low, high in ends:
+            one = Comparison(n, center, *((None, None) if low == high else (low, high)))
+            word = gate.judged(one, margin, last=n == design.seeds[-1], better=better)
+            found[row] = (word, n)
+            if word == "undecided":
+                still.append(row)
+        open_ = np.array(still, int)
+        if not still:
             break
-    return word, n
+    return found
 
 
 def upper(wrong: int, total: int) -> float:
@@ -93,13 +108,11 @@ def rows(name: str, draw: Draw, rate: float) -> Iterator[tuple[str, ...]]:
     )
     for what, margin, shift, better, words, called in questions:
         rng = np.random.default_rng(7)
-        found: Counter[str] = Counter()
-        seeds = 0
-        for _ in range(COMPARISONS):
-            ours, theirs = draw(rng, most)
-            word, took = played(ours - theirs + shift * size, margin * size, design, better)
-            found[word] += 1
-            seeds += took
+        ours, theirs = draw(rng, COMPARISONS * most)
+        gates = (ours - theirs + shift * size).reshape(COMPARISONS, most)
+        ended = played(gates, margin * size, design, better)
+        found = Counter(word for word, _ in ended)
+        seeds = sum(took for _, took in ended)
         counted = sum(found[word] for word in words)
         bound = "" if called == "caught" else f"{100 * upper(counted, COMPARISONS):.1f}%"
         yield (
@@ -117,9 +130,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, action="append", default=[])
     options = parser.parse_args()
-    # the gate compares scores of pairs, and this the differences: one formula
+    # the gate's own intervals, one by one
     ours, theirs = KINDS["normal"](np.random.default_rng(0), 8)
-    assert compare(ours, theirs).low == judge(ours - theirs).low
+    own = compare(ours, theirs, level=0.02)
+    np.testing.assert_allclose(
+        [ends[0] for ends in intervals((ours - theirs)[None], 8, 0.02)],
+        [own.difference, own.low, own.high],
+    )
     kinds = dict(KINDS)
     for path in options.runs:
         scores = np.loadtxt(path)
