@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations import plugins
+from ablations import studies as studies_
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest, read_plan
 from ablations.request import Request, Selection
@@ -42,10 +43,20 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
                 found.append(read_plan(results, request.study, name))
             else:
                 plugins.load()
+                _load_its_file(results, request.study)
                 found.append(_resolve(request))
         if study_file.is_study_file(asked):
             found[-1] = _as_it_is_now(found[-1])
     return found
+
+
+def _load_its_file(results: Path, study: str) -> None:
+    """Reads the study file that a study by this name came from when it ran last, if it did and is
+    there."""
+    if study not in studies_.studies() and (results / "plans" / study / "last").exists():
+        file = read_plan(results, study).study.get("file")
+        if file is not None and Path(file).exists():
+            study_file.load(Path(file))
 
 
 def _as_it_is_now(plan: Plan) -> Plan:
