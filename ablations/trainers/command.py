@@ -207,7 +207,7 @@ class Command(Definition):
     def task(self, name: str) -> Task:
         if name not in self.places:
             raise unknown("task of this command", name, self.places)
-        return Task(name, "", make=_make, settings={}, steps=1)
+        return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
     def schedule(self, config: Mapping[str, Any], *, steps: int, **_: int) -> dict[str, int]:
         """Its steps where it is told them, else 0: it ends when it ends."""
