@@ -130,9 +130,10 @@ class Worker:
         for cell in cells:
             print(f"began {cell.hash}", flush=True)
         held = list(self._claims)
+        phase = "starting" if cells[0].is_command else "compiling"
         try:
             for one in held:
-                one.beat("compiling", 0, cells[0].steps, 0.0, None, force=True)
+                one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
             program, compile_seconds = self._program_for(cells[0])
             training = program.training(cells, self.results, self.order.keeping)
         except Exception as error:

@@ -104,7 +104,8 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
         if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
             continue
         # Of other trainers than these, nothing need be installed here.
-        if made.get("steps_per_second") and _alike(record.config) in kinds:
+        timed = made.get("steps_per_second") or "command" in record.config
+        if timed and _alike(record.config) in kinds:
             program = program_of(record.config, accelerator=accelerator)
             exact.setdefault(program, []).append(made)
             alike.setdefault(_alike(record.config), []).append(made)
