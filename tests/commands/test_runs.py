@@ -114,6 +114,18 @@ def test_the_environment_is_declared_and_threads_are_shared(folder, monkeypatch)
     assert folder.curve(record) | {} == {"step": [1], "return": [1], "omp": [3], "x": [0]}
 
 
+def test_a_script_that_writes_into_the_current_folder(folder) -> None:
+    folder.study(
+        ("sh walk.sh {folder} {seed} {drift}", "sh {here}/walk.sh . {seed} {drift}"),
+        ('step = "step"', 'step = "step"\ncwd = "{folder}"'),
+        ("{folder}/log.csv", "{folder}/l*.csv"),
+    )
+    assert folder.run().done == 6
+    before = {cell["hash"] for cell in folder.plans()[0].cells}
+    folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
+    assert not before & {cell["hash"] for cell in folder.plans()[0].cells}
+
+
 def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:
     folder.script('printf "step,return\\n1,5\\n2,nan\\n3,nan\\n" > $out/log.csv')
     record = folder.failure()
