@@ -10,6 +10,7 @@ From Python, with the commands' selection:
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
     run("gae", until="decided", budget="2h")            # more seeds for what is still open
     run("gae", base="cleanrl")                          # inside a library's settings
+    run("norm_adv.toml")                                # a study whose trainer is a command
     explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
     figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it

@@ -3,6 +3,7 @@
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
     results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
+    results/cells/<hash>/run/            what a command left in its {folder}
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
     results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `first_units`
     results/plans/<study>/last           the name of the plan that ran last
@@ -49,15 +50,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Writes a file that is there whole or not at all, on a shared folder too."""
+def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
+    the power fails, which takes some milliseconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
@@ -92,13 +95,18 @@ def cell_folder(results: Path, cell: str) -> Path:
 
 
 def write_record(
-    results: Path, record: Record, columns: Mapping[str, Any], policies: Path | None = None
+    results: Path,
+    record: Record,
+    columns: Mapping[str, Any],
+    policies: Path | None = None,
+    files: Path | None = None,
 ) -> bool:
     """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None, or
     an Arrow array; `step` first, all of one length.
 
-    policies: the folder with the files that `record.policies` names. Returns False, and changes
-    nothing, if somebody else published the same cell first.
+    policies: the folder with the files that `record.policies` names. files: a folder on the same
+    disc that becomes run/ of the cell's. Returns False, and changes nothing, if somebody else
+    published the same cell first.
     """
     import pyarrow
     import pyarrow.parquet
@@ -125,6 +133,8 @@ def write_record(
         }
         write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
         os.chmod(temporary, 0o755)
+        if files is not None:
+            os.rename(files, temporary / "run")
         try:
             os.rename(temporary, folder)
         except OSError:

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXECUTED = ("python", "console")  # `sh` is for what needs a cluster, a GPU or an hour
+EXECUTED = ("python", "toml", "console")  # `sh` is for what needs a cluster, a GPU or an hour
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -50,7 +50,7 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     for language, text in blocks(page):
-        if named := re.match(r"# (\w+\.py)\n", text):
+        if named := re.match(r"# (\w+\.(?:py|toml))\n", text):
             (tmp_path / named[1]).write_text(text)
             continue
         if language == "python":

@@ -24,13 +24,15 @@ ALLOWED = {
     "tasks": {"errors"},
     "studies": {"errors"},
     "presets": {"errors"},
+    "logs": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
-    "sweep": {"trainers", "tasks", "studies", "presets", "looks", *COMMON},
+    "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
     "report": {"looks", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
     # The intervals and the style of its figures.
     "regression": {"report", "looks", "errors", "records"},
-    "exchange": {"report", "errors", "records"},  # the scores that it exports
+    "exchange": {"report", "logs", "errors", "records"},  # the scores that it exports
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

@@ -15,7 +15,7 @@ import pytest
 
 from ablations import UserError, find_cell, load_policy, records, saved_steps
 from ablations.sweep.cell import Cell
-from ablations.sweep.program import Lane
+from ablations.sweep.lane import Lane
 from ablations.sweep.snapshots import Snapshots
 
 FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--steps", "8000")

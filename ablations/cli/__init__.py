@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.cli import checking, describe, explaining, results, running
+from ablations.cli import checking, describe, explaining, gating, results, running
 from ablations.cli.arguments import Parser
 from ablations.errors import UserError, missing_extra
 
@@ -32,8 +32,8 @@ class _Version(argparse.Action):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 130 after
-    Ctrl-C.
+    """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a
+    gate stays undecided, 130 after Ctrl-C.
     """
     options = argparse.Namespace()
     try:
@@ -98,6 +98,6 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (describe, running, explaining, results, checking):
+    for room in (describe, running, explaining, results, checking, gating):
         room.add_commands(commands)
     return parser

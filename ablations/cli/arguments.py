@@ -220,6 +220,12 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         "may come from a file; the flags below win over it",
     )
     group.add_argument("--lanes", type=positive, metavar="N", help="cells per accelerator program")
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="of each command of a study file; default: its share of the cores",
+    )
     group.add_argument("--partition", metavar="P")
     group.add_argument("--time", metavar="T", help="limit of a job, such as 90 or 1-12:00:00")
     group.add_argument("--cpus", type=positive, metavar="N", help="cores of a job; default: 4")
@@ -254,7 +260,7 @@ def cluster(options: argparse.Namespace) -> Cluster | None:
             raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
         return None
     path = None if options.cluster == "slurm" else Path(options.cluster)
-    return read_cluster(path, {**flags, "lanes": options.lanes})
+    return read_cluster(path, {**flags, "lanes": options.lanes, "threads": options.threads})
 
 
 def add_keeping(parser: argparse.ArgumentParser) -> None:

@@ -248,6 +248,7 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
     from ablations import plugins
     from ablations.regression import from_records
     from ablations.sweep import local
+    from ablations.sweep.command import study_file
     from ablations.sweep.plan import plan
 
     plugins.load()
@@ -263,9 +264,9 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
             mine = {k: v for k, v in wanted.items() if k[0] == request["study"]}
             if mine:
                 seeds = sorted({seed for seeds in mine.values() for seed in seeds})
-                made = plan(
-                    Request(**{**request, "until": None, "most_seeds": None, "seeds": seeds})
-                )
+                asked = {**request, "until": None, "most_seeds": None, "seeds": seeds}
+                study_file.name_of(asked.pop("file", ""))
+                made = plan(Request(**asked))
                 for _, task, variant in mine:
                     config = from_records.configuration(made, task, variant)
                     where = from_records.key(request["study"], task, variant)

@@ -50,7 +50,9 @@ def _list(options: argparse.Namespace) -> None:
 def _show(options: argparse.Namespace) -> None:
     load_installed_plugins()
     from ablations.presets import presets
+    from ablations.sweep.command import study_file
 
+    options.name = study_file.name_of(options.name)
     if options.name in presets() or options.against:
         print("\n".join(preset_lines(options.name, options.against)))
         return
@@ -305,8 +307,6 @@ def _cell(record: Record) -> Iterator[str]:
 
 
 def _variant_lines(resolved: Plan, variant: str) -> list[str]:
-    import variants as registry
-
     described = resolved.variants[variant]
     baseline = described["versus"] or resolved.study["baseline"]
     lines = [f"{variant}" + (f": {described['summary']}" if described["summary"] else "")]
@@ -322,6 +322,8 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
         if name in mine["choices"]:
+            import variants as registry
+
             choice = registry.axis(name)[value]
             lines += [
                 f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
@@ -342,10 +344,13 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
         },
         "numbers": {n: f"{v:g}" for n, v in config["numbers"].items()},
         "structure": config["structure"],
+        "command": config.get("command", {}),
         "run": config["run"],
     }
     lines = []
     for title, values in sections.items():
+        if not values:
+            continue
         lines.append(title)
         lines += [f"    {name:<26} {value}" for name, value in values.items()]
     return lines

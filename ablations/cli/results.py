@@ -128,7 +128,8 @@ def add_commands(commands: Any) -> None:
         nargs="+",
         type=Path,
         metavar="FILE|FOLDER",
-        help="CSV with columns run, seed, step, return (and task); or TensorBoard event folders",
+        help="CSV with columns run, seed, step, return (and task); TensorBoard event folders; "
+        "folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
     )
     one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
     one.add_argument("--metric", help="the column or tag that is judged; default: the return")

@@ -126,6 +126,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
     how: dict[str, Any] = {
         "workers": options.workers,
         "lanes": options.lanes,
+        "threads": options.threads,
         "in_process": options.cluster == "debug",
         "quiet": options.quiet,
         "keeping": keeping(options),
@@ -203,12 +204,10 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
             f"({speed.rate:,.0f} steps/s per worker, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
-    programs = len({job.program for job in jobs})
+    programs = {job.program for job in jobs if not job.cells[0].is_command}
+    compiled = f"{count(len(programs), 'program')} to compile, " if programs else ""
     unit = "GPU-hours" if gpus else "core-hours"
-    yield (
-        f"    {count(len(jobs), 'job')}, {count(programs, 'program')} to compile, about "
-        f"{hours:.2g} {unit}"
-    )
+    yield f"    {count(len(jobs), 'job')}, {compiled}about {hours:.2g} {unit}"
 
 
 def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
@@ -237,7 +236,7 @@ def _packed_here(
     from ablations.sweep.slurm import packing
     from ablations.sweep.slurm.cluster import Cluster
 
-    devices = accelerators()
+    devices = 0 if any(cell.is_command for cell in todo) else accelerators()
     here = Cluster(
         cpus=min(options.workers or (1 if devices else cores()), len(todo)),
         gpus=devices,
@@ -335,9 +334,11 @@ def _lines(found: Status) -> Iterable[str]:
 def _running(row: Mapping[str, Any]) -> Iterable[str]:
     if row["state"] == "running":
         job = f", job {row['job']}" if row.get("job") else ""
+        of = f" of {row['steps']:,}" if row["steps"] else ""
+        score = "" if row.get("score") is None else f", return {row['score']:.4g}"
         yield (
-            f"    running: {_where(row)}: step {row['step']:,} of {row['steps']:,}, "
-            f"{row['rate']:,} steps/s on {row['host']}{job}"
+            f"    running: {_where(row)}: step {row['step']:,}{of}, "
+            f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
         )
 
 

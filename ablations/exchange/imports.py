@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError, unknown
+from ablations.exchange import others
 from ablations.exchange.reading import Curve, Place, read_csv, read_tensorboard
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 
@@ -47,10 +48,11 @@ def import_runs(
 
     A path is a CSV file (columns run, seed, step, return, and task where there are several; further
     numeric columns are further metrics; or long format with columns metric and value, as `export`
-    writes it) or a folder of TensorBoard event files, one folder per run. Runs of a task that were
-    logged at other steps than each other are averaged over 50 bins of equal length. A run whose log
-    ends before the last tenth of its task's longest one has failed, and counts as such. Raises
-    UserError for anything that cannot be read.
+    writes it), a folder of TensorBoard event files, one folder per run, or of the evaluations.npz
+    of Stable-Baselines3, or Trackio's database of a project. Runs of a task that were logged at
+    other steps than each other are averaged over 50 bins of equal length. A run whose log ends
+    before the last tenth of its task's longest one has failed, and counts as such. Raises UserError
+    for anything that cannot be read.
     """
     options = options or Options()
     if not re.fullmatch(r"[\w.-]+", study):
@@ -59,7 +61,11 @@ def import_runs(
     runs: dict[Place, Curve] = {}
     metrics: list[str] = []
     for path in map(Path, paths):
-        if path.is_dir():
+        if others.is_database(path):
+            found, metric = others.read_trackio(path, options.metric, options.pattern)
+        elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
+            found, metric = others.read_evaluations(path, options.metric, options.pattern)
+        elif path.is_dir():
             found, metric = read_tensorboard(path, options.metric, options.pattern)
         else:
             found, metric = read_csv(path, options.metric)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError, unknown
-from ablations.exchange import tensorboard
+from ablations.logs import tensorboard
 
 TASK = "task"
 
@@ -102,7 +102,7 @@ def read_csv(path: Path, metric: str | None) -> tuple[dict[Place, Curve], str]:
                 f"'{path}', line {bad[0] + 2}: {name} must be a number, not "
                 f"{table[name].iloc[bad[0]]!r}"
             )
-    judged = metric or ("return" if "return" in values else _return_of(values))
+    judged = metric or ("return" if "return" in values else judged_of(values))
     if judged is None or judged not in values:
         raise unknown(f"column of numbers in '{path}'", judged or "return", values)
     again = table.duplicated(keys)
@@ -121,7 +121,7 @@ def read_csv(path: Path, metric: str | None) -> tuple[dict[Place, Curve], str]:
     return runs, judged
 
 
-def _return_of(names: Mapping[str, Any]) -> str | None:
+def judged_of(names: Mapping[str, Any]) -> str | None:
     known = [name for name in _RETURN_TAGS if name in names]
     return known[0] if known else None
 
@@ -138,7 +138,7 @@ def read_tensorboard(
         raise UserError(f"no TensorBoard event files in '{root}'")
     scalars = {folder: tensorboard.read_scalars(folder) for folder in folders}
     tags = {tag for one in scalars.values() for tag in one}
-    judged = metric or _return_of(dict.fromkeys(tags))
+    judged = metric or judged_of(dict.fromkeys(tags))
     if judged is None or judged not in tags:
         raise unknown(f"tag in '{root}' (choose with --metric)", judged or "return", tags)
     runs: dict[Place, Curve] = {}
@@ -146,7 +146,7 @@ def read_tensorboard(
         if judged not in found:
             continue
         name = folder.relative_to(root).as_posix()
-        place = _place(root.name if name == "." else name, pattern)
+        place = place_of(root.name if name == "." else name, pattern)
         if place in runs:
             raise UserError(
                 f"'{folder}' and '{runs[place].source}' are both run '{place[1]}' on '{place[0]}', "
@@ -156,7 +156,7 @@ def read_tensorboard(
     return runs, judged
 
 
-def _place(name: str, pattern: str | None) -> Place:
+def place_of(name: str, pattern: str | None) -> Place:
     """Task, run and seed in a folder's name: by the pattern, else as CleanRL names them
     (task__run__seed__time), else a seed at the end of it, else run and seed 0."""
     if pattern is not None:

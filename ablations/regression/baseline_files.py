@@ -18,6 +18,7 @@ from ablations.regression.baselines import Baseline, Group
 from ablations.regression.curves import Curves
 from ablations.regression.looks import FEWEST_OLD
 
+_ASKED = {"study": "name", "file": "file"}
 _KEPT = ("versions", "commit", "changed", "processor", "device")
 
 
@@ -59,7 +60,10 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
         groups,
         reason=reason,
         provenance={key: provenance[key] for key in _KEPT if key in provenance},
-        requests=[{"study": plan.study["name"], **plan.request} for plan in plans],
+        requests=[
+            {name: plan.study[of] for name, of in _ASKED.items() if of in plan.study} | plan.request
+            for plan in plans
+        ],
     )
 
 

@@ -109,11 +109,11 @@ def crossed(
 _STUDIES: dict[str, Study] = {}
 
 
-def register(study: Study) -> Study:
+def register(study: Study, *, again: bool = False) -> Study:
     """Makes a study known to every command, after checking that it refers only to its own
-    variants.
+    variants. again: in place of one of its name.
     """
-    if study.name in _STUDIES:
+    if study.name in _STUDIES and not again:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")
     if study.baseline not in study.variants:
         raise unknown(f"baseline of study '{study.name}'", study.baseline, study.variants)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.records import Plan, digest
+
+if TYPE_CHECKING:
+    from ablations.trainers import Definition
 
 
 @dataclass(frozen=True)
 class Cell:
     """study, task, variant, seed: its place in a plan. config: all that decides its result, its
     seed included; hash: the name of that. metric: the column of its curve that the study judges.
+    place: where and how a command runs; decides nothing, so it is in no hash.
 
     A point is a chunk of training, counted from 1; a step is one of the environment (or a
     completion), which is what curves are drawn over.
@@ -26,6 +30,7 @@ class Cell:
     hash: str
     config: Mapping[str, Any] = field(compare=False, repr=False)
     metric: str = "training/return"
+    place: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -38,7 +43,7 @@ class Cell:
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """Of the whole run; of a command that is not told its steps, 0."""
         return self.step_at(self.points)
 
     def step_at(self, point: int) -> int:
@@ -48,6 +53,11 @@ class Cell:
     def evenly_spaced(self, count: int) -> frozenset[int]:
         """So many of its points, the last among them."""
         return frozenset(-(-(k + 1) * self.points // count) for k in range(count))
+
+    @property
+    def is_command(self) -> bool:
+        """Whether a process of the user's trains it, instead of a compiled program."""
+        return "command" in self.config
 
     @property
     def is_diagnosis(self) -> bool:
@@ -72,7 +82,7 @@ class Cell:
 
     def compiled_in(self, *, accelerator: bool = False) -> tuple[str, ...]:
         """The axes whose choice is part of its program."""
-        return _compiled_in(self.config, accelerator)
+        return _definition(self.config).compiled_in(self.config, accelerator=accelerator)
 
     def program(self, *, accelerator: bool = False) -> str:
         """The name of the compiled program that it runs in."""
@@ -84,31 +94,23 @@ def program_of(config: Mapping[str, Any], *, accelerator: bool = False) -> str:
     one composition."""
     if "diagnosis" in config:
         return digest({name: value for name, value in config.items() if name != "seed"})
-    run = config["run"]
-    return digest(
-        {
-            "trainer": config["trainer"],
-            "task": config["task"],
-            "structure": config["structure"],
-            "updates_per_chunk": run["updates_per_chunk"],
-            "evaluation_envs": run["evaluation_envs"],
-            "compiled_in": {
-                axis: config["choices"][axis] for axis in _compiled_in(config, accelerator)
-            },
-        }
-    )
+    return digest(_definition(config).program(config, accelerator=accelerator))
 
 
-def _compiled_in(config: Mapping[str, Any], accelerator: bool) -> tuple[str, ...]:
+def _definition(config: Mapping[str, Any]) -> Definition:
     from ablations.trainers import trainer  # a crew starts without it
 
-    return trainer(config["trainer"]["name"]).compiled_in(config, accelerator=accelerator)
+    return trainer(config["trainer"]["name"])
 
 
 def cells_of(plan: Plan) -> tuple[Cell, ...]:
     """The cells of a plan, in its order."""
     study, metric = plan.study["name"], plan.study["metric"]
-    return tuple(Cell(study=study, metric=metric, **entry) for entry in plan.cells)
+    places = {name: one.get("place", {}) for name, one in plan.variants.items()}
+    return tuple(
+        Cell(study=study, metric=metric, place=places.get(entry["variant"], {}), **entry)
+        for entry in plan.cells
+    )
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:

@@ -30,7 +30,7 @@ from ablations.records import canonical, cell_folder
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
-from ablations.sweep.program import Lane, Saved
+from ablations.sweep.lane import Lane, Saved
 
 FORMAT = 1
 DESCRIPTION = "checkpoint.json"

@@ -110,6 +110,11 @@ class Claim:
         self._last_beat = 0.0
         self.start = 0
 
+    @property
+    def due(self) -> bool:
+        """Whether `beat` would write."""
+        return time.monotonic() - self._last_beat >= HEARTBEAT_SECONDS
+
     def beat(
         self,
         phase: str,
@@ -128,8 +133,9 @@ class Claim:
         self._last_beat = now
         host, pid = socket.gethostname(), os.getpid()
         sign = Heartbeat(host, pid, phase, step, steps, rate, score, time.time(), self.start)
+        path = self._folder / "heartbeat.json"
         with contextlib.suppress(OSError):
-            write_atomically(self._folder / "heartbeat.json", json.dumps(asdict(sign)))
+            write_atomically(path, json.dumps(asdict(sign)), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
         """How often a worker of that run began this cell from that point before, and did not get to
@@ -144,7 +150,7 @@ class Claim:
 
     def begin(self, run: str, point: int) -> None:
         this = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
-        write_atomically(self._folder / "tries.json", json.dumps(this))
+        write_atomically(self._folder / "tries.json", json.dumps(this), lasting=False)
 
     def finish(self) -> None:
         """Lets go of a cell whose record is published, and deletes what it left on its way."""

@@ -30,7 +30,8 @@ class Waste:
 
 def waste(results: Path) -> list[Waste]:
     """What may go: leftovers of stopped work, records that were set aside or that no plan refers
-    to, the compilation cache (made again when needed). Nothing that a table of any plan reads."""
+    to, the compilation cache and copies of commits (made again when needed). Nothing that a table
+    of any plan reads."""
     wanted: set[str] = set()
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted |= {cell["hash"] for cell in read_plan(results, path.parent.name, path.stem).cells}
@@ -50,6 +51,7 @@ def waste(results: Path) -> list[Waste]:
         Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
         Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
         Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
+        Waste("copies of commits, which gates make again", tuple((results / "code").glob("*"))),
     ]
     return [one for one in found if one.paths]
 

@@ -61,7 +61,7 @@ class Crew:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=worker_environment(accelerator=self.order.accelerator),
+                env=worker_environment(accelerator=self.order.accelerator or self.order.commands),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
             )
 

@@ -16,11 +16,12 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
+from ablations.sweep.command import study_file
 from ablations.sweep.defaults import study_named
 from ablations.sweep.details import Gap, Set, gap, grouped, order
 from ablations.sweep.plan import described_study, schedule, values_of
 from ablations.sweep.selection import RUN_SETTINGS
-from ablations.tasks import Task, task
+from ablations.tasks import Task
 from ablations.trainers import trainer
 
 FEWEST_SEEDS = 12
@@ -50,7 +51,8 @@ def name_of(start: str, end: str) -> str:
 def request(
     start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
 ) -> Request:
-    """What `explain` asks."""
+    """What `explain` asks. start, end: also a variant of a study file, as FILE.toml/variant."""
+    start, end = study_file.name_of(start), study_file.name_of(end)
     return Request(
         name_of(start, end),
         explain=(start, end),
@@ -70,10 +72,10 @@ def plan(request: Request) -> Plan:
         )
     _require_flags(request)
     profile = _profile(start.study, request.profile)
-    tasks = [task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
+    definition = trainer(start.study.trainer)
+    tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
     seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
     values = {one.name: _values(start, end, one, request) for one in tasks}
-    definition = trainer(start.study.trainer)
     gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
     _require_that_flags_act(gaps, request)
     details = _details(gaps, seeds, request)
@@ -86,8 +88,7 @@ def plan(request: Request) -> Plan:
                 if place.switched not in made:
                     names = [n for detail in place.switched for n in details[detail]]
                     config = found.compose(names)
-                    length = definition.iteration_steps(config["structure"])
-                    run = schedule(values[where][0], profile, found.task, length)
+                    run = schedule(definition, config, values[where][0], profile, found.task)
                     made[place.switched] = config | {"run": run}
                 config = made[place.switched] | {"seed": seed}
                 cells.append(
@@ -103,7 +104,7 @@ def plan(request: Request) -> Plan:
     return Plan(
         request=request.flags(),
         study=_described(start, end, request, one, details, orders),
-        variants=_variants(start, end, details, orders),
+        variants=_variants(start, end, orders, definition.place(cells[0]["config"])),
         tasks={
             where: {
                 "steps": _steps(cells, where),
@@ -242,7 +243,10 @@ def _described(
 
 
 def _variants(
-    start: Side, end: Side, details: Mapping[str, Any], orders: Mapping[int, Sequence[str]]
+    start: Side,
+    end: Side,
+    orders: Mapping[int, Sequence[str]],
+    where: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
     told = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))
@@ -253,6 +257,7 @@ def _variants(
             "sets": {},
             "formulas": {},
             "same_as": place.variant,
+            **({"place": where} if where else {}),
         }
         for place in places(start.name, end.name, first)
     }

@@ -52,6 +52,7 @@ def run(
     *,
     workers: int | None = None,
     lanes: int | None = None,
+    threads: int | None = None,
     in_process: bool = False,
     quiet: bool = False,
     keeping: Keeping | None = None,
@@ -63,9 +64,10 @@ def run(
 
     workers: processes (default: one per core on CPU, one for all accelerators). lanes: cells side
     by side in one worker (default: 1 on CPU, 16 per accelerator), rounded up to deal evenly.
-    in_process: no worker processes, for debuggers. keeping: how often state is saved. fresh:
-    computes everything again; what was there is set aside. Raises UserError when the results folder
-    cannot be written, KeyboardInterrupt after a clean stop.
+    threads: of each command (default: its share of the cores). in_process: no worker processes,
+    for debuggers. keeping: how often state is saved. fresh: computes everything again; what was
+    there is set aside. Raises UserError when the results folder cannot be written,
+    KeyboardInterrupt after a clean stop.
     """
     names = ", ".join(f"{plan.study['name']} ({plan.request['profile']})" for plan in plans)
     return carry_out(
@@ -74,6 +76,7 @@ def run(
         names,
         workers=workers,
         lanes=lanes,
+        threads=threads,
         in_process=in_process,
         quiet=quiet,
         keeping=keeping or Keeping(),
@@ -91,6 +94,7 @@ def carry_out(
     lanes: int | None,
     keeping: Keeping,
     cache: Path,
+    threads: int | None = None,
     in_process: bool = False,
     quiet: bool = False,
     output: TextIO | None = None,
@@ -103,7 +107,7 @@ def carry_out(
     started = time.monotonic()
     output = output or sys.stdout
     if work.todo:
-        order = _order(work.todo, results, cache, workers, lanes, keeping)
+        order = _order(work.todo, results, cache, workers, lanes, keeping, threads)
         if not quiet:
             print(_announcement(work, order, names, in_process), file=output, flush=True)
         with running(results):
@@ -135,9 +139,17 @@ def _order(
     workers: int | None,
     lanes: int | None,
     keeping: Keeping,
+    threads: int | None,
 ) -> Order:
-    devices = accelerators()
+    commands = any(cell.is_command for cell in todo)
+    if commands and not all(cell.is_command for cell in todo):
+        raise UserError("commands and trainers of ours run one after the other: name either")
+    devices = 0 if commands else accelerators()
     lanes = lanes or (min(len(todo), ACCELERATOR_LANES * devices) if devices else 1)
+    if commands:
+        from ablations.sweep.command.repository import noted
+
+        todo, lanes = noted(todo, results), 1
     workers = workers or (1 if devices else cores())
     checkout = provenance.of_checkout()
     provenance.keep_difference(results, checkout)
@@ -149,6 +161,7 @@ def _order(
         workers=min(workers, math.ceil(len(todo) / lanes)),
         lanes=even_lanes(lanes, devices),
         accelerator=devices > 0,
+        threads=threads,
         plugins=plugins.loaded(),
         keeping=keeping,
         provenance=checkout,
@@ -156,10 +169,8 @@ def _order(
 
 
 def _run_in_process(order: Order) -> None:
-    from ablations.sweep.machine import use_cache
     from ablations.sweep.worker import Worker
 
-    use_cache(order.cache)
     worker = Worker(order, 0)
     try:
         worker.run()
@@ -189,14 +200,17 @@ def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:
 
 def _announcement(work: Work, order: Order, names: str, in_process: bool) -> str:
     programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
+    compiled = f" {count(len(programs), 'program')} to compile;"
     tasks = sorted({cell.task for cell in work.cells})
     how = (
         "in this process"
         if in_process
         else f"{count(order.workers, 'worker')} of {count(order.lanes, 'lane')}"
     )
+    if order.commands:
+        compiled, how = "", how.removesuffix(" of 1 lane")
     return (
         f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')}"
         f" ({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to run;"
-        f" {count(len(programs), 'program')} to compile; {how}"
+        f"{compiled} {how}"
     )

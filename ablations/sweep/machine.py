@@ -16,7 +16,7 @@ from ablations.errors import UserError
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
     """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend
-    on neither the cores nor the neighbours."""
+    on neither the cores nor the neighbours. On an accelerator, and for commands, as it is."""
     environment = dict(os.environ)
     if not accelerator:
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}

@@ -37,7 +37,8 @@ class Order:
     """What a crew is told: one file, written once. Nothing but the cells decides a result.
 
     run: its name, in logs and claims. results: where records go. cache: where compiled programs
-    are kept. workers: processes. lanes: cells side by side in each. waits: workers stay until every
+    are kept. workers: processes. lanes: cells side by side in each. threads: of each command, as a
+    flag asks; None: its share of the cores. waits: workers stay until every
     cell has a record, also those that others run; else they end when nothing is left that nobody
     runs. stop_seconds: what workers have to save their state in when they are told to end.
     """
@@ -49,11 +50,17 @@ class Order:
     workers: int = 1
     lanes: int = 1
     accelerator: bool = False
+    threads: int | None = None
     waits: bool = True
     stop_seconds: float = STOP_SECONDS
     plugins: tuple[str, ...] = ()
     keeping: Keeping = field(default_factory=Keeping)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def commands(self) -> bool:
+        """Whether its cells are commands, which no worker compiles."""
+        return any(cell.is_command for cell in self.cells)
 
     @property
     def left(self) -> tuple[Cell, ...]:

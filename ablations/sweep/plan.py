@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,11 +10,12 @@ from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
+from ablations.sweep.command import study_file
 from ablations.sweep.defaults import defaults, require_presets, study_named
 from ablations.sweep.selection import RUN_SETTINGS, select
-from ablations.tasks import Task, task
-from ablations.trainers import trainer
-from ablations.trainers.composition import count
+from ablations.tasks import Task
+from ablations.trainers import Definition, trainer
+from ablations.trainers.values import count
 
 READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
 
@@ -34,7 +34,7 @@ def plan(request: Request) -> Plan:
     selected = select(study_named(request.study), request)
     study, profile = selected.study, selected.profile
     require_presets(study, request)
-    tasks = {name: task(name) for name in selected.tasks}
+    tasks = {name: trainer(study.trainer).task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
     every = [config for of_variants in configs.values() for config in of_variants.values()]
     _require_that_flags_act(study, request, every)
@@ -89,6 +89,7 @@ def described_study(study: Study, request: Request) -> dict[str, Any]:
         "metric": study.metric,
         "step_unit": trainer(study.trainer).step_unit,
         **({"base": request.base} if request.base else {}),
+        **({"file": file} if (file := study_file.file_of(study.name)) else {}),
     }
 
 
@@ -105,8 +106,7 @@ def _configurations(
         values = values_of(study, profile, task, variant, request)
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
-            iteration_steps = definition.iteration_steps(config["structure"])
-            found[name] = config | {"run": schedule(values, profile, task, iteration_steps)}
+            found[name] = config | {"run": schedule(definition, config, values, profile, task)}
         except UserError as error:
             raise UserError(f"{study.name}/{name} on {task.name}: {error}") from None
     return found
@@ -199,7 +199,8 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
         for name, config in of_variants.items()
     }
     sets = {name: one.sets for name, one in study.variants.items()}
-    of_choices = trainer(study.trainer).formulas(chosen, sets)
+    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
+    of_choices = definition.formulas(chosen, sets)
     return {
         name: {
             "versus": variant.versus,
@@ -211,6 +212,7 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
                 for other in study.variants
                 if all(of[other] == of[name] for of in configs.values())
             ),
+            **({"place": place} if (place := definition.place(one_of[name])) else {}),
         }
         for name, variant in study.variants.items()
     }
@@ -244,24 +246,21 @@ def values_of(
 
 
 def schedule(
-    values: Mapping[str, Any], profile: Profile, task: Task, iteration_steps: int
+    definition: Definition,
+    config: Mapping[str, Any],
+    values: Mapping[str, Any],
+    profile: Profile,
+    task: Task,
 ) -> dict[str, int]:
-    """Chunks of equal length, so that one compiled program serves them all; steps are rounded
-    up.
-    """
-    steps = count("steps", values.get("steps", profile.steps or task.steps), 1)
-    wanted = count("points", values.get("points", profile.points), 1)
+    """How long a configuration trains, and where its curve has points."""
     evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)
     environments = count(
         "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
     )
-    iterations = math.ceil(steps / iteration_steps)
-    updates = max(1, round(iterations / wanted))
-    points = math.ceil(iterations / updates)
-    return {
-        "iteration_steps": iteration_steps,
-        "updates_per_chunk": updates,
-        "points": points,
-        "evaluations": min(evaluations, points),
-        "evaluation_envs": environments if evaluations else 0,
-    }
+    return definition.schedule(
+        config,
+        steps=count("steps", values.get("steps", profile.steps or task.steps), 1),
+        points=count("points", values.get("points", profile.points), 1),
+        evaluations=evaluations,
+        evaluation_envs=environments,
+    )

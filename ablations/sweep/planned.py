@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ablations import plugins
+from ablations import studies as studies_
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest, read_plan
 from ablations.request import Request, Selection
+from ablations.sweep.command import study_file
 
 
 def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
@@ -30,18 +32,43 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
-    if not _given(selection):
-        return [read_plan(results, study) for study in studies]
     found = []
-    for request in requests:
-        request = _as_explained(results, request)
-        name = digest(request.flags())
-        if (results / "plans" / request.study / f"{name}.json").exists():
-            found.append(read_plan(results, request.study, name))
+    for asked, request in zip(studies, requests, strict=True):
+        if not _given(selection):
+            found.append(read_plan(results, request.study))
         else:
-            plugins.load()
-            found.append(_resolve(request))
+            request = _as_explained(results, request)
+            name = digest(request.flags())
+            if (results / "plans" / request.study / f"{name}.json").exists():
+                found.append(read_plan(results, request.study, name))
+            else:
+                plugins.load()
+                _load_its_file(results, request.study)
+                found.append(_resolve(request))
+        if study_file.is_study_file(asked):
+            found[-1] = _as_it_is_now(found[-1])
     return found
+
+
+def _load_its_file(results: Path, study: str) -> None:
+    """Reads the study file that a study by this name came from when it ran last, if it did and is
+    there."""
+    if study not in studies_.studies() and (results / "plans" / study / "last").exists():
+        file = read_plan(results, study).study.get("file")
+        if file is not None and Path(file).exists():
+            study_file.load(Path(file))
+
+
+def _as_it_is_now(plan: Plan) -> Plan:
+    """The plan of a study file that was named, anew where its command or code were edited since:
+    what ran before them is no result of theirs."""
+    now = _resolve(Request(plan.study["name"], **plan.request))
+    return plan if _configurations(now) == _configurations(plan) else now
+
+
+def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
+    """(task, variant) -> its configuration, but for the seed."""
+    return {(c["task"], c["variant"]): {**c["config"], "seed": None} for c in plan.cells}
 
 
 def _given(selection: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +79,7 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
     for name in selection:
         if name not in Selection.__annotations__:
             raise unknown("selection", name, Selection.__annotations__)
-    return [Request(study, **_given(selection)) for study in studies]
+    return [Request(study_file.name_of(one), **_given(selection)) for one in studies]
 
 
 def _resolve(request: Request) -> Plan:

@@ -133,6 +133,7 @@ def _set_aside(results: Path, cell: str, path: Path) -> None:
 
 def _start_over(results: Path, cell: str) -> None:
     """Sets aside how far a cell came, unless somebody runs it now."""
-    for path in (cell_folder(results, cell), work_folder(results, cell) / "checkpoints"):
+    work = work_folder(results, cell)
+    for path in (cell_folder(results, cell), work / "checkpoints", work / "run"):
         if path.is_dir():
             _set_aside(results, cell, path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,42 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.sweep.cell import Cell
+from ablations.sweep.lane import Lane, Saved
+from ablations.sweep.order import Keeping
+from ablations.sweep.training import Training
 from ablations.trainers import Variant
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
 
 LARGE_BYTES = 2**20
-
-
-@dataclass
-class Lane:
-    """What one cell gave: its curve, and the steps between which its numbers stopped being
-    finite.
-    """
-
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
-    diverged: tuple[int, int] | None = None
-
-    def copy(self) -> Lane:
-        return Lane({name: list(column) for name, column in self.columns.items()}, self.diverged)
-
-    def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        self.columns["step"].append(step)
-        for name, value in metrics.items():
-            column = self.columns.setdefault(name, [])
-            column.extend([None] * (len(self.columns["step"]) - 1 - len(column)))
-            column.append(value)
-        for column in self.columns.values():
-            column.extend([None] * (len(self.columns["step"]) - len(column)))
-
-
-@dataclass(frozen=True)
-class Saved:
-    """Where a cell goes on from: its point, its curve up to there, its state by `to_arrays`."""
-
-    point: int
-    lane: Lane
-    state: Mapping[str, np.ndarray]
 
 
 def pass_large_constants(
@@ -126,6 +98,13 @@ class Program:
         if cell.measured:
             self._measure = jax.jit(lift(measure)).lower(state, data, measuring_keys).compile()
         self.compile_seconds = time.monotonic() - started
+
+    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
+        """Of at most `lanes` of its cells, as `Prepared` says."""
+        return Training(self, cells, results, keeping)
+
+    def abandon(self) -> None:
+        """Nothing of it runs outside of this process."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """At most `lanes` cells of this program with equally long runs, ready to train side by

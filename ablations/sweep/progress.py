@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ablations.records import read_record
+from ablations.records import Record, read_record
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Heartbeat, published, read_heartbeat
 
@@ -39,6 +39,7 @@ class Progress:
         self._line_seconds = line_seconds
         self._names = {cell.hash: cell.name for cell in cells}
         self._steps = {cell.hash: cell.steps for cell in cells}
+        self._compiles = not any(cell.is_command for cell in cells)
         self._waiting = dict.fromkeys(self._steps)
         self._done_steps = 0
         self._head_start: dict[str, int] = {}
@@ -80,8 +81,8 @@ class Progress:
     def _collect(self) -> None:
         for cell in [cell for cell in self._waiting if published(self.results, cell)]:
             del self._waiting[cell]
-            self._done_steps += self._steps[cell]
             record = read_record(self.results, cell)
+            self._done_steps += self._steps[cell] or _steps_of(record)
             if record and record.status == "failed":
                 self._failed += 1
                 self.console.print(f"failed: {self._names[cell]}: {record.reason}", style="red")
@@ -100,7 +101,21 @@ class Progress:
         self._head_start |= {cell: beat.start for cell, beat in beats.items() if beat.start}
         rate = (steps - sum(self._head_start.values())) / elapsed if elapsed else 0.0
         left = (sum(self._steps.values()) - steps) / rate if rate > 0 else None
+        if not all(self._steps.values()):  # how long a command runs is known when the first is done
+            done = len(self._steps) - len(self._waiting)
+            left = elapsed * len(self._waiting) / done if done else None
         return steps, rate, left
+
+    def _left(self, seconds: float | None) -> str:
+        if seconds is not None:
+            return f"{_clock(seconds)} left"
+        return "compiling" if self._compiles else "time left not known yet"
+
+    def _bar(self, steps: int, done: int) -> ProgressBar:
+        """Of steps, or of cells where nobody knows how many steps there will be."""
+        if all(self._steps.values()):
+            return ProgressBar(total=max(1, sum(self._steps.values())), completed=steps, width=30)
+        return ProgressBar(total=max(1, len(self._steps)), completed=done, width=30)
 
     def _print_line(self, beats: Mapping[str, Heartbeat]) -> None:
         self._last_line = time.monotonic()
@@ -108,11 +123,11 @@ class Progress:
         done = len(self._steps) - len(self._waiting)
         parts = [
             f"[{_clock(time.monotonic() - self._started)}] {done}/{len(self._steps)} cells",
-            f"{_si(steps)}/{_si(sum(self._steps.values()))} steps",
+            f"{_si(steps)}{f'/{_si(total)}' if (total := sum(self._steps.values())) else ''} steps",
             f"{_si(rate)} steps/s",
         ]
         if self._waiting:
-            parts.append(f"{_clock(left)} left" if left is not None else "compiling")
+            parts.append(self._left(left))
         if self._failed:
             parts.append(f"{self._failed} failed")
         parts += [
@@ -129,22 +144,28 @@ class Progress:
         done = len(self._steps) - len(self._waiting)
         total = Table.grid(padding=(0, 2))
         total.add_row(
-            ProgressBar(total=max(1, sum(self._steps.values())), completed=steps, width=30),
+            self._bar(steps, done),
             f"{done}/{len(self._steps)} cells",
             f"{_si(steps)} steps",
             f"{_si(rate)} steps/s",
-            f"{_clock(left)} left" if left is not None else "compiling",
+            self._left(left),
             Text(f"{self._failed} failed", style="red") if self._failed else "",
         )
         running = Table.grid(padding=(0, 2))
         for cell, beat in beats.items():
             running.add_row(
                 Text(self._names[cell], style="bold"),
-                ProgressBar(total=max(1, beat.steps), completed=beat.step, width=16),
+                ProgressBar(total=beat.steps or None, completed=beat.step, width=16),
                 beat.phase if beat.phase != "training" else f"{_si(beat.rate)} steps/s",
                 "" if beat.score is None else f"return {beat.score:.4g}",
             )
         return Group(total, running)
+
+
+def _steps_of(record: Record | None) -> int:
+    """About how many a command took that was not told how many."""
+    made = record.provenance if record else {}
+    return round(made.get("steps_per_second", 0) * made.get("seconds", 0))
 
 
 def _clock(seconds: float) -> str:

@@ -8,7 +8,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,7 @@ PACKAGES = (
     "mujoco-mjx",
     "numpy",
 )
+OUR_ROOT = Path(__file__).resolve().parents[2]
 OURS = ("ablations", "variants")
 ENVIRONMENT = (
     "XLA_FLAGS",
@@ -41,39 +42,60 @@ ENVIRONMENT = (
 )
 
 
-def of_checkout() -> dict[str, Any]:
+def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> dict[str, Any]:
     """The commit of the code that runs, and whether it was changed since: then also the digest of
     the difference (see `difference`). {} outside a checkout.
+
+    root, paths: the folder of the repository, and what in it counts; by default our own.
     """
     try:
-        commit = _git("rev-parse", "HEAD")
-        changed = bool(_git("status", "--porcelain", "--", *OURS))
+        commit = _git(root, "rev-parse", "HEAD")
+        changed = bool(_git(root, "status", "--porcelain", "--", *paths))
     except (OSError, subprocess.SubprocessError):
         return {}
     if not changed:
         return {"commit": commit, "changed": False}
-    return {"commit": commit, "changed": True, "difference": digest(difference())}
+    return {"commit": commit, "changed": True, "difference": digest(difference(root, paths))}
 
 
-def difference() -> str:
+def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
     """What the checkout's code has over its commit, as a patch; new files included. "" where there
     is nothing, or no checkout."""
     try:
-        text = _git("diff", "--binary", "HEAD", "--", *OURS)
-        new = _git("ls-files", "--others", "--exclude-standard", "--", *OURS).splitlines()
+        text = _git(root, "diff", "--binary", "HEAD", "--", *paths)
+        new = _git(root, "ls-files", "--others", "--exclude-standard", "--", *paths).splitlines()
         # `git diff --no-index` ends with 1 where there is a difference, and there is one
-        added = [_git("diff", "--binary", "--no-index", "/dev/null", one, code=1) for one in new]
+        added = [
+            _git(root, "diff", "--binary", "--no-index", "/dev/null", one, code=1) for one in new
+        ]
     except (OSError, subprocess.SubprocessError):
         return ""
     return "\n".join(filter(None, [text, *added]))
 
 
-def keep_difference(results: Path, of: Mapping[str, Any]) -> None:
+def keep_difference(
+    results: Path, of: Mapping[str, Any], root: Path = OUR_ROOT, paths: Sequence[str] = OURS
+) -> None:
     """Leaves the patch that records refer to beside them: differences/<digest>.patch."""
     if name := of.get("difference"):
         path = results / "differences" / f"{name}.patch"
         if not path.exists():
-            write_atomically(path, difference() + "\n")
+            write_atomically(path, difference(root, paths) + "\n")
+
+
+def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
+    """Of a process that runs a command: whose versions are its own, and not known here."""
+    repository = {
+        name: place[name] for name in ("commit", "changed", "difference") if name in place
+    }
+    return {
+        "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
+        "host": socket.gethostname(),
+        "processor": _processor(),
+        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+        "device": "accelerator" if accelerator else "cpu",
+        "repository": repository,
+    }
 
 
 def of_process() -> dict[str, Any]:
@@ -98,8 +120,7 @@ def versions() -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-def _git(*arguments: str, code: int = 0) -> str:
-    root = Path(__file__).resolve().parents[2]
+def _git(root: Path, *arguments: str, code: int = 0) -> str:
     if not (root / ".git").exists():
         raise FileNotFoundError(root / ".git")
     command = ["git", "-C", str(root), *arguments]

@@ -22,7 +22,7 @@ from ablations.sweep.cell import Cell
 from ablations.sweep.claims import work_folder
 
 if TYPE_CHECKING:
-    from ablations.sweep.program import Lane
+    from ablations.sweep.lane import Lane
 
 ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
 

@@ -33,7 +33,8 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
     """One row per cell, in the plans' order: study, task, variant, seed, hash, state, and what
     there is to say of it.
 
-    state is "done"; "running" (with step, steps, rate, host, and job on a cluster); "queued" (job,
+    state is "done"; "running" (with step, steps, 0 where they are not known, rate, score, host, and
+    job on a cluster); "queued" (job,
     queue: what Slurm calls its state, reason); "failed" (reason, failed_step, log: the end of its
     traceback); "damaged" (reason); or "missing" (checkpoint: the step to go on from, reason: what
     became of the job that had it; where there are such).
@@ -100,7 +101,8 @@ def _state(results: Path, cell: Cell) -> dict[str, Any]:
             "phase": beat.phase,
             "step": beat.step,
             "steps": beat.steps,
-            "rate": round(beat.rate),
+            "rate": round(beat.rate, 1) if beat.rate < 10 else round(beat.rate),
+            "score": beat.score,
             "host": beat.host,
         }
     if points := checkpoint_points(results, cell.hash):

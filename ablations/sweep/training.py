@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.sweep.cell import Cell
 from ablations.sweep.checkpoints import (
@@ -21,18 +21,13 @@ from ablations.sweep.checkpoints import (
     save,
 )
 from ablations.sweep.claims import Claim
+from ablations.sweep.lane import Ended, Lane, TrainingFailed
 from ablations.sweep.order import Keeping
-from ablations.sweep.program import Lane, Program
 from ablations.sweep.snapshots import Snapshots
 from ablations.trainers.leaves import Mismatch
 
-
-class ChunkFailed(Exception):
-    """What a chunk of training raised: the cell's own failure, unlike a disc that is full."""
-
-    def __init__(self, error: Exception):
-        super().__init__(str(error))
-        self.error = error
+if TYPE_CHECKING:
+    from ablations.sweep.program import Program
 
 
 class Training:
@@ -70,8 +65,8 @@ class Training:
             print(f"notice: {', '.join(cell.hash for cell in self.cells)} {where}", flush=True)
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """To the end of the block. Raises ChunkFailed; and SystemExit, with a checkpoint, where it
-        is asked to stop."""
+        """To the end of the block. Raises TrainingFailed; and SystemExit, with a checkpoint, where
+        it is asked to stop."""
         steps = self.cells[0].steps
         for claim in claims:
             claim.start = self.block.step
@@ -80,7 +75,7 @@ class Training:
                 self.block.advance()
             except Exception as error:
                 traceback.print_exc()
-                raise ChunkFailed(error) from error
+                raise TrainingFailed(error) from error
             self._keep_policies()
             for cell, lane, claim in zip(self.cells, self.block.lanes, claims, strict=True):
                 score = lane.columns.get(cell.metric, [None])[-1]
@@ -94,6 +89,21 @@ class Training:
 
     def lane(self, index: int) -> Lane:
         return self.block.lanes[index]
+
+    def ended(self, index: int) -> Ended:
+        """How a cell ended, with the policies that it kept."""
+        lane, snapshots = self.lane(index), self.snapshots[index]
+        outcome: dict[str, Any] = {"status": "done"}
+        if lane.diverged:
+            first, last = lane.diverged
+            outcome = {
+                "status": "failed",
+                "failure": "diverged",
+                "reason": f"parameters were no longer finite between steps {first} and {last}",
+                "failed_step": last,
+            }
+        outcome["policies"] = snapshots.finish(lane)
+        return Ended(outcome, lane.columns, snapshots.folder)
 
     @property
     def seconds(self) -> float:

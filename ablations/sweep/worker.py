@@ -37,8 +37,7 @@ from ablations.sweep.machine import use_cache
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 
 if TYPE_CHECKING:
-    from ablations.sweep.program import Lane, Program
-    from ablations.sweep.snapshots import Snapshots
+    from ablations.sweep.lane import Ended, Prepared
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -51,7 +50,7 @@ class Worker:
         self.order = order
         self.index = index
         self.results = Path(order.results)
-        self._program: tuple[str, Program] | None = None
+        self._program: tuple[str, Prepared] | None = None
         # A job that Slurm puts back into its queue dies with all its cells: not the fault of one.
         self._attempt = f"{order.run}/{os.environ.get('SLURM_RESTART_COUNT', '0')}"
         self._claims: list[Claim] = []
@@ -75,6 +74,8 @@ class Worker:
 
     def release(self) -> None:
         """Lets go of everything unfinished, as if it had never been begun."""
+        if self._program is not None:
+            self._program[1].abandon()
         while self._claims:
             self._claims.pop().release()
 
@@ -124,73 +125,55 @@ class Worker:
         return max(checkpoint_points(self.results, cell.hash), default=0)
 
     def _run_block(self, cells: list[Cell]) -> None:
-        from ablations.sweep.training import ChunkFailed, Training
+        from ablations.sweep.lane import TrainingFailed
 
         started = time.time()
         for cell in cells:
             print(f"began {cell.hash}", flush=True)
         held = list(self._claims)
+        phase = "starting" if cells[0].is_command else "compiling"
         try:
             for one in held:
-                one.beat("compiling", 0, cells[0].steps, 0.0, None, force=True)
+                one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
             program, compile_seconds = self._program_for(cells[0])
-            training = Training(program, cells, self.results, self.order.keeping)
+            training = program.training(cells, self.results, self.order.keeping)
         except Exception as error:
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise
-            traceback.print_exc()
+            if not isinstance(error, UserError):
+                traceback.print_exc()
             self._publish_failure(cells, held, error, {"started": started})
             return
         costs = {"started": started, "compile_seconds": compile_seconds, "lanes": len(cells)}
         self._training = True
         try:
             training.run(held, lambda: self._stopping)
-        except ChunkFailed as failed:
+        except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
             return
         finally:
             self._training = False
         for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            about = costs | training.cost(index)
-            self._publish_curve(cell, one, training.lane(index), about, training.snapshots[index])
+            self._publish_end(cell, one, training.ended(index), costs | training.cost(index))
 
-    def _program_for(self, cell: Cell) -> tuple[Program, float]:
+    def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
         """The cell's program; compiled by one worker at a time, so that the others find it in the
         cache.
         """
-        from ablations.sweep.program import Program
-
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
             lock = self.results / "work" / "programs" / f"{name}-{self.order.lanes}.lock"
             lock.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(lock):
-                program = Program(cell, lanes=self.order.lanes, accelerator=self.order.accelerator)
+                program = prepared(cell, self.order)
             self._program = (name, program)
             print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
             return program, round(program.compile_seconds, 3)
         return self._program[1], 0.0
 
-    def _publish_curve(
-        self,
-        cell: Cell,
-        held: Claim,
-        lane: Lane,
-        about: Mapping[str, Any],
-        snapshots: Snapshots,
-    ) -> None:
-        outcome: dict[str, Any] = {"status": "done"}
-        if lane.diverged:
-            first, last = lane.diverged
-            outcome = {
-                "status": "failed",
-                "failure": "diverged",
-                "reason": f"parameters were no longer finite between steps {first} and {last}",
-                "failed_step": last,
-            }
-        outcome["policies"] = snapshots.finish(lane)
-        self._publish(cell, held, outcome, about, lane.columns, snapshots.folder)
+    def _publish_end(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
+        self._publish(cell, held, ended.fields, about, ended.columns, ended.policies, ended.files)
         held.finish()
 
     def _publish_failure(
@@ -224,12 +207,25 @@ class Worker:
         about: Mapping[str, Any],
         columns: Mapping[str, Any] | None = None,
         policies: Path | None = None,
+        files: Path | None = None,
     ) -> None:
-        provenance = {**self.order.provenance, **_of_this_process(), **about}
-        record = Record(cell.hash, cell.config, provenance=provenance, **outcome)
-        first = write_record(self.results, record, columns or {"step": []}, policies)
+        made = {**self.order.provenance, **_of_this_process(cell, self.order)}
+        record = Record(cell.hash, cell.config, provenance={**made, **about}, **outcome)
+        first = write_record(self.results, record, columns or {"step": []}, policies, files)
         print(f"{'ended' if first else 'doubled'} {cell.hash}", flush=True)
         self._claims.remove(held)
+
+
+def prepared(cell: Cell, order: Order) -> Prepared:
+    """What runs a cell of an order and those of its program: compiled here, or a command."""
+    if cell.is_command:
+        from ablations.sweep.command.training import Command
+
+        return Command(order)
+    from ablations.sweep.program import Program
+
+    use_cache(order.cache)
+    return Program(cell, lanes=order.lanes, accelerator=order.accelerator)
 
 
 def _one_line(error: BaseException) -> str:
@@ -238,15 +234,20 @@ def _one_line(error: BaseException) -> str:
 
 
 def _tail_of(error: BaseException) -> list[str]:
-    """The innermost lines of a traceback: the log itself is deleted one day."""
+    """The end of what a command printed, or the innermost lines of a traceback: the log itself is
+    deleted one day."""
+    if (printed := getattr(error, "log", None)) is not None:
+        return list(printed)
     text = "".join(traceback.format_exception(error))
     return text.rstrip().splitlines()[-LOG_LINES:]
 
 
-def _of_this_process() -> dict[str, Any]:
-    import jax
-
+def _of_this_process(cell: Cell, order: Order) -> dict[str, Any]:
     from ablations.sweep import provenance
+
+    if cell.is_command:
+        return provenance.of_command(cell.place, accelerator=order.accelerator)
+    import jax
 
     device = jax.devices()[0]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
@@ -276,7 +277,7 @@ def end_with_parent(release: Callable[[], None]) -> None:
 
 def _require_device(order: Order) -> None:
     """Refuses to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
-    if not order.accelerator:
+    if not order.accelerator or order.commands:
         return
     import jax
 
@@ -300,7 +301,6 @@ def _why(error: OSError | UserError, order: Order) -> str:
 def main(arguments: list[str]) -> int:
     order = Order.read(Path(arguments[0]))
     plugins.load(order.plugins)
-    use_cache(order.cache)
     try:
         _work(order, int(arguments[1]) if len(arguments) > 1 else 0)
     except (OSError, UserError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ import variants as registry
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
 from ablations.trainers.trainer import Definition, Variant, trainer
+from ablations.trainers.values import like, number, option
 from variants import Number
 
 
@@ -78,11 +78,11 @@ def resolve(
     }
     valued = {name: _within(name, values.get(name, n.default), n) for name, n in numbers.items()}
     structure = {
-        name: _option(name, values.get(name, one.default), one)
+        name: option(name, values.get(name, one.default), one)
         for name, one in definition.structure.items()
     }
     settings = {
-        name: _like(name, values.get(name, default), default)
+        name: like(name, values.get(name, default), default)
         for name, default in task.settings.items()
     }
     read = reads(definition, structure, choices, settings)
@@ -219,58 +219,9 @@ def _choice(axis: str, name: Any) -> str:
         raise UserError(str(error)) from None
 
 
-def _within(name: str, value: Any, number: Number) -> float:
-    return _number(name, value, number.low, number.high)
+def _within(name: str, value: Any, of: Number) -> float:
+    return number(name, value, of.low, of.high)
 
 
 def _range(number: Number) -> str:
     return f"{number.default:g} within {number.low:g} to {number.high:g}"
-
-
-def _number(name: str, value: Any, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UserError(f"{name} must be a number, not {value!r}")
-    if not low <= value <= high:
-        raise UserError(f"{name}={value:g} is out of range: it goes from {low:g} to {high:g}")
-    return float(value)
-
-
-def count(name: str, value: Any, low: int) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"{name} must be a whole number, not {value!r}")
-    if value < low:
-        raise UserError(f"{name} must be at least {low}, not {value}")
-    return value
-
-
-def _option(name: str, value: Any, option: Any) -> Any:
-    value = _like(name, value, option.default)
-    if option.allowed is not None and value not in option.allowed:
-        raise unknown(name, str(value), map(str, option.allowed))
-    numbers = value if isinstance(value, list) else [value]
-    if option.low is not None and any(number < option.low for number in numbers):
-        raise UserError(f"{name} must be at least {option.low}, not {value}")
-    return value
-
-
-def _like(name: str, value: Any, default: Any) -> Any:
-    """The value in the type of its default: a flag, a whole number, a number, a list of counts, a
-    text.
-    """
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise UserError(f"{name} must be true or false, not {value!r}")
-        return value
-    if isinstance(default, int):
-        return count(name, value, 0)
-    if isinstance(default, float):
-        return _number(name, value, -sys.float_info.max, sys.float_info.max)
-    if isinstance(default, (list, tuple)):
-        if not isinstance(value, (list, tuple)):
-            raise UserError(f"{name} must be a list such as {list(default)}, not {value!r}")
-        return [count(name, one, 1) for one in value]
-    if not isinstance(value, str):
-        raise UserError(f"{name} must be a text such as '{default}', not {value!r}")
-    return value

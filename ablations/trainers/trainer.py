@@ -7,6 +7,7 @@ Importing it starts neither JAX nor the registry: what needs them imports them w
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -163,6 +164,54 @@ class Definition:
 
         return composition.formulas(chosen, sets)
 
+    def task(self, name: str) -> Task:
+        """Where it trains, by name. Raises UserError."""
+        from ablations import tasks
+
+        return tasks.task(name)
+
+    def schedule(
+        self,
+        config: Mapping[str, Any],
+        *,
+        steps: int,
+        points: int,
+        evaluations: int,
+        evaluation_envs: int,
+    ) -> dict[str, int]:
+        """How a configuration trains for so many steps, rounded up: in chunks of equal length, so
+        that one compiled program serves them all."""
+        iteration_steps = self.iteration_steps(config["structure"])
+        iterations = math.ceil(steps / iteration_steps)
+        updates = max(1, round(iterations / points))
+        points = math.ceil(iterations / updates)
+        return {
+            "iteration_steps": iteration_steps,
+            "updates_per_chunk": updates,
+            "points": points,
+            "evaluations": min(evaluations, points),
+            "evaluation_envs": evaluation_envs if evaluations else 0,
+        }
+
+    def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
+        """What names the program that a configuration runs in: all of it that is not data."""
+        run = config["run"]
+        return {
+            "trainer": config["trainer"],
+            "task": config["task"],
+            "structure": config["structure"],
+            "updates_per_chunk": run["updates_per_chunk"],
+            "evaluation_envs": run["evaluation_envs"],
+            "compiled_in": {
+                axis: config["choices"][axis]
+                for axis in self.compiled_in(config, accelerator=accelerator)
+            },
+        }
+
+    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What whoever runs a configuration must know and no result depends on, as plain data."""
+        return {}
+
     def data(self, config: Mapping[str, Any]) -> Variant:
         """A configuration as the data of its program: what it does not read is at its default."""
         from ablations.trainers import composition
@@ -174,13 +223,14 @@ class Definition:
 BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
     "language": "ablations.trainers.language.settings",
+    "command": "ablations.trainers.command",
 }
 _REGISTERED: dict[str, Definition] = {}
 
 
-def register(definition: Definition) -> Definition:
-    """Makes a trainer known to every command."""
-    if definition.name in BUILT_IN or definition.name in _REGISTERED:
+def register(definition: Definition, *, again: bool = False) -> Definition:
+    """Makes a trainer known to every command. again: in place of one of its name."""
+    if definition.name in BUILT_IN or (definition.name in _REGISTERED and not again):
         raise UserError(f"trainer '{definition.name}' is registered twice: choose another name")
     _REGISTERED[definition.name] = definition
     return definition

@@ -18,7 +18,7 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
 from ablations.exchange.imports import BINS
-from ablations.exchange.tensorboard import read_scalars
+from ablations.logs.tensorboard import read_scalars
 from ablations.records import read_plan
 from ablations.report.tables import table
 
@@ -354,3 +354,66 @@ def test_nan_is_not_a_number_that_is_exported(tmp_path) -> None:
     found = exchange.marl_eval([plan], tmp_path)
     assert list(found["mine"]["task"]["a"]["seed_0"]) == ["step_0", "absolute_metrics"]
     assert not any(math.isnan(v) for v in exchange.frame(plan, tmp_path).value)
+
+
+# In: Stable-Baselines3 and Trackio
+
+
+def test_evaluations_of_stable_baselines3(tmp_path) -> None:
+    for run, shift in (("on", 0.0), ("off", 1.0)):
+        for seed in (0, 1):
+            folder = tmp_path / "runs" / "CartPole-v1" / f"{run}_{seed}"
+            folder.mkdir(parents=True)
+            results = shift + seed + np.arange(12.0).reshape(4, 3)
+            steps = np.array([100, 200, 300, 400])
+            lengths = np.ones((4, 3), int)
+            np.savez(
+                folder / "evaluations.npz", timesteps=steps, results=results, ep_lengths=lengths
+            )
+    plan = import_runs([tmp_path / "runs"], "sb3", tmp_path)
+    assert (list(plan.tasks), set(plan.variants), plan.seeds) == (
+        ["CartPole-v1"],
+        {"on", "off"},
+        (0, 1),
+    )
+    long = exchange.frame(plan, tmp_path)
+    mine = long[(long.variant == "off") & (long.seed == 1) & (long.metric == "results")]
+    assert list(mine.step) == [100, 200, 300, 400]
+    assert list(mine.value) == [3.0, 6.0, 9.0, 12.0]
+    (tmp_path / "runs" / "CartPole-v1" / "on_0" / "evaluations.npz").write_bytes(b"PK\x03\x04 no")
+    with pytest.raises(UserError, match="is no file of NumPy arrays"):
+        import_runs([tmp_path / "runs"], "sb3", tmp_path)
+
+
+@pytest.mark.parametrize("as_bytes", [True, False])
+def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
+    """Bytes as version 0.43 writes them, text as the first versions did."""
+    import contextlib
+    import sqlite3
+
+    path = tmp_path / "walker.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, "
+            "run_name TEXT, step INTEGER, metrics)"
+        )
+        for run in ("ppo_0", "ppo_1", "sac_0", "sac_1"):
+            for step in range(0, 50, 10):
+                row = {"return": step * 0.5, "loss": "NaN" if step == 0 else step, "note": "x"}
+                told = json.dumps(row)
+                database.execute(
+                    "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES ('', ?, ?, ?)",
+                    (run, step, told.encode() if as_bytes else told),
+                )
+        database.commit()
+    plan = import_runs([path], "tracked", tmp_path)
+    assert (set(plan.variants), plan.seeds) == ({"ppo", "sac"}, (0, 1))
+    assert plan.study["metric"] == "return"
+    long = exchange.frame(plan, tmp_path)
+    mine = long[(long.variant == "ppo") & (long.seed == 0) & (long.metric == "return")]
+    assert list(mine.value) == [0.0, 5.0, 10.0, 15.0, 20.0]
+    (tmp_path / "no.db").write_text("no database")
+    with pytest.raises(UserError, match="is no database of Trackio's"):
+        import_runs([tmp_path / "no.db"], "other", tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        import_runs([tmp_path / "gone.db"], "other", tmp_path)

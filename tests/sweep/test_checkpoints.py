@@ -22,8 +22,9 @@ from ablations.sweep import checkpoints
 from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
+from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Block, Lane, Program, Saved
+from ablations.sweep.program import Block, Program
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 
 # Every axis that carries a state of its own is at work.

@@ -183,14 +183,12 @@ def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.Monke
     slurm._require_shared(Path("/tmp/results"), Cluster())
 
 
-def test_a_snapshot_is_named_by_its_content(tmp_path: Path, monkeypatch) -> None:
+def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:
     source = tmp_path / "mine"
     source.mkdir()
     (source / "__init__.py").write_text("x = 1\n")
     (source / "data.txt").write_text("a")
-    monkeypatch.syspath_prepend(tmp_path)
-    import mine  # type: ignore[import-not-found]
-
+    mine = source / "__init__.py"
     first = copy_code(tmp_path / "code", [mine])
     assert copy_code(tmp_path / "code", [mine]) == first
     assert (first / "mine" / "data.txt").read_text() == "a"

@@ -260,7 +260,8 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     yield "seeds", str(len(plan.seeds))
     if base := plan.study.get("base"):
         yield "base", f"the settings of {base}"
-    yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
+    if any(steps):
+        yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
     if plan.study.get("margin_in_metric"):
         yield "margin", f"{plan.study['margin']:g}, in units of the metric"
     else:

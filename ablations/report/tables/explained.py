@@ -227,7 +227,8 @@ def _caption(plan: Plan, found: Scores, left_out: Sequence[str]) -> str:
     held = ", ".join(f"{name}={_text(value)}" for name, value in about["held"].items())
     said = (
         f"What makes the gap between {start} and {end} in {found.metric}, "
-        f"{' or '.join(f'{n:,}' for n in sorted(steps))} steps. share: mean change of the score "
+        f"{' or '.join(f'{n:,} steps' for n in sorted(steps) if n) or 'each run to its own end'}. "
+        f"share: mean change of the score "
         f"when the detail is switched from {start}'s to {end}'s value, over random orders in which "
         "all details are switched one after another (each seed has one of its own and the reverse "
         "of it): the Shapley value; shares sum to the gap. alone: switched first, all others at "

@@ -255,6 +255,8 @@ def steps(plan: Plan) -> str:
     """How long the runs are, in the trainer's own steps."""
     unit = step_unit(plan)
     counts = {task: about["steps"] for task, about in plan.tasks.items()}
+    if not any(counts.values()):
+        return "each run to its own end"
     if len(set(counts.values())) == 1:
         return f"{next(iter(counts.values())):,} {unit}" + " per task" * (len(counts) > 1)
     return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())

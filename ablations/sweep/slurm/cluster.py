@@ -30,8 +30,8 @@ class Cluster:
     """time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
     of each job, on one node. memory: of each job, in megabytes; None: what its workers need, as far
     as that was measured. at_once: jobs of an array that run side by side. job_minutes: how long a
-    job should take. lanes: cells side by side on the accelerators of a job. setup: lines of shell
-    before the job. sbatch: further options of sbatch.
+    job should take. lanes: cells side by side on the accelerators of a job. threads: of each
+    command. setup: lines of shell before the job. sbatch: further options of sbatch.
     """
 
     partition: str | None = None
@@ -45,6 +45,7 @@ class Cluster:
     at_once: int = 256
     job_minutes: int = 30
     lanes: int | None = None
+    threads: int | None = None
     setup: tuple[str, ...] = ()
     sbatch: Mapping[str, Any] = field(default_factory=dict)
 
@@ -130,7 +131,7 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
         return {str(option).lstrip("-"): one for option, one in value.items()}
-    if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes"):
+    if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes", "threads"):
         low = 0 if name in ("gpus", "job_minutes") else 1
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")

@@ -9,15 +9,14 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
-def copy_code(folder: Path, modules: Iterable[ModuleType]) -> Path:
+def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
     """Copies top-level packages and modules into a folder named by their content, if it is not
     there yet; returns it. Those installed for good (under site-packages) stay where they are,
-    except for our own.
+    except for our own. modules: the file of each; of a package its __init__.py.
     """
     sources = sorted(set(filter(None, map(_source, modules))))
     name = hashlib.sha256()
@@ -47,10 +46,8 @@ def copy_code(folder: Path, modules: Iterable[ModuleType]) -> Path:
     return final
 
 
-def _source(module: ModuleType) -> Path | None:
-    if not module.__file__:
-        return None
-    path = Path(module.__file__).resolve()
+def _source(module: Path) -> Path | None:
+    path = module.resolve()
     source = path.parent if path.name == "__init__.py" else path
     ours = source.name in ("ablations", "variants")
     return source if ours or not source.is_relative_to(sysconfig.get_path("purelib")) else None

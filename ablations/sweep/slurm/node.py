@@ -92,7 +92,7 @@ def _workers(order: Order) -> int:
     if order.accelerator:
         return wanted
     given = int(os.environ.get("SLURM_CPUS_PER_TASK") or wanted)
-    return max(1, min(wanted, given, cores()))
+    return max(1, min(wanted, min(given, cores()) // (order.threads or 1)))
 
 
 class _Caught:

@@ -21,6 +21,7 @@ ASSUMED_RATE = 50_000.0
 ASSUMED_BLOCK_RATE = 1_000_000.0
 ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_WORKER_MEGABYTES = 2500
+ASSUMED_COMMAND_SECONDS = 600.0
 SUPERVISOR_MEGABYTES = 500
 SPARE_MEMORY = 1.5
 LANES_PER_GPU = 16
@@ -66,8 +67,8 @@ def pack(cells: Sequence[Cell], cluster: Cluster, speeds: Mapping[str, Speed]) -
     jobs = []
     for (program, points, _), mine in groups.items():
         speed = speeds[program]
-        lanes = lanes_of(cluster)
-        steps = mine[0].steps
+        lanes = 1 if mine[0].is_command else lanes_of(cluster)
+        steps = _amount(mine[0])
         _require_time(cluster, speed, steps * lanes / points, mine[0])
         workers = 1 if cluster.gpus else _workers(cluster, speed)
         block_seconds = steps * lanes / speed.rate
@@ -103,18 +104,39 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
         if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
             continue
         # Of other trainers than these, nothing need be installed here.
-        if made.get("steps_per_second") and _alike(record.config) in kinds:
+        timed = made.get("steps_per_second") or "command" in record.config
+        if timed and _alike(record.config) in kinds:
             program = program_of(record.config, accelerator=accelerator)
             exact.setdefault(program, []).append(made)
             alike.setdefault(_alike(record.config), []).append(made)
+    found = {
+        program: exact.get(program) or alike.get(_alike(cell.config)) or []
+        for program, cell in wanted.items()
+    }
     return {
-        program: _speed(exact.get(program) or alike.get(_alike(cell.config)) or [], accelerator)
+        program: _speed_of_command(found[program], _amount(cell))
+        if cell.is_command
+        else _speed(found[program], accelerator)
         for program, cell in wanted.items()
     }
 
 
-def _alike(config: Mapping[str, Any]) -> tuple[str, str]:
-    return config["task"]["name"], config["trainer"]["name"]
+def _amount(cell: Cell) -> int:
+    """How much there is to do, in steps; a command that nobody told its steps is one."""
+    return cell.steps or 1
+
+
+def _speed_of_command(made: Sequence[Mapping[str, Any]], amount: int) -> Speed:
+    seconds = sorted(one["seconds"] for one in made if one.get("seconds"))
+    sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+    takes = seconds[len(seconds) // 2] if seconds else ASSUMED_COMMAND_SECONDS
+    megabytes = max(sizes, default=ASSUMED_WORKER_MEGABYTES)
+    return Speed(amount / max(takes, 1e-3), 0.0, megabytes, measured=bool(seconds))
+
+
+def _alike(config: Mapping[str, Any]) -> tuple[str, ...]:
+    line = config["command"]["run"] if "command" in config else ()
+    return config["task"]["name"], config["trainer"]["name"], *line
 
 
 def _speed(made: Sequence[Mapping[str, Any]], accelerator: bool) -> Speed:
@@ -144,22 +166,31 @@ def _megabytes(speed: Speed, workers: int) -> int:
 
 
 def _workers(cluster: Cluster, speed: Speed) -> int:
-    """One per core, as far as the memory goes."""
+    """One per core, or per so many as each command has threads, as far as the memory goes."""
+    cpus = max(1, cluster.cpus // (cluster.threads or 1))
     if cluster.memory is None:
-        return cluster.cpus
+        return cpus
     fitting = (cluster.memory - SUPERVISOR_MEGABYTES) // speed.megabytes
     if fitting < 1 and speed.measured:
         raise UserError(
             f"{cluster.memory} MB are too little for one worker, which took {speed.megabytes} MB, "
             f"and {SUPERVISOR_MEGABYTES} MB beside: raise --memory"
         )
-    return min(cluster.cpus, max(1, fitting))
+    return min(cpus, max(1, fitting))
 
 
 def _require_time(cluster: Cluster, speed: Speed, chunk_steps: float, cell: Cell) -> None:
     """A job that never ends a chunk has nothing to save when its time is up."""
     chunk = chunk_steps / speed.rate
+    if cell.is_command and (not speed.measured or cell.config["command"]["resume"]):
+        return
     if chunk + cluster.signal_seconds > 60 * cluster.time_limit:
+        if cell.is_command:
+            raise UserError(
+                f"the time limit of {cluster.time_limit} minutes is too short for {cell.variant} "
+                f"on {cell.task}, whose command takes about {chunk / 60:.0f} minutes and cannot "
+                f"resume: raise --time, or say how it resumes"
+            )
         raise UserError(
             f"the time limit of {cluster.time_limit} minutes is too short for one chunk of "
             f"{cell.variant} on {cell.task}, which takes about {chunk / 60:.0f} minutes at "

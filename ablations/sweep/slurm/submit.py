@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -23,6 +24,7 @@ from ablations.records import Plan
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
+from ablations.sweep.command.repository import noted
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, packing, submissions
@@ -112,7 +114,8 @@ def _submit(
     code = results / "work" / "code"
     if not dry_run:
         provenance.keep_difference(results, checkout)
-        code = copy_code(code, map(importlib.import_module, _modules()))
+        code = copy_code(code, _modules())
+        jobs = [replace(job, cells=noted(job.cells, results)) for job in jobs]
     executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
     largest = commands.largest_array()
     script = _script(executor, min(largest, len(jobs)))
@@ -132,6 +135,7 @@ def _submit(
                 workers=job.workers,
                 lanes=job.lanes,
                 accelerator=accelerator,
+                threads=cluster.threads,
                 waits=False,
                 # Most of the time before Slurm kills is for the chunk at hand and its checkpoint;
                 # the rest for going back into the queue.
@@ -211,11 +215,12 @@ def _script(executor: Any, jobs: int) -> str:
     )
 
 
-def _modules() -> list[str]:
-    """Top-level packages and modules that a job imports from this machine's checkouts."""
-    return list(
-        dict.fromkeys(["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())])
-    )
+def _modules() -> list[Path]:
+    """The files of the top-level packages and modules that a job imports from this machine's
+    checkouts. They are found, not imported."""
+    names = ["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())]
+    specs = map(importlib.util.find_spec, dict.fromkeys(names))
+    return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
 
 
 def _require_submitit() -> None:

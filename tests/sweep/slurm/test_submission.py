@@ -267,3 +267,31 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
         one.finished(4)
         assert {row["state"] for row in one.rows()} == {"done"}
     assert told[0] == told[1]
+
+
+WALK = """\
+[study]
+name = "walk"
+seeds = 2
+[command]
+run = "sh walk.sh {folder} {seed} {drift}"
+curve = "{folder}/log.csv"
+step = "step"
+metric = "return"
+[variants]
+slow = {drift = 1}
+fast = {drift = 2}
+"""
+
+
+def test_a_study_whose_trainer_is_a_command(sweep) -> None:
+    script = 'echo "step,return" > $1/log.csv; echo "10,$(($2 + $3))" >> $1/log.csv\n'
+    (sweep.shell.folder / "walk.sh").write_text(script)
+    (sweep.shell.folder / "walk.toml").write_text(WALK)
+    said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
+    assert "1 job of 4 cells, 1 worker of 1 lane" in said
+    assert "compile" not in said
+    sweep.finished()
+    returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
+    assert returns == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    assert {row["state"] for row in sweep.rows()} == {"done"}

@@ -1,0 +1,5 @@
+"""The files in which trainings write their curves: CSV, JSON lines, TensorBoard, NumPy, text."""
+
+from ablations.logs.reading import Log, find, latest, read
+
+__all__ = ["Log", "find", "latest", "read"]

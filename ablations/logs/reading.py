@@ -1,0 +1,280 @@
+"""A training's own log as rows of numbers, whatever wrote it. No pandas.
+
+The name of a file says its format: .csv and .tsv; .jsonl and .ndjson, one object per line; .json,
+one object or a list of them; .npz of Stable-Baselines3's EvalCallback; a folder with TensorBoard's
+event files; anything else is text, where "name: value" and "name=value" are read, and lines that
+are JSON objects; a number on a line of its own is a "result".
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError, unknown
+from ablations.logs import tensorboard
+
+TAIL_BYTES = 65_536
+RESULT = "result"  # what a number on a line of its own is called
+STEP = "step"  # what the steps of event files are called
+_EVENTS = "tfevents"
+_LINES = (".jsonl", ".ndjson")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)", re.IGNORECASE)
+_PAIR = re.compile(
+    r"([A-Za-z_][\w./-]*)\s*[:=]\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|-?inf)(?![\w.])",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """place: where it stands, in words. numbers: what is a number in it; NaN is one."""
+
+    place: str
+    numbers: Mapping[str, float]
+    other: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """Points at steps that never decrease: (step, column -> number)."""
+
+    points: tuple[tuple[int, Mapping[str, float]], ...]
+
+    @property
+    def last(self) -> int:
+        return self.points[-1][0]
+
+
+def find(pattern: str) -> Path | None:
+    """The one file or folder of a name that may have * in it; None where there is none yet.
+
+    Of event files it is the folder that they stand in. Raises UserError where there are several.
+    """
+    path = Path(pattern)
+    if "*" in pattern or "?" in pattern:
+        root = Path(
+            *path.parts[: next(i for i, p in enumerate(path.parts) if "*" in p or "?" in p)]
+        )
+        found = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
+    else:
+        found = [path] if path.exists() else []
+    folders = dict.fromkeys(one.parent if _EVENTS in one.name else one for one in found)
+    if len(folders) > 1:
+        names = ", ".join(one.name for one in folders)
+        raise UserError(f"'{pattern}' is several: {names}; name one")
+    one = next(iter(folders), None)
+    if one is None or not one.is_dir():
+        return one
+    inside = tensorboard.folders(one)
+    if len(inside) > 1:
+        raise UserError(f"several folders in '{one.name}' have event files: name one")
+    return inside[0] if inside else None
+
+
+def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0) -> Log:
+    """All of a log whose column `metric` is judged.
+
+    step: the column that counts; without one, rows are counted from 1. restarts: how often the
+    training was taken up again: so often the steps may go back, and what was written beyond is then
+    forgotten. Raises UserError, in a line, for whatever cannot be read.
+    """
+    rows, events = list(_rows(path)), path.is_dir()
+    step = STEP if events else step
+    names = {name: None for row in rows for name in (*row.numbers, *row.other)}
+    if not rows:
+        raise UserError(f"'{path.name}' is empty: the command wrote no {metric} into it")
+    for name in filter(None, (step, metric)):
+        if name not in names:
+            raise unknown(f"column of '{path.name}'", name, names)
+    points: list[tuple[int, Mapping[str, float]]] = []
+    for row in rows:
+        if metric in row.other:
+            raise UserError(f"{row.place}: {metric} must be a number, not '{row.other[metric]}'")
+        if step is not None and step not in row.numbers:
+            if metric not in row.numbers:
+                continue
+            wrong = f"not '{row.other[step]}'" if step in row.other else "and is left out"
+            raise UserError(f"{row.place}: {step} must be a whole number, {wrong}")
+        at = len(points) + 1 if step is None else _whole(row, step)
+        if points and at < points[-1][0]:
+            if not restarts:
+                raise UserError(
+                    f"{row.place}: {step} goes back from {points[-1][0]:,} to {at:,}: is that two "
+                    f"runs in one file?"
+                )
+            restarts -= 1
+            points = [point for point in points if point[0] < at]
+        points.append((at, {name: v for name, v in row.numbers.items() if name != step}))
+    if not any(metric in numbers for _, numbers in points):
+        raise UserError(f"'{path.name}' has no value of {metric}")
+    return Log(tuple(points))
+
+
+def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
+    """The last step of a log that is being written, and its last value; None where that cannot be
+    said yet. Reads the end of the file alone, where the format allows that."""
+    try:
+        rows = list(_rows(path, tail=True))
+    except (OSError, UserError):
+        return None
+    step = STEP if path.is_dir() else step
+    reached = [int(row.numbers[step]) for row in rows if step in row.numbers] if step else []
+    values = [row.numbers[metric] for row in rows if metric in row.numbers]
+    if not reached and not values:
+        return None
+    value = values[-1] if values and math.isfinite(values[-1]) else None
+    return (max(reached[-1:], default=0) if step else 0), value
+
+
+def _whole(row: Row, step: str) -> int:
+    value = row.numbers[step]
+    if not (math.isfinite(value) and value == int(value) and value >= 0):
+        raise UserError(f"{row.place}: {step} must be a whole number, not {value:g}")
+    return int(value)
+
+
+def _rows(path: Path, *, tail: bool = False) -> Iterator[Row]:
+    """In the order written. tail: those near the end are enough."""
+    if path.is_dir():
+        yield from _of_events(path)
+        return
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        yield from _of_evaluations(path)
+        return
+    head, body, first = _text(path, tail=tail and kind != ".json")
+    if kind in (".csv", ".tsv"):
+        yield from _of_csv(path.name, head, body, first, "\t" if kind == ".tsv" else ",")
+    elif kind == ".json":
+        yield from _of_json(path.name, body)
+    else:
+        yield from _of_lines(path.name, body, first, strict=kind in _LINES)
+
+
+def _text(path: Path, *, tail: bool) -> tuple[str, list[str], int]:
+    """The first line; the lines, or the last of them; the number of the first of these."""
+    with path.open("rb") as file:
+        head = file.readline()
+        size = file.seek(0, io.SEEK_END)
+        start = max(0, size - TAIL_BYTES) if tail else 0
+        file.seek(start)
+        data = file.read()
+    if start:
+        data = data.partition(b"\n")[2]  # what it begins with is not whole
+    text = data.decode("utf-8-sig", errors="replace")
+    return head.decode("utf-8-sig", errors="replace"), text.splitlines(keepends=True), 1
+
+
+def _of_csv(name: str, head: str, lines: list[str], first: int, comma: str) -> Iterator[Row]:
+    """A line that repeats the names, or was not written to its end, is none."""
+    if not lines:
+        return
+    try:
+        names = [one.strip() for one in next(csv.reader([head], delimiter=comma), [])]
+        for number, line in enumerate(lines, first):
+            fields = [one.strip() for one in next(csv.reader([line], delimiter=comma), [])]
+            if not fields or fields == names or not line.strip("\r\n"):
+                continue
+            if len(fields) != len(names):
+                if number - first + 1 == len(lines):
+                    return  # still being written
+                raise UserError(
+                    f"'{name}', line {number}: {len(fields)} fields, and {len(names)} names in "
+                    f"the first line"
+                )
+            yield _row(f"'{name}', line {number}", zip(names, fields, strict=True))
+    except csv.Error as error:
+        raise UserError(f"'{name}' is no CSV: {error}") from None
+
+
+def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
+    try:
+        whole = json.loads("".join(lines))
+    except ValueError:
+        yield from _of_lines(name, lines, 1, strict=True)
+        return
+    for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
+        if not isinstance(one, dict):
+            raise UserError(f"'{name}', entry {number}: an object is needed, not {one!r:.40}")
+        yield _row(f"'{name}', entry {number}", _flat(one))
+
+
+def _of_lines(name: str, lines: list[str], first: int, *, strict: bool) -> Iterator[Row]:
+    for number, line in enumerate(lines, first):
+        place, text = f"'{name}', line {number}", line.strip()
+        one: Any = None
+        if strict or text.startswith("{"):
+            try:
+                one = json.loads(text) if text else None
+            except ValueError:
+                if strict and line.endswith("\n"):
+                    raise UserError(f"{place} is no JSON: {text[:40]!r}") from None
+        if isinstance(one, dict):
+            yield _row(place, _flat(one))
+        elif not strict and _NUMBER.fullmatch(text):
+            yield _row(place, [(RESULT, text)])
+        elif not strict and (pairs := _PAIR.findall(text)):
+            yield _row(place, pairs)
+
+
+def _of_events(folder: Path) -> Iterator[Row]:
+    by_step: dict[int, dict[str, float]] = {}
+    order: list[int] = []
+    for tag, points in tensorboard.read_scalars(folder).items():
+        for step, value in points:
+            if step not in by_step:
+                order.append(step)
+            by_step.setdefault(step, {})[tag] = value
+    for step in sorted(order):
+        yield Row(f"'{folder.name}', step {step}", {STEP: float(step), **by_step[step]}, {})
+
+
+def _of_evaluations(path: Path) -> Iterator[Row]:
+    """evaluations.npz: timesteps `[n]`, results and ep_lengths `[n, episodes]`, as their means."""
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = {name: np.asarray(found[name], np.float64) for name in found.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
+    if "timesteps" not in arrays:
+        raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")
+    length = len(arrays["timesteps"])
+    means = {
+        name: one.reshape(length, -1).mean(axis=1)
+        for name, one in arrays.items()
+        if one.ndim and len(one) == length
+    }
+    for i in range(length):
+        numbers = {name: float(one[i]) for name, one in means.items()}
+        yield Row(f"'{path.name}', entry {i + 1}", numbers, {})
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
+    numbers: dict[str, float] = {}
+    other: dict[str, str] = {}
+    for name, value in fields:
+        if value is None or value == "":
+            continue
+        try:
+            numbers[name] = float(value)
+        except (TypeError, ValueError):
+            other[name] = str(value)[:40]
+    return Row(place, numbers, other)

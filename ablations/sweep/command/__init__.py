@@ -1,0 +1,1 @@
+"""Studies whose trainer is a command: their file, their code, their processes."""

@@ -1,0 +1,179 @@
+"""Which files decide what a command does, and the name of their content.
+
+In a git repository: all tracked files as they lie there, and untracked Python files that git does
+not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
+below. `depends` says it instead. The files that the command names always count, the study file and
+results folders never.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablations.errors import UserError
+
+MOST_FILES = 5_000
+_BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+_NEVER = ("__pycache__", "node_modules", "site-packages")
+
+
+@dataclass(frozen=True)
+class Code:
+    """here: the folder of the study file. named: arguments of the command. depends: what stands in
+    for the rule above; None: nothing does. without: the study file."""
+
+    here: Path
+    named: tuple[str, ...]
+    depends: tuple[str, ...] | None = None
+    without: Path | None = None
+
+    def files(self) -> list[Path]:
+        """Each once, sorted. Raises UserError where nothing says what the command rests on, and
+        for a name in `depends` that does not exist."""
+        named = [path for path in map(self._file, self.named) if path is not None]
+        if self.depends is not None:
+            rest = [one for name in self.depends for one in self._depended(name)]
+        elif (tracked := _tracked(self.here)) is not None:
+            rest = tracked
+        elif named:
+            rest = [one for path in named if path.suffix == ".py" for one in _below(path.parent)]
+        else:
+            raise UserError(
+                "the command names no file that is here, so an edit of its code would go "
+                'unnoticed: say what it rests on with depends = ["train.py", "lib/"]; [] for '
+                "nothing"
+            )
+        left = self.without and self.without.resolve()
+        found = {path for path in (*named, *rest) if path.resolve() != left}
+        if len(found) > MOST_FILES and self.depends is None:
+            raise UserError(
+                f"the command rests on {len(found):,} files: narrow them with "
+                f'depends = ["train.py", "lib/"]'
+            )
+        return sorted(found)
+
+    def digest(self) -> str:
+        """16 hexadecimal digits that name the files by path and content."""
+        return digest_of(self.files(), self.here)
+
+    def _file(self, argument: str) -> Path | None:
+        """The file that an argument names, if it does."""
+        text = argument.replace("{here}", str(self.here)).partition("=")
+        for part in (argument.replace("{here}", str(self.here)), text[2]):
+            if part and "{" not in part and len(part) < 4096:
+                path = self.here / part
+                if path.is_file() and not _is_of_the_system(path):
+                    return path
+        return None
+
+    def _depended(self, name: str) -> Iterator[Path]:
+        found = sorted(self.here.glob(name)) if "*" in name else [self.here / name]
+        if not found or not found[0].exists():
+            raise UserError(f"depends names '{name}', which is not in '{self.here}'")
+        for path in found:
+            if path.is_dir():
+                yield from _below(path, every=True)
+            else:
+                yield path
+
+
+def digest_of(files: Iterable[Path], here: Path) -> str:
+    """16 hexadecimal digits that name files by their path from a folder, and by their content."""
+    whole = hashlib.sha256()
+    for path in files:
+        if not os.path.lexists(path):  # tracked, and deleted since
+            continue
+        name = os.path.relpath(path, here)
+        whole.update(f"{name}\0{hashlib.sha256(_content(path)).hexdigest()}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"cannot read '{path}', which the command rests on: {error.strerror}"
+        ) from None
+
+
+def _is_of_the_system(path: Path) -> bool:
+    """An interpreter is no code of the user's."""
+    if not os.access(path, os.X_OK):
+        return False
+    with path.open("rb") as file:
+        return file.read(4) in _BINARIES
+
+
+def root_of(here: Path) -> Path | None:
+    """The repository that a folder is in, if it is in one."""
+    try:
+        return Path(_git(here, "rev-parse", "--show-toplevel").rstrip("\n"))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _tracked(here: Path) -> list[Path] | None:
+    """The files of the repository that a folder is in; None where it is in none."""
+    if (root := root_of(here)) is None:
+        return None
+    try:
+        tracked = _git(root, "ls-files", "-z", "--cached", "--recurse-submodules").split("\0")
+        new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    new_files = [root / one for one in new.split("\0") if one]
+    return [root / one for one in tracked if one] + [
+        p for p in new_files if not _in_results(p, root)
+    ]
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    return done.stdout.decode(errors="surrogateescape")
+
+
+def _in_results(path: Path, root: Path) -> bool:
+    parents = [one for one in path.parents if one.is_relative_to(root)]
+    return any((one / "cells").is_dir() and (one / "work").is_dir() for one in parents)
+
+
+def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
+    """The files in a folder and below it, those of Python alone unless every one counts; without
+    hidden ones, environments and results."""
+    for root, folders, files in os.walk(folder):
+        here = Path(root)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not (name.startswith(".") or name in _NEVER)
+            and not (here / name / "pyvenv.cfg").exists()
+            and not ((here / name / "cells").is_dir() and (here / name / "work").is_dir())
+        )
+        for name in files:
+            if name.endswith(".py") or (every and not name.startswith(".") and name[-4:] != ".pyc"):
+                yield here / name
+
+
+def stamps(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
+    """What changes with every edit, and takes no reading."""
+    found = []
+    for path in files:
+        try:
+            about = path.lstat()
+            found.append((str(path), about.st_size, about.st_mtime_ns))
+        except OSError:
+            found.append((str(path), -1, -1))
+    return tuple(found)
+
+
+def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
+    """A few of them, for people."""
+    shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
+    return shown + (f" and {len(files) - most} more" if len(files) > most else "")

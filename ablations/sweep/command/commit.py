@@ -1,0 +1,77 @@
+"""The files of a commit, in a folder of their own: what a command runs in that is compared with the
+files as they lie there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablations.errors import UserError
+from ablations.sweep.command.code import Code, digest_of, root_of
+
+
+@dataclass(frozen=True)
+class Commit:
+    """name: its full hash. here: the folder, in the copy, that the command runs in. digest: of the
+    content, as `Code.digest` has it for the files as they lie there."""
+
+    name: str
+    here: Path
+    digest: str
+
+
+def checked_out(
+    here: Path, commit: str, results: Path, depends: tuple[str, ...] | None = None
+) -> Commit:
+    """A copy of the repository at a commit, under results/code; made once. Raises UserError for no
+    repository and no such commit."""
+    root = root_of(here)
+    if root is None:
+        raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
+    try:
+        name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
+    except subprocess.CalledProcessError:
+        raise UserError(f"there is no commit '{commit}' in '{root}'") from None
+    folder = results.resolve() / "code" / name[:16]
+    if not folder.is_dir():
+        _extract(root, name, folder)
+    inside = folder / here.resolve().relative_to(root.resolve())
+    if not inside.is_dir():
+        raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")
+    if depends is None:
+        listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
+        files = sorted(folder / one for one in listed if one)
+    else:
+        files = Code(inside, (), depends).files()
+    return Commit(name, inside, digest_of(files, inside))
+
+
+def _extract(root: Path, commit: str, folder: Path) -> None:
+    """By an index of its own: nothing of the repository changes, no worktree is registered."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+    try:
+        index = {**os.environ, "GIT_INDEX_FILE": str(temporary / "index")}
+        _git(root, "read-tree", commit, environment=index)
+        files = temporary / "files"
+        files.mkdir()
+        _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
+        files.chmod(0o755)
+        try:
+            os.rename(files, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _git(root: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=600)
+    return done.stdout.decode(errors="surrogateescape")

@@ -1,0 +1,137 @@
+"""One process of the user's: started without a shell, in a group of its own, ended with all that
+it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+MARK = "ABLATIONS_FOLDER"  # in the environment of a command: the folder of its cell
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What a child does between fork and exec: it asks the kernel for its end with ours."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def ask() -> None:
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask
+
+
+class Process:
+    """A command that runs; its output goes to a file. Raises OSError where it cannot start."""
+
+    def __init__(
+        self, arguments: Sequence[str], cwd: str, environment: Mapping[str, str], log: Path
+    ):
+        self.started = time.monotonic()
+        self.peak_megabytes = 0
+        self._ended = threading.Event()
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
+            )
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        self._process.wait()
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes; bytes on macOS
+        self.peak_megabytes = round(peak / (1024**2 if sys.platform == "darwin" else 1024))
+        self._ended.set()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it has ended, after that long at most."""
+        return self._ended.wait(seconds)
+
+    @property
+    def code(self) -> int:
+        """Of its end; minus a signal's number where one ended it."""
+        return self._process.wait()
+
+    def stop(self, seconds: float) -> None:
+        """Asks its group to end, and kills what is left of it after that long."""
+        self._signal(signal.SIGTERM)
+        self._ended.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends its group at once, also what it left behind when it ended by itself."""
+        self._signal(signal.SIGKILL)
+        self._ended.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def kill_leftovers(folder: Path) -> int:
+    """Ends what an earlier run of a cell left on this machine: children of a command that was
+    killed. Returns how many. Where there is no /proc there is nothing to find them by."""
+    mark = f"{MARK}={folder}".encode()
+    killed = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            os.kill(int(entry.name), signal.SIGKILL)
+            killed += 1
+        except (OSError, ValueError):
+            continue
+    return killed
+
+
+def environment_of(
+    folder: Path, declared: Mapping[str, str], threads: int | None, share: int, ours: Path
+) -> dict[str, str]:
+    """What a command is started with: this process's own, its share of the cores, and what its
+    study declares.
+
+    threads: as a flag asks for; share: as there are, which a variable that is set wins over. ours:
+    what lies below is no path for the user's imports.
+    """
+    found = dict(os.environ)
+    paths = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]
+    kept = [path for path in paths if not Path(path).is_relative_to(ours)]
+    if kept:
+        found["PYTHONPATH"] = os.pathsep.join(kept)
+    else:
+        found.pop("PYTHONPATH", None)
+    for name in THREADS:
+        if threads is not None or name not in found:
+            found[name] = str(threads or share)
+    return found | dict(declared) | {MARK: str(folder)}

@@ -1,0 +1,272 @@
+"""A study whose trainer is a command, from a file: TOML, or Python that defines the same tables.
+
+[study]                              [command]
+name = "norm_adv"                    run = "python train.py --seed {seed} --norm-adv {norm_adv} ..."
+claim = "it helps"                   curve = "{folder}/log.csv"
+baseline = "on"                      step = "global_step"
+margin = 0.05                        metric = "episodic_return"
+seeds = 8
+                                     [variants]
+[settings]  # for all variants       on = {norm_adv = true}
+lr = 3e-4                            off = {norm_adv = false}
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import runpy
+import shlex
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ablations import studies, trainers
+from ablations.errors import UserError, unknown
+from ablations.studies import Profile, Study, Variant
+from ablations.sweep.command.code import Code
+from ablations.sweep.command.repository import place_of
+from ablations.trainers.command import Line, Site, definition, filled
+
+SUFFIXES = (".toml", ".py")
+TASK = "task"  # of a command that knows none
+DEFAULT_SEEDS = 8
+MARGIN = 0.05
+_STUDY = ("name", "title", "claim", "source", "baseline", "seeds", "tasks", "steps", "step_unit")
+_MARGINS = ("margin", "margin_in_metric")
+_COMMAND = (
+    *("run", "curve", "metric", "step", "better", "cwd", "environment", "resume", "resume_if"),
+    *("depends", "timeout"),
+)
+_TABLES = ("study", "command", "settings", "variants", "profiles")
+
+_loaded: dict[str, Path] = {}
+
+
+def is_study_file(name: str) -> bool:
+    return name.endswith(SUFFIXES)
+
+
+def name_of(argument: str) -> str:
+    """The study that an argument means: as it is, or the one in the file that it names, which is
+    then known to every command. "FILE/variant" keeps its variant."""
+    for suffix in SUFFIXES:
+        file, found, variant = argument.partition(f"{suffix}/")
+        if found:
+            return f"{load(Path(file + suffix))}/{variant}"
+    return load(Path(argument)) if is_study_file(argument) else argument
+
+
+def file_of(study: str) -> str | None:
+    """The file that a study was read from, from here; None for any other study."""
+    return os.path.relpath(_loaded[study]) if study in _loaded else None
+
+
+def load(path: Path) -> str:
+    """Registers the study of a file, anew where it was before; its name. Raises UserError."""
+    try:
+        return _register(_tables(path), path.resolve())
+    except UserError as error:
+        raise UserError(f"'{path}': {error}") from None
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise UserError("there is no such study file")
+    if path.suffix == ".py":
+        try:
+            found = runpy.run_path(str(path))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
+        tables = {name: found[name] for name in _TABLES if name in found}
+    else:
+        try:
+            tables = tomllib.loads(path.read_text())
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"it is not TOML: {error}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"it cannot be read: {error}") from None
+    for name, table in tables.items():
+        if name not in _TABLES:
+            raise unknown("table", name, _TABLES)
+        if not isinstance(table, Mapping):
+            raise UserError(f"{name} must be a table")
+    for name in ("study", "command", "variants"):
+        if not tables.get(name):
+            raise UserError(f"it has no [{name}]")
+    return tables
+
+
+def _register(tables: Mapping[str, Any], path: Path) -> str:
+    about, command = tables["study"], tables["command"]
+    _require_known("study", about, (*_STUDY, *_MARGINS))
+    _require_known("command", command, _COMMAND)
+    name = _text(about, "name", default=path.stem)
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise UserError(f"a study's name is letters, digits, '_', '-' and '.': not '{name}'")
+    if name in studies.studies() and name not in _loaded:
+        raise UserError(f"study '{name}' is there already: choose another name")
+    tasks = tuple(_list(about, "tasks")) or (TASK,)
+    line = line_of(command)
+    here = path.parent
+    code = code_of(line, here, command, path)
+    timeout = timeout_of(command.get("timeout"))
+    trainer = definition(
+        f"command of {name}",
+        line,
+        {"": Site(code.digest(), place_of(code, timeout))},
+        tasks,
+        _text(about, "step_unit", default="step"),
+    )
+    steps = about.get("steps")
+    if steps is None and "steps" in line.placeholders():
+        raise UserError(
+            "the command has {steps}, and [study] does not say how many: steps = 50_000"
+        )
+    if len(tasks) > 1 and "task" not in line.placeholders():
+        raise UserError("tasks are several, and the command has no {task}")
+    study = Study(
+        name=name,
+        title=_text(about, "title", default=name),
+        claim=_text(about, "claim"),
+        claim_source=_text(about, "source"),
+        baseline=_text(about, "baseline", default=next(iter(tables["variants"]))),
+        variants={one: _variant(one, sets) for one, sets in tables["variants"].items()},
+        margin=_margin(about),
+        margin_in_metric="margin_in_metric" in about,
+        metric=line.judged,
+        trainer=trainer.name,
+        settings=dict(tables.get("settings", {})),
+        profiles=_profiles(tables, tasks, steps),
+    )
+    trainers.register(trainer, again=name in _loaded)
+    studies.register(study, again=name in _loaded)
+    _loaded[name] = path
+    return name
+
+
+def line_of(command: Mapping[str, Any]) -> Line:
+    """A command's table as a line. Raises UserError."""
+    run = command.get("run", "")
+    for name in ("run", "curve", "metric"):
+        if not command.get(name):
+            raise UserError(f"[command] has no {name}")
+    environment = command.get("environment", {})
+    if not isinstance(environment, Mapping):
+        raise UserError('environment is a table: environment = {OMP_NUM_THREADS = "1"}')
+    return Line(
+        run=_words(run, "run"),
+        curve=_text(command, "curve"),
+        metric=_text(command, "metric"),
+        step=_text(command, "step"),
+        better=_text(command, "better", default="higher"),
+        cwd=_text(command, "cwd", default="{here}"),
+        environment={str(name): str(value) for name, value in environment.items()},
+        resume=_words(command.get("resume", ()), "resume"),
+        resume_if=_text(command, "resume_if"),
+    )
+
+
+def code_of(line: Line, here: Path, command: Mapping[str, Any], path: Path | None) -> Code:
+    """What a line rests on. Raises UserError where its program is not there."""
+    program = filled(line.run[:1], {"here": str(here)})[0]
+    known = here / program if "/" in program else shutil.which(program)
+    if "{" not in program and (known is None or not Path(known).exists()):
+        raise UserError(f"there is no program '{program}' to run")
+    depends = command.get("depends")
+    if depends is not None:
+        depends = tuple(_list(command, "depends"))
+    return Code(here, (*line.run, *line.resume), depends, path)
+
+
+def _words(value: Any, name: str) -> tuple[str, ...]:
+    """A line split as a shell would, or a list of arguments."""
+    if isinstance(value, str):
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise UserError(f"{name} cannot be split into arguments: {error}") from None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise UserError(f"{name} must be a text or a list of texts")
+    return tuple(value)
+
+
+def _text(table: Mapping[str, Any], name: str, default: str = "") -> str:
+    value = table.get(name, default)
+    if not isinstance(value, str):
+        raise UserError(f"{name} must be a text, not {value!r}")
+    return value
+
+
+def _list(table: Mapping[str, Any], name: str) -> list[str]:
+    value = table.get(name, [])
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise UserError(f"{name} must be a list of texts")
+    return list(dict.fromkeys(value))
+
+
+def _variant(name: str, sets: Any) -> Variant:
+    if not isinstance(sets, Mapping):
+        raise UserError(f"variant '{name}' must be a table of what it sets: {{norm_adv = true}}")
+    return Variant(dict(sets))
+
+
+def _margin(about: Mapping[str, Any]) -> float:
+    if all(name in about for name in _MARGINS):
+        raise UserError(
+            "margin is a share of what the baseline learned, margin_in_metric is not: give one"
+        )
+    value = about.get("margin_in_metric", about.get("margin", MARGIN))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise UserError(f"a margin is a number above 0, not {value!r}")
+    return float(value)
+
+
+def _profiles(tables: Mapping[str, Any], tasks: tuple[str, ...], steps: Any) -> dict[str, Profile]:
+    """`quick` is what [study] says; others take from it what they leave out."""
+    seeds = tables["study"].get("seeds", DEFAULT_SEEDS)
+    found = {}
+    for name, given in {"quick": {}, **tables.get("profiles", {})}.items():
+        if not isinstance(given, Mapping):
+            raise UserError(f"profile '{name}' must be a table: {{seeds = 2}}")
+        _require_known(f"profiles.{name}", given, ("seeds", "tasks", "steps"))
+        length = given.get("steps", steps)
+        found[name] = Profile(
+            tasks=tuple(_list(given, "tasks")) or tasks,
+            seeds=_count("seeds", given.get("seeds", seeds)),
+            steps=None if length is None else _count("steps", length),
+        )
+    return found
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UserError(f"{name} must be a whole number above 0, not {value!r}")
+    return value
+
+
+def timeout_of(value: Any) -> float | None:
+    """Seconds, or a text such as "2h"."""
+    if value is None:
+        return None
+    spans = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+    found = (
+        re.fullmatch(r"([\d.]+)\s*(s|m|min|h|d)", str(value)) if isinstance(value, str) else None
+    )
+    try:
+        seconds = float(found[1]) * spans[found[2]] if found else float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds < math.inf or isinstance(value, bool):
+        raise UserError(f'a timeout is seconds or a text such as "2h", not {value!r}')
+    return seconds
+
+
+def _require_known(where: str, table: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in table:
+        if name not in names:
+            raise unknown(f"key of [{where}]", name, names)

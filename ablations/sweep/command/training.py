@@ -1,0 +1,282 @@
+"""Cells that are commands, as a worker runs them: started, watched, read, ended. No JAX."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations import logs
+from ablations.errors import UserError
+from ablations.logs.bins import binned
+from ablations.sweep.cell import Cell
+from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
+from ablations.sweep.command import code
+from ablations.sweep.command.process import Process, environment_of, kill_leftovers
+from ablations.sweep.command.repository import code_of
+from ablations.sweep.lane import Ended, TrainingFailed
+from ablations.sweep.machine import cores
+from ablations.sweep.order import Keeping, Order
+from ablations.trainers.command import STDOUT, Line, filled
+
+OUTPUT = "output.log"  # in the cell's folder: what the command prints
+FIRST_LOOK_SECONDS = 0.02
+LOG_LINES = 12
+LINE_LENGTH = 300
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class CommandFailed(UserError):
+    """Why a command gave no curve, in a line. log: the end of what it printed."""
+
+    def __init__(self, message: str, log: Sequence[str] = ()):
+        super().__init__(message)
+        self.log = list(log)
+
+
+class Command:
+    """The commands of one order, one after the other."""
+
+    compile_seconds = 0.0
+
+    def __init__(self, order: Order):
+        self.order = order
+        self._known: dict[str, tuple[str, tuple[Path, ...], Any]] = {}
+        self._running: Run | None = None
+
+    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Run:
+        (cell,) = cells
+        self._require_code(cell)
+        self._running = Run(cell, results, self.order)
+        return self._running
+
+    def abandon(self) -> None:
+        """Ends at once what runs."""
+        if self._running is not None:
+            self._running.kill()
+
+    def _require_code(self, cell: Cell) -> None:
+        """Raises CommandFailed where the code is no longer what the cell was planned with."""
+        place = cell.place
+        here = Path(place["here"])
+        if not here.is_dir():
+            raise CommandFailed(f"the command runs in '{here}', which is not there")
+        if "named" not in place:  # a copy that nobody edits
+            return
+        known = self._known.get(str(here))
+        if known is None or code.stamps(known[1]) != known[2]:
+            now = code_of(place)
+            files = tuple(now.files())
+            stamps = code.stamps(files)
+            known = self._known[str(here)] = (now.digest(), files, stamps)
+        if known[0] != cell.config["command"]["revision"]:
+            raise CommandFailed(
+                "its code was edited after this run was planned: the same command plans it anew"
+            )
+
+
+@dataclass
+class _Seen:
+    """What the log said last."""
+
+    step: int = 0
+    score: float | None = None
+
+
+class Run:
+    """One cell, from its start, or from where its command says that it can go on, to its end."""
+
+    def __init__(self, cell: Cell, results: Path, order: Order):
+        self.cell = cell
+        self.order = order
+        self.line = Line.of(cell.config["command"])
+        self.work = work_folder(results.resolve(), cell.hash)
+        self.folder = self.work / "run"
+        self._ours = results.resolve() / "work" / "code"
+        self._process: Process | None = None
+        self._columns: dict[str, Any] = {}
+        self._seen = _Seen()
+        self._first = 0
+        self._resumed: list[int] = []
+
+    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
+        (claim,) = claims
+        arguments = self._prepare()
+        claim.start = self._first
+        limit = self.cell.place.get("timeout") or math.inf
+        try:
+            self._process = process = self._start(arguments)
+            wait = FIRST_LOOK_SECONDS
+            while not process.ended(wait):
+                wait = min(2 * wait, 0.25)
+                if stopping():
+                    process.stop(0.7 * self.order.stop_seconds)
+                    raise SystemExit(143)
+                if process.seconds > limit:
+                    process.stop(1.0)
+                    raise CommandFailed(
+                        f"the command still ran after its timeout of {limit:g} s", self._tail()
+                    )
+                if process.seconds > HEARTBEAT_SECONDS:
+                    self._beat(claim)
+            process.kill()  # what it has left behind
+            if process.code:
+                raise CommandFailed(_how_it_ended(process.code), self._tail())
+            self._columns = self._read()
+        except CommandFailed as error:
+            raise TrainingFailed(error) from error
+        except UserError as error:
+            raise TrainingFailed(CommandFailed(str(error), self._tail())) from error
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def ended(self, index: int) -> Ended:
+        """How it ended: a curve that ends in no number has diverged."""
+        columns = dict(self._columns)
+        outcome: dict[str, Any] = {"status": "done"}
+        if (at := columns.pop("diverged")) is not None:
+            outcome = {
+                "status": "failed",
+                "failure": "diverged",
+                "reason": f"{self.line.metric} is no finite number from step {at:,} on",
+                "failed_step": at,
+            }
+        return Ended(outcome, columns, files=self.folder)
+
+    def cost(self, index: int) -> dict[str, Any]:
+        assert self._process is not None
+        seconds, steps = self._process.seconds, self._columns["step"][-1] - self._first
+        found: dict[str, Any] = {
+            "seconds": round(seconds, 3),
+            "steps_per_second": round(steps / max(seconds, 1e-9), 3),
+            "peak_megabytes": self._process.peak_megabytes,
+        }
+        return found | ({"resumed_at_steps": self._resumed} if self._resumed else {})
+
+    def _prepare(self) -> list[str]:
+        """The arguments; the folder is as they expect it."""
+        if self.folder.is_dir():
+            kill_leftovers(self.folder)
+        values = self._values()
+        goes_on = self.line.resume and all(
+            Path(one).exists() for one in filled([self.line.resume_if], values)
+        )
+        if not goes_on:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            return filled(self.line.run, values)
+        self._look()
+        self._first = self._seen.step
+        count = self.work / "resumed"
+        before = count.read_text().split() if count.exists() else []
+        self._resumed = [*map(int, before), self._first]
+        count.write_text(" ".join(map(str, self._resumed)))
+        return filled([*self.line.run, *self.line.resume], values)
+
+    def _values(self) -> dict[str, Any]:
+        config = self.cell.config
+        return {
+            **config["structure"],
+            "seed": config["seed"],
+            "task": config["task"]["name"],
+            "steps": self.cell.steps,
+            "folder": str(self.folder),
+            "here": str(self.cell.place["here"]),
+        }
+
+    def _start(self, arguments: Sequence[str]) -> Process:
+        values = self._values()
+        names = list(self.line.environment)
+        declared = dict(zip(names, filled(self.line.environment.values(), values), strict=True))
+        share = max(1, cores() // self.order.workers)
+        environment = environment_of(self.folder, declared, self.order.threads, share, self._ours)
+        (cwd,) = filled([self.line.cwd], values)
+        try:
+            return Process(arguments, cwd, environment, self.folder / OUTPUT)
+        except FileNotFoundError as error:
+            raise CommandFailed(f"no program '{arguments[0]}': {error.strerror}") from None
+        except PermissionError:
+            raise CommandFailed(f"'{arguments[0]}' may not be executed") from None
+        except OSError as error:
+            if error.filename is None:  # an argument list too long, no memory
+                raise CommandFailed(f"the command cannot start: {error.strerror}") from None
+            raise
+
+    def _beat(self, claim: Claim) -> None:
+        assert self._process is not None
+        if claim.due:
+            self._look()
+        rate = (self._seen.step - self._first) / self._process.seconds
+        claim.beat("training", self._seen.step, self.cell.steps, rate, self._seen.score)
+
+    def _look(self) -> None:
+        try:
+            path = self._curve()
+        except UserError:
+            return
+        found = (
+            None if path is None else logs.latest(path, self.line.metric, self.line.step or None)
+        )
+        if found is not None:
+            step, score = found
+            self._seen = _Seen(step, self._seen.score if score is None else score)
+
+    def _curve(self) -> Path | None:
+        if self.line.curve == STDOUT:
+            return self.folder / OUTPUT
+        (name,) = filled([self.line.curve], self._values())
+        return logs.find(name)
+
+    def _read(self) -> dict[str, Any]:
+        """The columns of its curve, and the step at which it `diverged`, or None."""
+        path = self._curve()
+        if path is None:
+            raise CommandFailed(
+                f"the command ended well and left no '{self._shown_curve()}'", self._tail()
+            )
+        line = self.line
+        try:
+            log = logs.read(path, line.metric, line.step or None, restarts=len(self._resumed))
+        except OSError as error:
+            raise CommandFailed(f"cannot read '{path.name}': {error.strerror}") from None
+        columns = binned(log, line.metric, self.cell.steps)
+        if line.judged != line.metric:
+            minus = [None if one is None else -one for one in columns[line.metric]]
+            columns = {"step": columns.pop("step"), line.judged: minus, **columns}
+        judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
+        diverged = None
+        for at, value in reversed(judged):
+            if math.isfinite(value):
+                break
+            diverged = at
+        return {**columns, "diverged": diverged}
+
+    def _shown_curve(self) -> str:
+        return self.line.curve.replace("{folder}/", "")
+
+    def _tail(self) -> list[str]:
+        """The last lines that the command printed, as a terminal would be left with them."""
+        try:
+            data = (self.folder / OUTPUT).read_bytes()[-65_536:]
+        except OSError:
+            return []
+        lines = data.decode(errors="replace").splitlines()
+        shown = (_CONTROL.sub("", line.rpartition("\r")[2])[:LINE_LENGTH] for line in lines)
+        return [line for line in shown if line.strip()][-LOG_LINES:]
+
+
+def _how_it_ended(number: int) -> str:
+    if number < 0:
+        try:
+            name = signal.Signals(-number).name
+        except ValueError:
+            name = f"signal {-number}"
+        return f"the command was ended by {name}"
+    return f"the command ended with exit code {number}"

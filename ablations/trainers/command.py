@@ -1,0 +1,285 @@
+"""A trainer that is a command: `python train.py --seed {seed}`, in whatever it is written.
+
+A study file describes it (see `ablations.sweep.command.study_file`). What a variant sets are the
+values of its placeholders. Importing this starts neither JAX nor the registry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablations.errors import UserError, unknown
+from ablations.tasks.task import Task
+from ablations.trainers.trainer import Definition, Option, Trainer
+
+NAME = "command"  # of the trainer, in the configuration of every cell that is a command
+RESERVED = ("seed", "folder", "task", "steps", "here")
+STDOUT = "stdout"  # in place of a curve's file: what the command prints
+CODE = "code"  # the setting that says at which of several sites a variant runs
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+_OF_A_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
+_OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command and how to read what it leaves. All of it decides a result.
+
+    run: the program and its arguments; no shell reads them. cwd: where it runs. curve: the file of
+    its curve, in {folder}, or "stdout". metric: the column that is judged; better: "higher" or
+    "lower". step: the column that counts; "" where the file has one point, or its rows count.
+    environment: variables that are set. resume: arguments that are added where the file
+    `resume_if` is there.
+    """
+
+    run: tuple[str, ...]
+    curve: str
+    metric: str
+    step: str = ""
+    better: str = "higher"
+    cwd: str = "{here}"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    resume: tuple[str, ...] = ()
+    resume_if: str = ""
+
+    @property
+    def judged(self) -> str:
+        """The column by which variants are better: minus the metric where lower is."""
+        return self.metric if self.better == "higher" else f"-{self.metric}"
+
+    def placeholders(self) -> set[str]:
+        texts = [*self.run, *self.environment.values(), *self.resume, self.cwd, self.curve]
+        return {name for text in texts for name in _PLACEHOLDER.findall(text)}
+
+    def plain(self) -> dict[str, Any]:
+        """As a configuration has it."""
+        return {
+            "run": list(self.run),
+            "cwd": self.cwd,
+            "curve": self.curve,
+            "metric": self.metric,
+            "step": self.step,
+            "better": self.better,
+            "environment": dict(self.environment),
+            "resume": list(self.resume),
+            "resume_if": self.resume_if,
+        }
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Line:
+        """From a configuration."""
+        given = {name: value for name, value in plain.items() if name != "revision"}
+        return cls(**given | {"run": tuple(given["run"]), "resume": tuple(given["resume"])})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A folder in which a command runs. code: names the content of all files that decide what it
+    does there. place: what a worker must know of it and no result depends on; see `Cell.place`."""
+
+    code: str
+    place: Mapping[str, Any]
+
+
+def require_sound(line: Line) -> None:
+    """Raises UserError for a command that no shell-less engine can run cell by cell."""
+    if not line.run:
+        raise UserError('the command is empty: run = "python train.py --seed {seed}"')
+    for word in line.run:
+        if word in _OF_A_SHELL:
+            raise UserError(
+                f"the command has '{word}', and no shell reads it: put that into a script"
+            )
+    named = {name for text in line.run for name in _PLACEHOLDER.findall(text)}
+    of_environment = {n for text in line.environment.values() for n in _PLACEHOLDER.findall(text)}
+    if "seed" not in named | of_environment:
+        raise UserError("the command has no {seed}: every run of a variant would be the same")
+    if line.curve != STDOUT and "folder" not in _PLACEHOLDER.findall(line.curve):
+        raise UserError(
+            f"curve = '{line.curve}': two cells would write one file; it must lie in {{folder}}, "
+            f"which every cell has for itself, or be '{STDOUT}'"
+        )
+    if line.curve != STDOUT and "folder" not in named | of_environment and "folder" not in line.cwd:
+        raise UserError(
+            "the command has no {folder}, so it cannot write its curve there: pass it, as in "
+            '--out {folder}, or let the command run there with cwd = "{folder}"'
+        )
+    if line.better not in ("higher", "lower"):
+        raise unknown("direction of better", line.better, ("higher", "lower"))
+    if bool(line.resume) != bool(line.resume_if):
+        raise UserError(
+            "resume and resume_if go together: the arguments that are added, and the file in "
+            "{folder} that must be there"
+        )
+
+
+def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+    """The arguments with their placeholders filled in. One that is nothing but a placeholder whose
+    value is a list becomes as many arguments."""
+    found: list[str] = []
+    for text in texts:
+        whole = _PLACEHOLDER.fullmatch(text)
+        if whole and isinstance(values.get(whole[1]), (list, tuple)):
+            found += [as_text(one) for one in values[whole[1]]]
+        else:
+            found.append(
+                _PLACEHOLDER.sub(lambda m: as_text(values[m[1]]) if m[1] in values else m[0], text)
+            )
+    return found
+
+
+def as_text(value: Any) -> str:
+    """A value as an argument: text as it is, numbers and true and false as JSON has them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _make(**_: Any) -> Trainer:
+    raise UserError("a command is no program of JAX: there is nothing to compose")
+
+
+@dataclass(frozen=True)
+class Command(Definition):
+    """The definition of one study's command. sites: by the value of the setting `code`; one of ""
+    where there is a single one. places: the tasks that it has."""
+
+    line: Line | None = None
+    sites: Mapping[str, Site] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+
+    def known_numbers(self) -> dict[str, Any]:
+        return {}
+
+    def reads(
+        self,
+        structure: Mapping[str, Any],
+        choices: Mapping[str, str],
+        settings: Mapping[str, Any] | None = None,
+    ) -> frozenset[str]:
+        return frozenset(self.structure)
+
+    def resolve(
+        self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The configuration of one command: its line, the values of its placeholders, its code."""
+        assert self.line is not None
+        used = self.line.placeholders()
+        for name in values:
+            if name in _OF_THE_ENGINE:
+                raise UserError(
+                    f"{name} is nothing that is set here: a command evaluates by itself"
+                )
+            if name == "steps" and "steps" not in used:
+                raise UserError("steps are set, and the command has no {steps}")
+            if name not in (*self.structure, *more) and not (name == CODE and self.sites):
+                raise unknown("placeholder of the command", name, self.structure)
+        if lacking := [name for name in self.structure if name not in values]:
+            raise UserError(
+                f"the command has {{{lacking[0]}}}, and nothing says what it is: set it in this "
+                f"variant, or for all under [settings]"
+            )
+        for name in self.structure:
+            _require_plain(name, values[name], self.line)
+        site = self._site(values)
+        return {
+            "trainer": {"name": NAME, "revision": self.revision},
+            "task": {"name": task.name, "revision": task.revision, "settings": {}},
+            "choices": {},
+            "numbers": {},
+            "structure": {name: values[name] for name in self.structure},
+            "command": {**self.line.plain(), "revision": site.code},
+        }
+
+    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+        return {}
+
+    def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+        return ()
+
+    def formulas(
+        self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
+    ) -> dict[str, dict[str, dict[str, str]]]:
+        return {name: {} for name in chosen}
+
+    def task(self, name: str) -> Task:
+        if name not in self.places:
+            raise unknown("task of this command", name, self.places)
+        return Task(name, "", make=lambda settings: None, settings={}, steps=1)
+
+    def schedule(self, config: Mapping[str, Any], *, steps: int, **_: int) -> dict[str, int]:
+        """Its steps where it is told them, else 0: it ends when it ends."""
+        assert self.line is not None
+        told = steps if "steps" in self.line.placeholders() else 0
+        return {
+            "iteration_steps": 1,
+            "updates_per_chunk": told,
+            "points": 1,
+            "evaluations": 0,
+            "evaluation_envs": 0,
+        }
+
+    def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
+        """Commands of one line on one task take about as long as each other."""
+        return {name: config[name] for name in ("trainer", "task", "command")}
+
+    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        code = config["command"]["revision"]
+        return next(site.place for site in self.sites.values() if site.code == code)
+
+    def _site(self, values: Mapping[str, Any]) -> Site:
+        name = values.get(CODE, next(iter(self.sites)))
+        if name not in self.sites:
+            raise unknown("code", str(name), self.sites)
+        return self.sites[name]
+
+
+def _require_plain(name: str, value: Any, line: Line) -> None:
+    listed = isinstance(value, (list, tuple))
+    for one in value if listed else [value]:
+        if not isinstance(one, (str, int, float, bool)):
+            raise UserError(f"{name} must be a number, a text, true, false or a list of these")
+        if isinstance(one, str) and "\0" in one:
+            raise UserError(f"{name} has a zero byte, which no argument can have")
+    texts = [*line.run, *line.resume, *line.environment.values(), line.cwd, line.curve]
+    if listed and any(f"{{{name}}}" in text and text != f"{{{name}}}" for text in texts):
+        raise UserError(
+            f"{name} is a list, which only an argument of its own can be: {{{name}}} with nothing "
+            f"around it"
+        )
+
+
+def definition(
+    name: str, line: Line, sites: Mapping[str, Site], tasks: Sequence[str], step_unit: str
+) -> Command:
+    """The trainer of a study. Raises UserError for a command that cannot work."""
+    require_sound(line)
+    names = sorted(line.placeholders() - set(RESERVED))
+    return Command(
+        name=name,
+        summary="a command",
+        axes={},
+        numbers={},
+        structure={one: Option("", "a placeholder of the command") for one in names},
+        make=_make,
+        iteration_steps=lambda _: 1,
+        step_unit=step_unit,
+        line=line,
+        sites=sites,
+        places=tuple(tasks),
+    )
+
+
+# What cells are asked with: their configuration has the rest.
+DEFINITION = Command(
+    name=NAME,
+    summary="a command, a script, another framework: described by a study file",
+    axes={},
+    numbers={},
+    structure={},
+    make=_make,
+    iteration_steps=lambda _: 1,
+    step_unit="step",
+)

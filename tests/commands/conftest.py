@@ -1,0 +1,122 @@
+"""Studies whose trainer is a command of a few lines, in a folder of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.records import Plan, Record, read_curve, read_results
+from ablations.sweep import local
+from ablations.sweep.local import Outcome
+from ablations.sweep.planned import resolved
+
+# A random walk in shell: 20 points, `drift` apart, with noise from the seed.
+WALK = """\
+out=$1 seed=$2 drift=$3
+echo "step,return" > "$out/log.csv"
+i=1
+while [ $i -le 20 ]; do
+  echo "$((i * 100)),$((i * drift + (seed * 7919 + i * 104729) % 13))" >> "$out/log.csv"
+  i=$((i + 1))
+done
+"""
+
+STUDY = """\
+[study]
+name = "walk"
+claim = "drift helps"
+baseline = "slow"
+seeds = 3
+
+[command]
+run = "sh walk.sh {folder} {seed} {drift}"
+curve = "{folder}/log.csv"
+step = "step"
+metric = "return"
+
+[variants]
+slow = {drift = 10}
+fast = {drift = 12}
+"""
+
+
+class Folder:
+    """A folder with a study file, and what running it leaves."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.results = path / "results"
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def study(self, *edits: tuple[str, str], name: str = "walk.toml", text: str = STUDY) -> str:
+        """Writes the study file, with some of its text replaced; its name."""
+        for old, new in edits:
+            assert old in text
+            text = text.replace(old, new)
+        self.write(name, text)
+        return name
+
+    def script(self, body: str, *edits: tuple[str, str]) -> str:
+        """A study of one variant and one seed whose command is a shell script."""
+        self.write("walk.sh", f"out=$1 seed=$2\n{body}\n")
+        one = (("fast = {drift = 12}\n", ""), ("seeds = 3", "seeds = 1"))
+        return self.study(*one, *edits)
+
+    def run(self, *studies: str, **selection: Any) -> Outcome:
+        """In this process."""
+        how = {n: selection.pop(n) for n in ("threads", "fresh", "workers") if n in selection}
+        return local.run(
+            self.plans(*studies, **selection), self.results, in_process=True, quiet=True, **how
+        )
+
+    def plans(self, *studies: str, **selection: Any) -> list[Plan]:
+        return resolved(studies or ["walk.toml"], selection)
+
+    def records(self, plan: Plan) -> dict[tuple[str, int], Record]:
+        found = {}
+        for cell, record in read_results(self.results, plan):
+            assert record is not None
+            found[cell["variant"], cell["seed"]] = record
+        return found
+
+    def curve(self, record: Record) -> Mapping[str, list[Any]]:
+        return read_curve(self.results, record).to_pydict()
+
+    def failure(self, *studies: str, **selection: Any) -> Record:
+        """The record of the only cell, which failed."""
+        outcome = self.run(*studies, **selection)
+        ((_, record),) = outcome.failed
+        return record
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    one = Folder(tmp_path)
+    one.write("walk.sh", WALK)
+    one.study()
+    return one
+
+
+@pytest.fixture
+def base_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process in which nothing of the extras can be imported."""
+    site = tmp_path_factory.mktemp("site")
+    left_out = ("jax", "flax", "optax", "brax", "pandas", "matplotlib", "variants")
+    (site / "sitecustomize.py").write_text(
+        f"import sys\nfor name in {left_out}:\n    sys.modules[name] = None\n"
+    )
+    paths = [str(site), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    found = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found['PATH']}"
+    return found

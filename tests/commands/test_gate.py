@@ -1,0 +1,215 @@
+"""The gate: what it decides and with which exit code, at which cost, and how often it is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ablations import gate, looks
+from ablations.cli import main
+from ablations.errors import UserError
+from ablations.report.statistics import compare
+from ablations.sweep import local
+
+PYTHON = f"{sys.executable} -S -E"
+# The result: seed's noise, which both sides share, and a part of either's own; and what is asked.
+SCORE = """\
+import random, sys
+seed, shift, noise = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+own = random.Random(f"{seed} {shift}").gauss(0, 1)
+print("some words"); print("score:", 10 + random.Random(seed).gauss(0, 1) + shift + noise * own)
+"""
+
+
+@pytest.fixture
+def ask(folder, capsys, monkeypatch):
+    """The command line, whose runs are in this process; its exit code and what it said."""
+    folder.write("score.py", SCORE)
+    here = functools.partial(local.run, in_process=True)
+    monkeypatch.setattr(gate.local, "run", here)
+
+    def ask(*flags: str, command: str = f"{PYTHON} score.py {{seed}} 0 0.1") -> tuple[int, str]:
+        words = [
+            "gate",
+            "--metric",
+            "score",
+            "--first-seeds",
+            "3",
+            *flags,
+            "--quiet",
+            "--",
+            *command.split(),
+        ]
+        code = main(words)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out + said.err
+
+    return ask
+
+
+def git(folder, *arguments: str) -> None:
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    subprocess.run(["git", *who, *arguments], cwd=folder.path, check=True, capture_output=True)
+
+
+def told(folder) -> dict:
+    return json.loads((folder.results / "gates" / "gate.json").read_text())
+
+
+def test_two_sets_of_arguments(folder, ask) -> None:
+    """`--against` says what the baseline has more; here it stands in for what is empty."""
+    folder.write("score.py", SCORE.replace("sys.argv[2]", "(sys.argv + ['0'])[4]"))
+    command = f"{PYTHON} score.py {{seed}} 0 0.1"
+    code, said = ask("--against", "-2", "--margin", "0.5", command=command)
+    assert code == 0
+    assert told(folder)["verdict"] == "better"
+    assert f"gate: better: score {told(folder)['looks'][-1]['difference']:+.4g}" in said
+    cells = len(list(folder.results.glob("cells/*")))
+    assert cells == 6, "three seeds of either were enough"
+    code, _ = ask("--against", "2", "--margin", "0.5", command=command)
+    assert code == 1
+    assert told(folder)["verdict"] == "worse"
+    again, _ = ask("--against", "2", "--margin", "0.5", command=command)
+    assert again == 1
+    assert len(list(folder.results.glob("cells/*"))) == 9, "the change's runs are shared"
+
+
+def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
+    git(folder, "init", "-q")
+    folder.write(".gitignore", "results/\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+    code, said = ask("--baseline", "HEAD", "--margin", "5%")
+    assert code == 2
+    assert "nothing to compare" in said
+    folder.write("score.py", SCORE.replace("10 +", "8 +"))
+    code, said = ask("--baseline", "HEAD", "--margin", "5%")
+    assert code == 1, said
+    found = told(folder)
+    assert found["looks"][-1]["difference"] == pytest.approx(-2)
+    assert found["margin"] == pytest.approx(0.5, abs=0.1)
+    assert found["margin_of"] == "5% of the baseline's mean"
+    git(folder, "commit", "-qam", "the change")
+    before = set(folder.results.glob("cells/*"))
+    folder.write("score.py", SCORE)
+    code, said = ask("--baseline", "HEAD", "--margin", "5%")
+    assert code == 0, said
+    assert set(folder.results.glob("cells/*")) == before, "either side ran before, the other way"
+    folder.write("score.py", SCORE + "# a comment\n")
+    git(folder, "commit", "-qam", "back")
+    folder.write("score.py", SCORE + "# another comment\n")
+    code, said = ask("--baseline", "HEAD", "--margin", "5%")
+    assert code == 0
+    assert told(folder)["verdict"] == "identical"
+    code, said = ask("--baseline", "HEAD", "--margin", "5%", "--require", "better")
+    assert code == 1
+    assert told(folder)["verdict"] == "not better"
+
+
+def test_what_noise_hides_stays_undecided(folder, ask) -> None:
+    command = f"{PYTHON} score.py {{seed}} 0.01 50"
+    folder.write("score.py", SCORE.replace("sys.argv[2])", "sys.argv[-1]) / 100"))
+    code, said = ask("--against", "3", "--margin", "1", "--most-seeds", "8", command=command)
+    assert code == 3, said
+    assert [one["seeds"] for one in told(folder)["looks"]] == [3, 5, 8]
+
+
+def test_a_change_that_fails_is_no_pass(folder, ask) -> None:
+    body = "import sys\nif int(sys.argv[1]) in {bad} and len(sys.argv) == 4: sys.exit(7)\n"
+    folder.write("score.py", body.format(bad=(0, 1, 2)) + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%")
+    assert code == 1
+    assert "3 of 3 runs of the change failed (the command ended with exit code 7)" in said
+    folder.write("score.py", body.format(bad=(1,)) + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
+    assert code == 3
+    assert told(folder)["verdict"] == "unstable"
+    folder.write("score.py", "import sys\nsys.exit(len(sys.argv) == 5)\n" + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%")
+    assert code == 2
+    assert "every run of the baseline failed" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--margin", "2%"), "nothing to compare: name a commit"),
+        (("--margin", "much", "--against", "1"), "a margin is such as 2%"),
+        (("--margin", "0", "--against", "1"), "a margin is such as 2%"),
+        (("--margin", "2%", "--against", "1", "--rate", "70%"), "a rate is such as 5%"),
+        (("--margin", "2%", "--against", "1", "--first-seeds", "40"), "--first-seeds to"),
+        (("--margin", "2%", "--baseline", "main"), "is in no git repository"),
+        (("--margin", "2%", "--against", "'"), "--against cannot be split"),
+        (("--margin", "2%", "--against", "1", "--curve", "log.csv"), "would write one file"),
+        (("--against", "1"), "--margin"),
+    ],
+)
+def test_bad_questions_are_refused_in_a_line(folder, ask, flags, says: str) -> None:
+    code, said = ask(*flags)
+    assert code == 2
+    assert says in said
+    assert said.count("\n") == 1
+
+
+def test_an_unknown_commit_is_said(folder, ask) -> None:
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+    code, said = ask("--margin", "2%", "--baseline", "mian")
+    assert code == 2
+    assert "there is no commit 'mian'" in said
+
+
+def test_words_follow_the_interval() -> None:
+    def word(low: float, high: float, **how) -> str:
+        middle = compare([1.0, 2.0], [0.0, 0.0])
+        found = dataclasses.replace(middle, difference=(low + high) / 2, low=low, high=high)
+        return gate.judged(found, 1.0, **{"last": False, **how})
+
+    assert word(0.1, 9) == "better"
+    assert word(-0.9, 0.5) == "no worse"
+    assert word(-0.9, -0.1) == "no worse", "a loss within the margin does not matter"
+    assert word(-3, -1.1) == "worse"
+    assert word(-3, -0.1) == "undecided"
+    assert word(-3, -0.1, last=True) == "worse"
+    assert word(-3, 3, last=True) == "undecided"
+    assert word(-0.9, 0.9, better=True) == "not better"
+    assert word(-0.9, 1.1, better=True) == "undecided"
+    assert word(0.1, 0.2, better=True) == "better"
+
+
+@pytest.mark.parametrize(
+    ("effect", "wrong", "better"),
+    [(0.0, ("worse",), False), (-1.0, ("better", "no worse"), False), (0.0, ("better",), True)],
+)
+def test_it_is_wrong_as_rarely_as_it_says(effect: float, wrong, better: bool) -> None:
+    """400 gates on paired normal returns, at 5%: 35 false ones or more come by chance once in
+    1,000 tests."""
+    rng = np.random.default_rng(0)
+    seeds = looks.planned(5, 18)
+    design = looks.design(seeds, 2 * 0.05)
+    mistakes = 0
+    for _ in range(400):
+        differences = effect + rng.normal(size=18)
+        for n, level in zip(design.seeds, design.levels, strict=True):
+            found = compare(differences[:n], np.zeros(n), level=level)
+            word = gate.judged(found, 1.0, last=n == seeds[-1], better=better)
+            if word != "undecided":
+                break
+        mistakes += word in wrong
+    assert mistakes < 35
+
+
+def test_python_can_ask_too(folder) -> None:
+    folder.write("score.py", SCORE)
+    line = gate.Line((*PYTHON.split(), "score.py", "{seed}", "0", "0.1"), "stdout", "score")
+    question = gate.Question(line, gate.Margin.read("50%"))
+    with pytest.raises(UserError, match="nothing to compare"):
+        gate.Gate(question, folder.results, folder.path)

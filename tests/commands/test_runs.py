@@ -1,0 +1,374 @@
+"""Commands as cells: what a record holds, every way in which a command can go wrong, killing and
+going on, and that none of it needs more than the base install.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.records import read_plan
+from ablations.report.tables import table
+from ablations.sweep.status import status
+
+
+def until(ready: Callable[[], Any], seconds: float = 300) -> Any:
+    """Waits for something to happen; a busy machine is no reason to fail."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := ready():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+# What a record holds
+
+
+def test_a_record_is_what_the_command_wrote(folder) -> None:
+    assert folder.run().done == 6
+    plan = read_plan(folder.results, "walk")
+    for (variant, seed), record in folder.records(plan).items():
+        drift = {"slow": 10, "fast": 12}[variant]
+        curve = folder.curve(record)
+        assert curve["step"] == [i * 100 for i in range(1, 21)]
+        assert curve["return"] == [
+            i * drift + (seed * 7919 + i * 104729) % 13 for i in range(1, 21)
+        ]
+        assert record.provenance["seconds"] > 0
+        assert record.provenance["peak_megabytes"] > 0
+        kept = folder.results / "cells" / record.hash / "run"
+        assert (kept / "log.csv").exists(), "what the command left"
+    (row,) = [row for row in table(plan, folder.results).rows if row.variant == "fast"]
+    assert row.difference == pytest.approx(2 * 19.5)
+    assert folder.run().found == 6, "nothing runs twice"
+
+
+def test_lower_is_better_where_the_study_says_so(folder) -> None:
+    folder.study(('metric = "return"', 'metric = "return"\nbetter = "lower"'))
+    folder.run()
+    (_, row) = table(read_plan(folder.results, "walk"), folder.results).rows
+    assert row.difference == pytest.approx(-2 * 19.5)
+    assert table(read_plan(folder.results, "walk"), folder.results).metric == "-return"
+
+
+def test_one_number_is_a_curve_of_one_point(folder) -> None:
+    folder.script(
+        'echo "training ..."; echo "accuracy: 0.9$seed"',
+        ('curve = "{folder}/log.csv"\nstep = "step"', 'curve = "stdout"'),
+        ('metric = "return"', 'metric = "accuracy"'),
+        ("seeds = 1", "seeds = 3\nmargin_in_metric = 0.02"),
+    )
+    folder.run()
+    plan = read_plan(folder.results, "walk")
+    values = {seed: folder.curve(r)["accuracy"] for (_, seed), r in folder.records(plan).items()}
+    assert values == {0: [0.90], 1: [0.91], 2: [0.92]}
+
+
+def test_arguments_are_passed_as_they_are(folder) -> None:
+    """No shell reads them; a list becomes arguments of its own."""
+    folder.write(
+        "walk.sh",
+        'out=$1; shift 2; for one in "$@"; do echo "[$one]"; done > "$out/seen"\n'
+        'echo "x,return" > $out/log.csv; echo "1,2" >> $out/log.csv\n',
+    )
+    folder.study(
+        (
+            '"sh walk.sh {folder} {seed} {drift}"',
+            "'sh walk.sh {folder} {seed} a={drift} {list} {n}'",
+        ),
+        ("seeds = 3", "seeds = 1"),
+        ("slow = {drift = 10}", "slow = {drift = '$HOME; \"x\" *', list = ['a b', 3], n = 1e-3}"),
+        ("fast = {drift = 12}", "fast = {drift = true, list = [], n = ''}"),
+        ('step = "step"', 'step = "x"'),
+    )
+    folder.run()
+    seen = {}
+    for (variant, _), record in folder.records(read_plan(folder.results, "walk")).items():
+        path = folder.results / "cells" / record.hash / "run" / "seen"
+        seen[variant] = path.read_text().splitlines()
+    assert seen["slow"] == ['[a=$HOME; "x" *]', "[a b]", "[3]", "[0.001]"]
+    assert seen["fast"] == ["[a=true]", "[]"]
+
+
+def test_the_environment_is_declared_and_threads_are_shared(folder, monkeypatch) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "JAX_PLATFORMS", "NPROC"):
+        monkeypatch.delenv(name, raising=False)
+    folder.script(
+        'echo "{\\"return\\": 1, \\"omp\\": $OMP_NUM_THREADS, \\"x\\": $X}"',
+        ('curve = "{folder}/log.csv"\nstep = "step"', 'curve = "stdout"'),
+        ('metric = "return"', 'metric = "return"\nenvironment = {X = "{seed}"}'),
+    )
+    folder.run(threads=3)
+    (record,) = folder.records(read_plan(folder.results, "walk")).values()
+    assert folder.curve(record) | {} == {"step": [1], "return": [1], "omp": [3], "x": [0]}
+
+
+def test_a_script_that_writes_into_the_current_folder(folder) -> None:
+    folder.study(
+        ("sh walk.sh {folder} {seed} {drift}", "sh {here}/walk.sh . {seed} {drift}"),
+        ('step = "step"', 'step = "step"\ncwd = "{folder}"'),
+        ("{folder}/log.csv", "{folder}/l*.csv"),
+    )
+    assert folder.run().done == 6
+    before = {cell["hash"] for cell in folder.plans()[0].cells}
+    folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
+    assert not before & {cell["hash"] for cell in folder.plans()[0].cells}
+
+
+def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:
+    folder.script('printf "step,return\\n1,5\\n2,nan\\n3,nan\\n" > $out/log.csv')
+    record = folder.failure()
+    assert (record.failure, record.failed_step) == ("diverged", 2)
+    assert record.reason == "return is no finite number from step 2 on"
+
+
+# What goes wrong
+
+BAD = [
+    ("exit 3", "the command ended with exit code 3"),
+    ("kill -9 $$", "the command was ended by SIGKILL"),
+    ("true", "the command ended well and left no 'log.csv'"),
+    (": > $out/log.csv", "'log.csv' is empty"),
+    ('echo "step,retrun" > $out/log.csv; echo 1,2 >> $out/log.csv', "did you mean 'retrun'?"),
+    ('printf "step,return\\n9,1\\n1,2\\n" > $out/log.csv', "step goes back from 9 to 1"),
+    ('printf "step,return\\n1,high\\n" > $out/log.csv', "return must be a number, not 'high'"),
+    ('printf "step,return\\n1.5,2\\n" > $out/log.csv', "step must be a whole number, not 1.5"),
+    ('printf "step,return\\n1,2,3\\n4,5\\n" > $out/log.csv', "line 2: 3 fields, and 2 names"),
+    ('printf "step,return\\n1,\\n" > $out/log.csv', "unknown column of 'log.csv' 'return'"),
+]
+
+
+@pytest.mark.parametrize(("script", "says"), BAD, ids=[says for _, says in BAD])
+def test_a_command_that_gives_no_curve_says_why(folder, script: str, says: str) -> None:
+    folder.script(f"echo before it went wrong\n{script}")
+    record = folder.failure()
+    assert says in str(record.reason)
+    assert record.failure == "error", "worth another try"
+    assert record.provenance["log"][0] == "before it went wrong"
+
+
+def test_what_is_no_text_in_the_output_stays_out_of_the_log(folder) -> None:
+    folder.script(
+        "printf '\\000\\377\\033[31mred\\033[0m\\n 1%%\\r 99%%\\r100%%\\n'\n"
+        "i=0; while [ $i -lt 30 ]; do echo line $i; i=$((i+1)); done\n"
+        "printf 'last: \\000\\001\\377'; exit 1"
+    )
+    log = folder.failure().provenance["log"]
+    assert len(log) == 12
+    assert log[-2:] == ["line 29", "last: \ufffd"]
+    assert json.dumps(log).isprintable()
+
+
+def test_a_command_that_hangs_is_ended_with_all_it_started(folder) -> None:
+    folder.script(
+        "sleep 1000 & echo $! > $out/child\necho waiting; wait",
+        ('step = "step"', 'step = "step"\ntimeout = 0.3'),
+    )
+    record = folder.failure()
+    assert record.reason == "the command still ran after its timeout of 0.3 s"
+    assert record.provenance["log"] == ["waiting"]
+    (child,) = folder.results.glob("work/*/run/child")
+    until(lambda: not alive(int(child.read_text())))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_script_that_is_gone_or_edited_meanwhile_loses_nothing(folder) -> None:
+    from ablations.sweep import local
+
+    plans = folder.plans()
+    text = (folder.path / "walk.sh").read_text()
+    folder.write("walk.sh", text + "# edited\n")
+    outcome = local.run(plans, folder.results, in_process=True, quiet=True)
+    assert len(outcome.failed) == 6
+    assert "its code was edited after this run was planned" in str(outcome.failed[0][1].reason)
+    folder.write("walk.sh", text)
+    assert folder.run().done == 6, "set back, they run"
+
+
+def test_a_failed_cell_is_tried_again(folder) -> None:
+    marker = folder.path / "fixed"
+    folder.script(f'[ -e "{marker}" ] || exit 1\nprintf "step,return\\n1,2\\n" > $out/log.csv')
+    assert folder.failure().reason == "the command ended with exit code 1"
+    marker.touch()
+    assert folder.run().done == 1
+
+
+def test_other_trainers_run_apart(folder) -> None:
+    from ablations.errors import UserError
+
+    with pytest.raises(UserError, match="run one after the other"):
+        folder.run("walk.toml", "gae", profile=None, seeds=1)
+
+
+# Killing and going on
+
+COUNTER = """\
+import os, sys, time
+out, go = sys.argv[1], sys.argv[2]
+state = f"{out}/state"
+first = int(open(state).read()) + 1 if "--resume" in sys.argv else 1
+log = open(f"{out}/log.csv", "a" if first > 1 else "w", buffering=1)
+if first == 1:
+    log.write("step,return\\n")
+open(f"{out}/starts", "a").write(f"{first}\\n")
+for step in range(first, 41):
+    log.write(f"{step},{step * 2}\\n")
+    if step % 10 == 0:
+        open(state + ".new", "w").write(str(step))
+        os.replace(state + ".new", state)
+    while step in (15, 25) and not os.path.exists(f"{go}{step}"):
+        time.sleep(0.01)
+"""
+
+
+def counting(folder, *, resumes: bool) -> None:
+    folder.write("count.py", COUNTER)
+    how = 'resume = "--resume"\nresume_if = "{folder}/state"\n' if resumes else ""
+    folder.study(
+        (
+            "sh walk.sh {folder} {seed} {drift}",
+            f"{sys.executable} -S -E count.py {{folder}} {{go}} {{seed}}",
+        ),
+        ("seeds = 3", "seeds = 1"),
+        ("fast = {drift = 12}\n", ""),
+        ("{drift = 10}", f'{{go = "{folder.path}/go"}}'),
+        ('step = "step"', f'{how}step = "step"'),
+    )
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ablations.cli", *arguments]
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_killed_twice_it_goes_on_as_its_command_can(
+    folder, base_install: dict[str, str], resumes: bool
+) -> None:
+    """With -9, the whole session of it; with no module of the extras to import."""
+    counting(folder, resumes=resumes)
+    for step in (15, 25):
+        process = subprocess.Popen(
+            command("run", "walk.toml", "--quiet"), env=base_install, start_new_session=True
+        )
+        written = f"\n{step},{step * 2}\n"
+        (log,) = until(
+            lambda w=written: [
+                path for path in folder.results.glob("work/*/run/log.csv") if w in path.read_text()
+            ]
+        )
+        row = until(lambda: next(iter(running(folder)), None))
+        assert row["variant"] == "slow"
+        # nobody is asked first: the command, its worker and their parent
+        pids = [int(p) for p in marked(log.parent)]
+        assert pids
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        until(lambda pids=pids: not any(map(alive, pids)))
+        (folder.path / f"go{step}").touch()
+    done = subprocess.run(
+        command("run", "walk.toml", "--quiet"), env=base_install, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = folder.records(read_plan(folder.results, "walk")).values()
+    curve = folder.curve(record)
+    assert curve["step"] == list(range(1, 41))
+    assert curve["return"] == [2 * step for step in range(1, 41)]
+    starts = (folder.results / "cells" / record.hash / "run" / "starts").read_text().split()
+    assert starts == (["1", "11", "21"] if resumes else ["1"])
+    assert record.provenance.get("resumed_at_steps", []) == ([15, 25] if resumes else [])
+
+
+def marked(folder: Path) -> list[str]:
+    """The processes of a cell's command."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"ABLATIONS_FOLDER={folder}".encode() in (entry / "environ").read_bytes():
+                found.append(entry.name)
+    return found
+
+
+def running(folder) -> list[dict[str, Any]]:
+    try:
+        plan = read_plan(folder.results, "walk")
+    except Exception:
+        return []
+    return [row for row in status([plan], folder.results).rows if row["state"] == "running"]
+
+
+def test_what_runs_says_how_far_it_is(folder, base_install: dict[str, str]) -> None:
+    counting(folder, resumes=False)
+    with subprocess.Popen(
+        command("run", "walk.toml", "--quiet"), env=base_install, start_new_session=True
+    ) as process:
+        (row,) = until(lambda: [row for row in running(folder) if row["step"] == 15])
+        assert row["score"] == 30
+        assert row["rate"] > 0
+        for step in (15, 25):
+            (folder.path / f"go{step}").touch()
+        assert process.wait() == 0
+
+
+def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> None:
+    counting(folder, resumes=True)
+    process = subprocess.Popen(
+        command("run", "walk.toml", "--quiet"),
+        env=base_install,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    (run,) = until(lambda: list(folder.results.glob("work/*/run")))
+    pids = until(lambda: marked(run))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "the same command goes on from here" in errors
+    assert not any(alive(int(pid)) for pid in pids)
+
+
+def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]) -> None:
+    """Every verb that needs no figure, by the file and by the study's name."""
+
+    def ablations(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            command(*arguments), env=base_install, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    said = ablations("run", "walk.toml", "--seeds", "6", "--workers", "2")
+    assert "12 cells on 1 task (task): 0 done, 12 to run; 2 workers" in said
+    assert "all 12 cells are done" in ablations("run", "walk.toml", "--seeds", "6")
+    assert "walk: 12 done" in ablations("status", "walk.toml")
+    assert "better" in ablations("table", "walk")
+    assert ablations("table", "walk.toml", "--format", "csv").startswith("task,variant")
+    assert "drift = 12" in ablations("show", "walk.toml/fast")
+    assert "12 cells: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")
+    assert "decided" in ablations("run", "walk.toml", "--until", "decided", "--most-seeds", "8")
+    said = ablations("run", "walk.toml", "--vary", "drift=10,11", "--seeds", "2", "--quiet")
+    assert ablations("baseline", "save", "walk", "--name", "b", code=2).count("\n") == 1
+    ablations("run", "walk.toml", "--seeds", "6", "--quiet")
+    ablations("baseline", "save", "walk", "--name", "b")
+    assert "identical" in ablations("check", "b", "--seeds", "8")
+    folder.write("walk.sh", (folder.path / "walk.sh").read_text().replace("i * drift", "i * 2"))
+    assert "worse" in ablations("check", "b", "--seeds", "8", code=1)
+    assert "unknown study 'wakl'" in ablations("run", "wakl", code=2)

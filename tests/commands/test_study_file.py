@@ -1,0 +1,207 @@
+"""Study files: what is in a cell's hash, and what is refused, in a line, before anything runs."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from ablations.errors import UserError
+from ablations.sweep.planned import planned
+from ablations.sweep.status import status
+
+REFUSED = [
+    ("{seed} ", "", "the command has no {seed}"),
+    ("{folder} {seed}", "{seed}", "the command has no {folder}"),
+    ('curve = "{folder}/log.csv"', 'curve = "log.csv"', "two cells would write one file"),
+    ("{drift}", "{drfit}", "unknown placeholder of the command 'drift': did you mean 'drfit'?"),
+    ("{drift}", "{drift} {lr}", "the command has {lr}, and nothing says what it is"),
+    ("slow = {drift = 10}", "slow = {drift = 10, lr = 1}", "unknown placeholder of the command"),
+    ("sh walk.sh", "shh walk.sh", "there is no program 'shh' to run"),
+    ('{drift}"', '{drift} | tee log"', "the command has '|', and no shell reads it"),
+    ('{drift}"', "{drift} 'a\"", "run cannot be split into arguments"),
+    ('{drift}"', '{drift} {steps}"', "[study] does not say how many"),
+    ("seeds = 3", "seeds = 0", "seeds must be a whole number above 0, not 0"),
+    ("seeds = 3", "margin = -1", "a margin is a number above 0, not -1"),
+    ("seeds = 3", "margin = 1\nmargin_in_metric = 1", "give one"),
+    ("seeds = 3", "sedes = 3", "unknown key of [study] 'sedes': did you mean 'seeds'?"),
+    ("[variants]", "[varaints]", "unknown table 'varaints': did you mean 'variants'?"),
+    ('baseline = "slow"', 'baseline = "slwo"', "unknown baseline of study 'walk' 'slwo'"),
+    ('name = "walk"', 'name = "gae"', "study 'gae' is there already"),
+    ('name = "walk"', 'name = "a/b"', "a study's name is letters"),
+    ('metric = "return"\n', "", "[command] has no metric"),
+    ('step = "step"', 'step = "step"\nbetter = "up"', "unknown direction of better 'up'"),
+    ('step = "step"', 'step = "step"\ntimeout = "2 weeks"', "a timeout is seconds or a text"),
+    ('step = "step"', 'step = "step"\nresume = "--go-on"', "resume and resume_if go together"),
+    ('step = "step"', 'step = "step"\ndepends = ["lib"]', "depends names 'lib', which is not in"),
+    ("fast = {drift = 12}", "fast = {drift = 10}", "are one composition"),
+    ("fast = {drift = 12}", "fast = {drift = {a = 1}}", "drift must be a number, a text"),
+    ('{drift}"', 'x={drift}"\n#', "drift is a list, which only an argument of its own can be"),
+    ("seeds = 3", 'seeds = 3\ntasks = ["a", "b"]', "the command has no {task}"),
+    ("[study]", "[study", "it is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "says"), REFUSED, ids=[new for _, new, _ in REFUSED])
+def test_bad_files_are_refused_in_a_line(folder, old: str, new: str, says: str) -> None:
+    edits = [(old, new)]
+    if "list" in says:
+        edits.append(("{drift = 12}", "{drift = [1, 2]}"))
+    folder.study(*edits)
+    with pytest.raises(UserError) as error:
+        folder.plans()
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not folder.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"set": {"drfit": 1}}, "unknown placeholder of the command 'drfit'"),
+        ({"set": {"drift": 1}}, "variants of 'walk' set it themselves"),
+        ({"steps": 100}, "steps are set, and the command has no {steps}"),
+        ({"set": {"evaluations": 2}}, "a command evaluates by itself"),
+        ({"tasks": "reacher"}, "unknown task of this command 'reacher'"),
+        ({"base": "sb3"}, "preset 'sb3' is of the trainer 'ppo'"),
+        ({"profile": "smoke"}, "unknown profile of 'walk' 'smoke'"),
+    ],
+)
+def test_flags_that_a_command_cannot_follow_are_refused(folder, flags: Any, says: str) -> None:
+    with pytest.raises(UserError) as error:
+        folder.plans(**flags)
+    assert says in str(error.value)
+
+
+def test_a_missing_file_is_said(folder) -> None:
+    with pytest.raises(UserError, match="there is no such study file"):
+        folder.plans("wlak.toml")
+
+
+def hashes(folder, **selection: Any) -> dict[tuple[str, int], str]:
+    (one,) = folder.plans(**selection)
+    return {(cell["variant"], cell["seed"]): cell["hash"] for cell in one.cells}
+
+
+def test_a_hash_covers_what_decides_and_nothing_else(folder) -> None:
+    first = hashes(folder)
+    assert len(set(first.values())) == 6
+    same = [
+        (("seeds = 3", "seeds = 3\nmargin = 0.1"),),
+        (("drift helps", "another claim"),),
+        (('step = "step"', 'step = "step"\ntimeout = "1h"'),),
+        (('name = "walk"', 'name = "other"'),),
+    ]
+    for edits in same:
+        folder.study(*edits)
+        assert hashes(folder) == first, edits
+    different = [
+        (('{drift}"', '{drift} --new"'),),
+        (('metric = "return"', 'metric = "return"\nbetter = "lower"'),),
+        (('metric = "return"', 'metric = "return"\nenvironment = {X = "1"}'),),
+        (("/log.csv", "/log2.csv"),),
+    ]
+    for edits in different:
+        folder.study(*edits)
+        assert not set(hashes(folder).values()) & set(first.values()), edits
+    folder.study()
+    assert hashes(folder) == first
+    folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
+    assert not set(hashes(folder).values()) & set(first.values()), "an edited script"
+
+
+def test_a_setting_that_variants_share_is_part_of_the_hash(folder) -> None:
+    folder.study(('{drift}"', '{drift} {lr}"\n'), ("[variants]", "[settings]\nlr = 1\n[variants]"))
+    first = hashes(folder)
+    assert hashes(folder, set={"lr": 1}) == first
+    assert not set(hashes(folder, set={"lr": 2}).values()) & set(first.values())
+
+
+def git(folder, *arguments: str) -> None:
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    subprocess.run(["git", *who, *arguments], cwd=folder.path, check=True, capture_output=True)
+
+
+def test_in_a_repository_all_of_it_counts_unless_depends_narrows_it(folder) -> None:
+    folder.write("lib/part.py", "x = 1\n")
+    folder.write("notes.md", "a\n")
+    folder.write(".gitignore", "scratch.py\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    first = hashes(folder)
+    folder.write("lib/part.py", "x = 2\n")
+    assert hashes(folder) != first, "a tracked file, changed"
+    folder.write("lib/part.py", "x = 1\n")
+    assert hashes(folder) == first
+    folder.write("lib/new.py", "x = 1\n")
+    assert hashes(folder) != first, "a new file of Python"
+    (folder.path / "lib" / "new.py").unlink()
+    folder.write("scratch.py", "ignored\n")
+    folder.write("output.txt", "what a command writes\n")
+    assert hashes(folder) == first
+    folder.run()
+    assert hashes(folder) == first, "results are no code"
+
+    folder.study(('step = "step"', 'step = "step"\ndepends = ["lib/"]'))
+    narrow = hashes(folder)
+    folder.write("notes.md", "b\n")
+    assert hashes(folder) == narrow
+    folder.write("lib/part.py", "x = 3\n")
+    assert hashes(folder) != narrow
+    folder.write("lib/part.py", "x = 1\n")
+    folder.write("walk.sh", "# the file that the command names\n")
+    assert hashes(folder) != narrow
+
+
+def test_a_command_that_names_no_file_must_say_what_it_rests_on(folder) -> None:
+    folder.study(("sh walk.sh {folder} {seed} {drift}", "echo {folder} {seed} {drift}"))
+    with pytest.raises(UserError, match="names no file that is here"):
+        folder.plans()
+    folder.study(
+        ("sh walk.sh {folder} {seed} {drift}", "echo {folder} {seed} {drift}"),
+        ('step = "step"', 'step = "step"\ndepends = []'),
+    )
+    assert len(hashes(folder)) == 6
+
+
+def test_python_defines_the_same_tables(folder) -> None:
+    first = hashes(folder)
+    folder.write(
+        "walk.py",
+        "study = {'name': 'walk', 'claim': 'drift helps', 'baseline': 'slow', 'seeds': 3}\n"
+        "command = {\n"
+        "    'run': ['sh', 'walk.sh', '{folder}', '{seed}', '{drift}'],\n"
+        "    'curve': '{folder}/log.csv', 'step': 'step', 'metric': 'return',\n"
+        "    'depends': [],\n"
+        "}\n"
+        "variants = {name: {'drift': drift} for name, drift in (('slow', 10), ('fast', 12))}\n",
+    )
+    (one,) = folder.plans("walk.py")
+    assert [cell["hash"] for cell in one.cells] == list(first.values())
+    folder.write("walk.py", "1 / 0\n")
+    with pytest.raises(UserError, match="it does not run: ZeroDivisionError"):
+        folder.plans("walk.py")
+
+
+def test_a_named_file_whose_code_was_edited_shows_no_old_results(folder) -> None:
+    folder.run()
+    (named,) = planned(["walk.toml"], folder.results, {})
+    assert {row["state"] for row in status([named], folder.results).rows} == {"done"}
+    folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
+    (named,) = planned(["walk.toml"], folder.results, {})
+    assert {row["state"] for row in status([named], folder.results).rows} == {"missing"}
+    (last,) = planned(["walk"], folder.results, {})
+    assert {row["state"] for row in status([last], folder.results).rows} == {"done"}
+
+
+def test_vary_and_several_tasks(folder) -> None:
+    folder.study(
+        ('{drift}"', '{drift} {task}"'),
+        ("seeds = 3", 'seeds = 2\ntasks = ["near", "far"]'),
+    )
+    (one,) = folder.plans(vary={"drift": [1, 2, 3]}, tasks="far")
+    assert list(one.variants) == ["drift=1", "drift=2", "drift=3"]
+    assert {cell["task"] for cell in one.cells} == {"far"}
+    assert len(one.cells) == 6

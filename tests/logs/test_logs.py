@@ -1,0 +1,177 @@
+"""Logs: every format gives the same rows; growing, broken and irregular ones; bins of other seeds'
+steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ablations import logs
+from ablations.errors import UserError
+from ablations.logs.bins import BINS, binned
+
+STEPS = [10, 20, 30]
+RETURNS = [1.0, 2.5, 4.0]
+
+
+def write(path: Path) -> Path:
+    pairs = list(zip(STEPS, RETURNS, strict=True))
+    lines = {
+        "csv": "time, step ,return,note\n" + "".join(f"0,{s},{r},x\n" for s, r in pairs),
+        "tsv": "step\treturn\n" + "".join(f"{s}\t{r}\n" for s, r in pairs),
+        "jsonl": "".join(json.dumps({"step": s, "return": r}) + "\n" for s, r in pairs),
+        "json": json.dumps([{"step": s, "return": r} for s, r in pairs], indent=1),
+        "log": "start\n"
+        + "".join(f"[{s}] step={s} loss: -1e-3 return: {r} ok\n" for s, r in pairs),
+        "txt": "".join(f"  {json.dumps({'step': s, 'return': r})}\nwords\n" for s, r in pairs),
+    }
+    path.write_text(lines[path.suffix[1:]])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "log", "txt"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"log.{kind}")
+    found = logs.read(path, "return", "step")
+    assert [step for step, _ in found.points] == STEPS
+    assert [row["return"] for _, row in found.points] == RETURNS
+    assert logs.latest(path, "return", "step") == (30, 4.0)
+    unnumbered = logs.read(path, "return")
+    assert [step for step, _ in unnumbered.points][-1] == 3, "rows are counted"
+
+
+def test_event_files_of_tensorboard(tmp_path: Path) -> None:
+    tensorboardx = pytest.importorskip("tensorboardX")
+    writer = tensorboardx.SummaryWriter(str(tmp_path / "runs" / "ppo__1"))
+    for step, value in zip(STEPS, RETURNS, strict=True):
+        writer.add_scalar("charts/return", value, step)
+        writer.add_scalar("loss", -value, step)
+    writer.close()
+    path = logs.find(f"{tmp_path}/runs/*")
+    assert path is not None
+    found = logs.read(path, "charts/return")
+    assert [(s, row["charts/return"]) for s, row in found.points] == list(
+        zip(STEPS, RETURNS, strict=True)
+    )
+    assert logs.latest(path, "charts/return", None) == (30, 4.0)
+
+
+def test_evaluations_of_stable_baselines3(tmp_path: Path) -> None:
+    results = np.array([[1.0, 3.0], [4.0, 6.0]])
+    path = tmp_path / "evaluations.npz"
+    np.savez(path, timesteps=[100, 200], results=results, ep_lengths=results * 10)
+    found = logs.read(path, "results", "timesteps")
+    assert [(s, row["results"], row["ep_lengths"]) for s, row in found.points] == [
+        (100, 2.0, 20.0),
+        (200, 5.0, 50.0),
+    ]
+
+
+def test_a_line_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("step,return,length\n10,1,5\n20,2")
+    assert logs.latest(path, "return", "step") == (10, 1.0)
+    assert logs.read(path, "return", "step").last == 10
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 10, "return": 1}\n{"step": 20, "ret')
+    assert logs.latest(path, "return", "step") == (10, 1.0)
+
+
+def test_the_end_of_a_long_log_is_found_without_reading_it_all(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("step,return\n" + "".join(f"{i},{i % 7}\n" for i in range(1, 100_001)))
+    assert logs.latest(path, "return", "step") == (100_000, 100_000 % 7)
+    path.write_text("step,return\n10,1\n")  # written anew, shorter
+    assert logs.latest(path, "return", "step") == (10, 1.0)
+
+
+def test_names_that_are_repeated_when_a_run_goes_on(tmp_path: Path) -> None:
+    """What lies beyond where it goes on from is forgotten."""
+    path = tmp_path / "log.csv"
+    path.write_text("step,return\n10,1\n20,2\n30,3\nstep,return\n20,5\n30,6\n")
+    with pytest.raises(UserError, match="step goes back from 30 to 20"):
+        logs.read(path, "return", "step")
+    found = logs.read(path, "return", "step", restarts=1)
+    assert [(s, row["return"]) for s, row in found.points] == [(10, 1), (20, 5), (30, 6)]
+
+
+def test_several_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("x\n")
+    with pytest.raises(UserError, match=r"is several: a\.csv, b\.csv"):
+        logs.find(f"{tmp_path}/*.csv")
+    assert logs.find(f"{tmp_path}/*.json") is None
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"\x00\xff\x00PNG\x01\x02" * 100)
+    with pytest.raises(UserError):
+        logs.read(path, "return", "step")
+    assert logs.latest(path, "return", "step") is None
+
+
+# Bins
+
+
+def log_of(steps: list[int], values: list[float]) -> logs.Log:
+    return logs.Log(tuple((s, {"r": v}) for s, v in zip(steps, values, strict=True)))
+
+
+def test_a_bin_is_the_mean_of_what_is_logged_in_it() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.sort(rng.integers(1, 10_000, 777))
+    values = rng.normal(size=777)
+    found = binned(log_of(steps.tolist(), values.tolist()), "r", 10_000)
+    width = 10_000 / BINS
+    assert found["step"] == [round(width * (k + 1)) for k in range(BINS)]
+    for k, value in enumerate(found["r"]):
+        inside = values[(steps > width * k) & (steps <= width * (k + 1))]
+        assert value == pytest.approx(inside.mean())
+
+
+@pytest.mark.parametrize("steps", [0, 5000])
+def test_a_regular_log_stays_as_it_is(steps: int) -> None:
+    at = list(range(500, 5001, 500))
+    assert binned(log_of(at, list(range(10))), "r", steps)["step"] == at
+
+
+def test_runs_of_about_one_length_share_their_steps() -> None:
+    """Where the length is not told, and episodes end whenever they do."""
+    rng = np.random.default_rng(0)
+    found = [
+        set(
+            binned(log_of(np.sort(rng.integers(1, 50_000 - cut, 400)).tolist(), [0.0] * 400), "r")[
+                "step"
+            ]
+        )
+        for cut in (0, 300, 900)
+    ]
+    assert len(set.intersection(*found)) >= 0.9 * max(map(len, found))
+
+
+@pytest.mark.parametrize("last", [1, 9, 49, 50, 51, 99, 100, 12_345, 10**9])
+def test_bins_are_few_and_cover_the_run(last: int) -> None:
+    for steps in (0, last):
+        ends = binned(log_of([1, last] if last > 1 else [1], [0.0] * (1 + (last > 1))), "r", steps)
+        assert len(ends["step"]) <= BINS + 1
+        assert ends["step"][-1] >= last
+
+
+def test_a_run_that_overshoots_a_little_is_as_long_as_the_others() -> None:
+    """Whole rollouts end after the steps that were asked for."""
+    exact = binned(log_of(list(range(100, 10_001, 100)), [0.0] * 100), "r", 10_000)
+    longer = binned(log_of(list(range(100, 10_301, 100)), [0.0] * 103), "r", 10_000)
+    assert longer["step"] == exact["step"]
+    twice = binned(log_of(list(range(100, 20_001, 100)), [0.0] * 200), "r", 10_000)
+    assert twice["step"][-1] == 20_000
+
+
+def test_what_is_no_number_leaves_a_gap() -> None:
+    found = binned(log_of([10, 20, 30], [1.0, math.nan, 3.0]), "r", 30)
+    assert found == {"step": [10, 30], "r": [1.0, 3.0]}
