@@ -103,6 +103,8 @@ class Round:
         shutil.copy(TOY, folder)
         (folder / "shortened.py").write_text(SHORTENED)
         self.control = Control(folder / "control")
+        self.log = folder.with_suffix(".log")  # not on the disk that is full
+        self.log.unlink(missing_ok=True)
         self.drivers: list[subprocess.Popen[bytes]] = []
         self.injected: Counter[str] = Counter()
         self.tracebacks = self.stolen = 0
@@ -123,7 +125,7 @@ class Round:
         return whole
 
     def start(self) -> None:
-        with (self.folder / "drivers.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self.drivers.append(
                 subprocess.Popen(
                     self.command(),
@@ -167,10 +169,16 @@ class Round:
         while not self.complete() and time.monotonic() < until:
             if not self.alive():
                 self.start()
+            if self.chance.random() < 0.8:  # else while something starts or ends
+                self._wait_for_training(until)
             time.sleep(self.chance.uniform(*pauses))
             fault = self.chance.choice(FAULTS)
             if fault(self):
                 self.injected[fault.__doc__ or ""] += 1
+
+    def _wait_for_training(self, until: float) -> None:
+        while not self.beats() and self.alive() and time.monotonic() < until:
+            time.sleep(0.1)
 
     def end(self) -> None:
         """Nothing of it runs any more."""
@@ -377,7 +385,7 @@ def judged(one: Round, twin: Path) -> dict[str, int]:
                 if "cache" not in path.relative_to(one.results).parts
             ]
         ),
-        "tracebacks of drivers": (one.folder / "drivers.log").read_text().count("Traceback"),
+        "tracebacks of drivers": one.log.read_text(errors="replace").count("Traceback"),
         "last runs that failed": int(code != 0),
     }
 
@@ -441,7 +449,7 @@ def main() -> int:
     twin = folder / f"{options.of}-twin"
     if not (twin / "whole").exists():
         undisturbed = Round(twin, options.of, random.Random(0))
-        assert undisturbed.in_peace() == 0, (twin / "drivers.log").read_text()
+        assert undisturbed.in_peace() == 0, undisturbed.log.read_text()
         (twin / "whole").touch()
     while time.monotonic() < until:
         tally = read(folder)
@@ -462,6 +470,7 @@ def main() -> int:
             kept = folder / f"{options.of}-bad-{number}"
             shutil.rmtree(kept, ignore_errors=True)
             one.folder.rename(kept)
+            one.log.rename(kept.with_suffix(".log"))
     return tell(folder)
 
 
