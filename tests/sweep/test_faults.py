@@ -135,7 +135,7 @@ def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path
 def test_a_heartbeat_that_cannot_be_written_stops_nothing(
     tmp_path: Path, monkeypatch, number: int
 ) -> None:
-    def stale(*_: object) -> None:
+    def stale(*_: object, **__: object) -> None:
         raise OSError(number, "as NFS has it")
 
     held = claims.claim(tmp_path, "c0")
@@ -199,7 +199,7 @@ def test_lanes_are_dealt_evenly_to_the_accelerators_of_this_machine(
     """Else a block runs whole on one of them."""
     monkeypatch.setattr(local, "accelerators", lambda: 4)
     todo = [cell(name=f"c{i}", seed=i) for i in range(cells)]
-    order = local._order(todo, tmp_path, tmp_path / "cache", None, lanes, Keeping())
+    order = local._order(todo, tmp_path, tmp_path / "cache", None, lanes, Keeping(), None)
     assert (order.lanes, order.accelerator) == (expected, True)
 
 
