@@ -61,7 +61,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
         reason=reason,
         provenance={key: provenance[key] for key in _KEPT if key in provenance},
         requests=[
-            {name: plan.study[of] for name, of in _ASKED.items() if of in plan.study} | plan.request
+            {name: plan.study[of] for name, of in _ASKED.items() if of in plan.study}
+            | dict(plan.request)
             for plan in plans
         ],
     )

@@ -80,7 +80,7 @@ def plan(request: Request) -> Plan:
     _require_that_flags_act(gaps, request)
     details = _details(gaps, seeds, request)
     orders = {seed: order(details, seed) for seed in seeds}
-    cells = []
+    cells: list[dict[str, Any]] = []
     for where, found in gaps.items():
         made: dict[Set, dict[str, Any]] = {}
         for seed in seeds:
