@@ -57,12 +57,14 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
             commands = [["python", "-c", text]]
         else:
             lines = [line[2:] for line in text.splitlines() if line[:2] == "$ "]
-            commands = [shlex.split(line, comments=True) for line in lines]
+            commands = [
+                shlex.split(line, comments=True)
+                if line.startswith("ablations ")
+                else ["sh", "-c", line]
+                for line in lines
+            ]
         for command in commands:
-            if command[0] == "ablations" or command[:2] == ["python", "-c"]:
-                # One worker each: pages run beside each other, and a worker's start is what costs.
-                done = forked.run(command, tmp_path, environment, one_core=True)
-            else:
+            if command[0] == "sh":
                 done = subprocess.run(
                     command,
                     cwd=tmp_path,
@@ -71,6 +73,9 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
                     text=True,
                     check=False,
                 )
+            else:
+                # One worker each: pages run beside each other, and a worker's start is what costs.
+                done = forked.run(command, tmp_path, environment, one_core=True)
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr
 
