@@ -289,7 +289,7 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     (sweep.shell.folder / "walk.sh").write_text(script)
     (sweep.shell.folder / "walk.toml").write_text(WALK)
     said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
-    assert "1 job of 4 cells, 1 worker of 1 lane" in said
+    assert "2 jobs of 2 cells, 1 worker of 1 lane" in said  # ten minutes each, as assumed
     assert "compile" not in said
     sweep.finished()
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
