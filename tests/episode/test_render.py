@@ -206,7 +206,7 @@ def test_what_cannot_be_watched_is_said_in_one_line(
 ) -> None:
     monkeypatch.syspath_prepend(shell.folder)
     # Else every later run of this process would tell its workers to load it.
-    monkeypatch.setattr("ablations.plugins._loaded", [])
+    monkeypatch.setattr("ablations.plugins._loaded", {})
     results = str(shell.folder / "results")
     assert main(["render", "rolling", *arguments, "--plugin", "rolling", "--results", results]) == 2
     said = capsys.readouterr().err
