@@ -53,7 +53,7 @@ def test_one_chunk_program_for_the_whole_study(study) -> None:
 
 
 def test_seeds_and_variants_differ(training) -> None:
-    assert len({str(curve) for curve in training.values()}) == 8
+    assert len({str(curve) for curve in training.values()}) == 10
 
 
 def test_alone_pinned_and_without_evaluation(study, training, shells) -> None:
