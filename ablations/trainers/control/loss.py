@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.choices import apply
+import variants
+from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.advantages import standardised
 from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
 from ablations.trainers.control.networks import Networks
@@ -93,12 +94,23 @@ def ppo_loss(
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
         "policy/exact_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
-        "policy/offset_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant, OFFSET),
+        "policy/offset_kl": offset_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
         **ratio_metrics(log_ratio),
         **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
     }
+
+
+def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
+    """Brax's divergence where the schedule reads it, else NaN; a scalar.
+
+    A branch of its own: elsewhere it costs nothing, and does not change how exact_kl is rounded.
+    """
+    axis = "learning_rate_schedule"
+    branches = dict.fromkeys(variants.axis(axis), lambda: jnp.float32(jnp.nan))
+    branches["adaptive_offset_kl"] = lambda: exact_kl(old, new, variant, OFFSET)
+    return jnp.asarray(switch(axis, variant, branches))
 
 
 def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:

@@ -220,9 +220,6 @@ def test_switched_and_specialised_programs_give_the_same_bits(choices: dict[str,
     # The fixed choices win over those of the data, which say something else here.
     specialised, seen_too = train(variant(), updates=3, chunks=2, fixed=names)
     assert same_bits(switched, specialised)
-    # What no choice here reads may be compiled together with other things, and rounded otherwise.
-    exact, exact_too = seen.pop("policy/exact_kl"), seen_too.pop("policy/exact_kl")
-    np.testing.assert_allclose(exact, exact_too, rtol=1e-5)
     np.testing.assert_equal(seen, seen_too)  # NaN to NaN
 
 
