@@ -67,8 +67,8 @@ def add_commands(commands: Any) -> None:
         metavar="5%%",
         help="of false alarms and of false passes; default: 5%%",
     )
-    group.add_argument("--first-seeds", type=positive, default=5, metavar="N", help="default: 5")
-    group.add_argument("--most-seeds", type=positive, default=32, metavar="N", help="default: 32")
+    group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
+    group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
     group = one.add_argument_group("how it runs")
     group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
     group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
@@ -86,7 +86,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    from ablations.gate import Gate, Margin, Question
+    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Gate, Margin, Question
     from ablations.sweep.command.study_file import line_of, timeout_of
 
     line = line_of(
@@ -104,9 +104,9 @@ def _gate(options: argparse.Namespace) -> int:
             margin=Margin.read(options.margin),
             baseline=options.baseline,
             against=_words(options.against),
-            rate=0.05 if options.rate is None else options.rate,
-            first=options.first_seeds,
-            most=options.most_seeds,
+            rate=options.rate or RATE,
+            first=options.first_seeds or FIRST_SEEDS,
+            most=options.most_seeds or MOST_SEEDS,
             better=options.require == "better",
             steps=options.steps,
             timeout=timeout_of(options.timeout),

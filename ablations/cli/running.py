@@ -245,7 +245,7 @@ def _packed_here(
         job_minutes=10**8,
     )
     speeds = packing.speeds(options.results, todo, accelerator=devices > 0)
-    return packing.pack(todo, here, speeds), speeds, here.gpus
+    return packing.pack(todo, here, speeds), speeds, devices
 
 
 def _cancel(options: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ each of which some check notices.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import close
-from test_mutations import Mutation, mutant
+from test_mutations import Mutation, require_noticed
 
 import variants
 import variants.advantage_scaling
@@ -274,14 +273,7 @@ def test_formula(module, check):
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.mistake)
 def test_mutation_is_noticed(mutation):
-    original = inspect.getmodule(mutation.function)
-    mutated = mutant(mutation, original)
-    for check in CHECKS[original]:
-        try:
-            check(mutated)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing notices: {mutation.mistake}")
+    require_noticed(mutation, CHECKS)
 
 
 def test_refused_combinations():
