@@ -83,11 +83,12 @@ class Crew:
             code = process.poll()
             if code in (None, 0):
                 continue
-            last = self._last_line(index)
+            last, whole = self._last_line(index)
             if code == CANNOT_GO_ON:
                 _, _, why = last.partition("cannot go on: ")
-                # Where there is none, the log had no room for it either.
-                raise UserError(why or f"cannot write to '{self.results}': {NO_ROOM_HINT}")
+                if not why or not whole:  # the log had no room for it either
+                    why = f"cannot write to '{self.results}': {NO_ROOM_HINT}"
+                raise UserError(why)
             self.deaths += 1
             finished = len(self.order.cells) - len(self.order.left)
             if self.deaths > MAX_DEATHS * (len(self.processes) + finished):
@@ -97,9 +98,11 @@ class Crew:
                 )
             self.processes[index] = self._start(index)
 
-    def _last_line(self, index: int) -> str:
-        lines = self._log(index).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+    def _last_line(self, index: int) -> tuple[str, bool]:
+        """The last line of a worker's log, and whether it was written to its end."""
+        text = self._log(index).read_text(errors="replace")
+        lines = text.strip().splitlines()
+        return (lines[-1] if lines else ""), text.endswith("\n")
 
     def _stop(self) -> None:
         running = [process for process in self.processes if process.poll() is None]

@@ -21,7 +21,8 @@ from ablations.records import Plan, write_plan
 from ablations.request import Request
 from ablations.sweep import claims, clean, local, machine, provenance
 from ablations.sweep.cell import Cell, cells_of
-from ablations.sweep.order import Keeping, Order
+from ablations.sweep.crew import Crew
+from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Keeping, Order
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import Work
 from ablations.sweep.slurm import commands, submissions
@@ -42,6 +43,22 @@ def carried_out(cells: Collection[Cell], results: Path, **how: Any) -> local.Out
     work = Work(tuple(cells), tuple(cells))
     asked: dict[str, Any] = {"workers": 1, "lanes": None, "keeping": Keeping(), "quiet": True}
     return local.carry_out(work, results, "it", cache=results / "cache", **asked | how)
+
+
+def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The log lies on the disc that is full: the line in it stops where the room did."""
+
+    def start(crew: Crew, index: int) -> subprocess.Popen[bytes]:
+        path = crew._log(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"cannot go on: cannot write to '{crew.results}': File too large: make ro")
+        return subprocess.Popen(["sh", "-c", f"exit {CANNOT_GO_ON}"])
+
+    monkeypatch.setattr(Crew, "_start", start)
+    with pytest.raises(UserError, match=f"{NO_ROOM_HINT}$"):
+        carried_out([cell()], tmp_path)
 
 
 # Older code
