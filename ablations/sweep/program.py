@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.sweep.cell import Cell
+from ablations.sweep.compiled import Compiled, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
 from ablations.sweep.training import Training
@@ -62,28 +63,46 @@ class Program:
         self.trainer, self._as_data = compose(
             cell.config, cell.compiled_in(accelerator=accelerator)
         )
-        self._compile(cell)
+        self._compile(cell, cell.program(accelerator=accelerator))
 
-    def _compile(self, cell: Cell) -> None:
+    def _compile(self, cell: Cell, name: str) -> None:
         started = time.monotonic()
         measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
         lift = jax.vmap if self.lanes > 1 else lambda function: function
         keys, measuring_keys, data = self._inputs([cell])
-
-        def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
-            state, metrics = self.trainer.chunk(state, variant)
-            leaves = jax.tree.leaves(self.trainer.policy(state))
-            finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
-            return state, metrics, jnp.stack(finite).all()
-
+        self._constants: list[Any] = []
         # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
         # and the next chunk expects its shard.
         spread: dict[str, Any] = {}
         if self._sharding is not None:
             spread = {"out_shardings": self._sharding}
-        init, self._constants = pass_large_constants(self.trainer.init, keys, data, lift)
-        self._init = jax.jit(init, **spread).lower(self._constants, keys, data).compile()
-        state = jax.eval_shape(init, self._constants, keys, data)
+
+        def init() -> Compiled:
+            function, self._constants = pass_large_constants(self.trainer.init, keys, data, lift)
+            inputs = self._constants, keys, data
+            state = jax.eval_shape(function, *inputs)
+            compiled = jax.jit(function, **spread).lower(*inputs).compile()
+            return Compiled(compiled, state, lasts=not self._constants)
+
+        def chunk() -> Compiled:
+            def function(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
+                state, metrics = self.trainer.chunk(state, variant)
+                leaves = jax.tree.leaves(self.trainer.policy(state))
+                finite = [
+                    jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)
+                ]
+                return state, metrics, jnp.stack(finite).all()
+
+            lifted = jax.jit(lift(function), donate_argnums=0, **spread)
+            return Compiled(lifted.lower(state, data).compile())
+
+        def measurement() -> Compiled:
+            return Compiled(jax.jit(lift(measure)).lower(state, data, measuring_keys).compile())
+
+        def made(part: str, make: Callable[[], Compiled]) -> Compiled:
+            return find_or_make(place(name, self.lanes, part), make)
+
+        self._init, state, _ = made("init", init)
         self._one_state = state
         if self.lanes > 1:
             self._one_state = jax.tree.map(
@@ -93,10 +112,8 @@ class Program:
             state = jax.tree.map(
                 lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
             )
-        self._chunk = jax.jit(lift(chunk), donate_argnums=0, **spread).lower(state, data).compile()
-        self._measure = None
-        if cell.measured:
-            self._measure = jax.jit(lift(measure)).lower(state, data, measuring_keys).compile()
+        self._chunk = made("chunk", chunk).function
+        self._measure = made("measure", measurement).function if cell.measured else None
         self.compile_seconds = time.monotonic() - started
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:

@@ -91,7 +91,7 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
     return {
         "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
         "host": socket.gethostname(),
-        "processor": _processor(),
+        "processor": processor(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
         "device": "accelerator" if accelerator else "cpu",
         "repository": repository,
@@ -102,7 +102,7 @@ def of_process() -> dict[str, Any]:
     return {
         "versions": dict(versions()),
         "host": socket.gethostname(),
-        "processor": _processor(),
+        "processor": processor(),
         "plugins": plugins.digests(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
@@ -132,7 +132,7 @@ def _git(root: Path, *arguments: str, code: int = 0) -> str:
     return done.stdout.strip()
 
 
-def _processor() -> str:
+def processor() -> str:
     if sys.platform == "linux":
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

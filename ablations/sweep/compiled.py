@@ -1,0 +1,140 @@
+"""Compiled programs kept on disk as they are: who finds one neither traces nor compiles it.
+
+JAX's own cache saves the compilation, which leaves the tracing: two thirds of the seconds before
+the first step. Here a file holds a function of a program, under a name that covers whatever decides
+it: the program, our code, the libraries, JAX's settings and the processor. A file that cannot be
+read counts as none. With plugins nothing is kept, as no digest covers all that a user's module may
+import; nor on accelerators, where it was never tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import pickle
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+from ablations import plugins
+from ablations.records import digest, write_atomically
+from ablations.sweep.provenance import OUR_ROOT, processor, versions
+
+OURS = ("ablations/trainers", "ablations/tasks", "ablations/sweep", "variants")
+# What a version does not tell: whether somebody works on them.
+THEIRS = ("brax", "flax", "optax")
+
+
+Function = Any  # a jax.stages.Compiled
+
+
+class Compiled(NamedTuple):
+    """A compiled function, and what else its maker wants to know of it next time. lasts: whether
+    another process can use it."""
+
+    function: Function
+    about: Any = None
+    lasts: bool = True
+
+
+def place(*identity: Any) -> Path | None:
+    """Where a function is kept, by JSON values that name it; None: it is not."""
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
+        return None
+    return Path(folder) / f"program-{digest([*identity, _setting()])}"
+
+
+def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
+    """What is kept there, or else what `make` compiles, which then is."""
+    if path is None:
+        return make()
+    if (found := _find(path)) is not None:
+        return found
+    with _without_cache_of_jax():
+        made = make()
+    if made.lasts:
+        _keep(path, made)
+    return made
+
+
+def _find(path: Path) -> Compiled | None:
+    try:
+        executable, about = pickle.loads(zlib.decompress(path.read_bytes()))
+        _load_lapack()
+        return Compiled(serialize_executable.deserialize_and_load(*executable), about)
+    except Exception:  # no file, half a file, another jaxlib's: no cache may stop a run
+        return None
+
+
+@functools.cache
+def _load_lapack() -> None:
+    """What a program calls of LAPACK is looked for when one is traced; without, it crashes."""
+    jax.jit(jnp.linalg.qr).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
+
+
+def _keep(path: Path, made: Compiled) -> None:
+    try:
+        kept = pickle.dumps((serialize_executable.serialize(made.function), made.about))
+    except Exception:  # holds a class that a function defines, say
+        return
+    write_atomically(path, zlib.compress(kept, 1), lasting=False)
+
+
+@contextlib.contextmanager
+def _without_cache_of_jax() -> Iterator[None]:
+    """What comes out of JAX's cache cannot be written once more: its code is no longer in it."""
+    reset_cache()
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)
+        reset_cache()
+
+
+def _setting() -> dict[str, Any]:
+    """All that decides machine code besides the program."""
+    device = jax.devices()[0]
+    settings = {name: str(one) for name, one in sorted(jax.config.values.items())}
+    return {
+        "code": _code(),
+        "versions": dict(versions()),
+        "settings": {name: one for name, one in settings.items() if "cache" not in name},
+        "environment": {
+            name: one
+            for name, one in sorted(os.environ.items())
+            if name.startswith(("XLA_", "JAX_", "ONEDNN_", "NPROC")) and "CACHE" not in name
+        },
+        "device": [device.device_kind, device.client.platform_version, processor()],
+    }
+
+
+@functools.cache
+def _code() -> str:
+    """Our own files by content; of those libraries, which somebody may edit in place, by date."""
+    whole = hashlib.sha256()
+    for folder in OURS:
+        for path in _files(OUR_ROOT / folder):
+            whole.update(f"{path.relative_to(OUR_ROOT)}\0".encode())
+            whole.update(hashlib.sha256(path.read_bytes()).digest())
+    for name in THEIRS:
+        found = importlib.util.find_spec(name)
+        for folder in (found.submodule_search_locations or []) if found else []:
+            for path in _files(Path(folder)):
+                about = path.stat()
+                whole.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+    return whole.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return iter(sorted(folder.rglob("*.py")))
