@@ -46,12 +46,12 @@ class Compiled(NamedTuple):
     lasts: bool = True
 
 
-def place(*identity: Any) -> Path | None:
-    """Where a function is kept, by JSON values that name it; None: it is not."""
+def place(function: str, *identity: Any) -> Path | None:
+    """Where a function of a program is kept, by JSON values that name that; None: it is not."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
         return None
-    return Path(folder) / f"program-{digest([*identity, _setting()])}"
+    return Path(folder) / f"{function}-{digest([*identity, _setting()])}.program"
 
 
 def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:

@@ -77,15 +77,15 @@ class Program:
         if self._sharding is not None:
             spread = {"out_shardings": self._sharding}
 
-        def init() -> Compiled:
+        def compile_init() -> Compiled:
             function, self._constants = pass_large_constants(self.trainer.init, keys, data, lift)
             inputs = self._constants, keys, data
             state = jax.eval_shape(function, *inputs)
             compiled = jax.jit(function, **spread).lower(*inputs).compile()
             return Compiled(compiled, state, lasts=not self._constants)
 
-        def chunk() -> Compiled:
-            def function(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
+        def compile_chunk() -> Compiled:
+            def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
                 state, metrics = self.trainer.chunk(state, variant)
                 leaves = jax.tree.leaves(self.trainer.policy(state))
                 finite = [
@@ -93,16 +93,16 @@ class Program:
                 ]
                 return state, metrics, jnp.stack(finite).all()
 
-            lifted = jax.jit(lift(function), donate_argnums=0, **spread)
+            lifted = jax.jit(lift(chunk), donate_argnums=0, **spread)
             return Compiled(lifted.lower(state, data).compile())
 
-        def measurement() -> Compiled:
+        def compile_measure() -> Compiled:
             return Compiled(jax.jit(lift(measure)).lower(state, data, measuring_keys).compile())
 
         def made(part: str, make: Callable[[], Compiled]) -> Compiled:
-            return find_or_make(place(name, self.lanes, part), make)
+            return find_or_make(place(part, name, self.lanes), make)
 
-        self._init, state, _ = made("init", init)
+        self._init, state, _ = made("init", compile_init)
         self._one_state = state
         if self.lanes > 1:
             self._one_state = jax.tree.map(
@@ -112,8 +112,8 @@ class Program:
             state = jax.tree.map(
                 lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
             )
-        self._chunk = made("chunk", chunk).function
-        self._measure = made("measure", measurement).function if cell.measured else None
+        self._chunk = made("chunk", compile_chunk).function
+        self._measure = made("measure", compile_measure).function if cell.measured else None
         self.compile_seconds = time.monotonic() - started
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:

@@ -48,7 +48,7 @@ def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[fl
 
 
 def test_one_chunk_program_for_the_whole_study(study) -> None:
-    chunks = list((study.results / "cache").glob("jit_chunk-*-cache"))
+    chunks = list((study.results / "cache").glob("chunk-*.program"))
     assert len(chunks) == 1
 
 

@@ -43,7 +43,7 @@ X = np.linspace(-3, 3, 8, dtype=np.float32)
 
 
 def test_what_is_found_computes_what_was_kept(cache) -> None:
-    maker, path = Maker(), place("mine", 1, "chunk")
+    maker, path = Maker(), place("chunk", "mine", 1)
     assert path is not None
     assert path.parent == cache
     first, second = find_or_make(path, maker), find_or_make(path, maker)
@@ -69,7 +69,7 @@ def test_what_another_process_cannot_use_is_not_kept(cache) -> None:
     find_or_make(place("mine"), maker)
     find_or_make(place("mine"), maker)
     assert maker.made == 2
-    assert not list(cache.glob("program-*"))
+    assert not list(cache.glob("*.program"))
 
 
 def test_other_code_settings_or_processors_have_other_files(cache, monkeypatch) -> None:
