@@ -11,7 +11,6 @@ EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly", "seaborn"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
-    "language": ("safetensors", "tokenizers"),
 }
 
 

@@ -31,8 +31,8 @@ def pass_large_constants(
 ) -> tuple[Callable[[Any, Any, Any], Any], list[Any]]:
     """`init` of (constants, keys, data), lifted over lanes, and its large constants.
 
-    What a function closes over is written into its program: of a pretrained model gigabytes, more
-    than XLA reads. Small constants stay where they are.
+    What a function closes over is written into its program: of a large model more than XLA reads.
+    Small constants stay where they are.
     """
     whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(keys, data)
     large = [np.asarray(one).nbytes > LARGE_BYTES for one in whole.consts]

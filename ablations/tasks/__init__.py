@@ -3,7 +3,6 @@
 from ablations.tasks import control as _control  # registers  # noqa: F401
 from ablations.tasks import fast as _fast  # registers  # noqa: F401
 from ablations.tasks.language import problems as _language  # registers  # noqa: F401
-from ablations.tasks.language import word_problems as _word_problems  # registers  # noqa: F401
 from ablations.tasks.task import Task, register, task, tasks
 
 __all__ = ["Task", "register", "task", "tasks"]

@@ -14,7 +14,7 @@ from ablations.sweep.program import LARGE_BYTES, pass_large_constants
 
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_large_constants_are_passed_and_small_ones_compiled_in(lanes: int) -> None:
-    """As the parameters of a pretrained model, which every cell starts from."""
+    """As the parameters of a model that every cell starts from."""
     rng = np.random.default_rng(0)
     large = rng.normal(size=LARGE_BYTES // 4 + 1)
     small = rng.normal(size=4)

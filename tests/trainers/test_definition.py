@@ -144,12 +144,6 @@ def test_what_is_read_is_asked_of_the_definition_too() -> None:
     assert LANGUAGE.reads(config["structure"], everything) == names(config)
 
 
-def test_a_model_from_a_folder_brings_its_own_decoder() -> None:
-    one = replace(task("addition"), settings={**task("addition").settings, "model": "here"})
-    unread = names(composed(LANGUAGE)) - names(LANGUAGE.resolve(one, {}))
-    assert unread == {"layers", "width", "heads", "mlp_width", "warm_start_steps"}
-
-
 @pytest.mark.parametrize(
     ("sets", "complaint"),
     [

@@ -1,7 +1,7 @@
 """A decoder-only transformer: RoPE, RMSNorm, SwiGLU, grouped-query attention, a KV cache.
 
-One architecture from the two-layer network of the generated tasks to Qwen2 checkpoints (Qwen Team
-2024, https://arxiv.org/abs/2407.10671): only the numbers of `DecoderConfig` differ.
+The architecture of Qwen2 (Qwen Team 2024, https://arxiv.org/abs/2407.10671), as small as the
+numbers of `DecoderConfig` say.
 
 Shapes: B sequences, T tokens, D width, H heads, G heads of keys and values, h entries of a head,
 V vocabulary. A position is an index into the sequence, padding included: RoPE sees differences of

@@ -38,8 +38,6 @@ DEFAULTS = {"discount": 1.0, "gae_lambda": 1.0, "max_gradient_norm": 1.0}
 # What is read with a critic, and what without one.
 CRITICS = {"advantage", "value_error", "value_clip", "value_coefficient"}
 WITHOUT_CRITIC = {"prompt_advantage"}
-# What a model that is read from a folder brings itself.
-DECODER = {"layers", "width", "heads", "mlp_width", "warm_start_steps"}
 
 STRUCTURE = {
     "prompts": Option(16, "prompts of a batch", low=1),
@@ -61,11 +59,9 @@ STRUCTURE = {
 
 
 def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
-    """The axes, numbers and options that the trainer reads, with and without a critic, and with a
-    decoder of its own or a model from a folder."""
+    """The axes, numbers and options that the trainer reads, with and without a critic."""
     unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
-    names = {*AXES, *NUMBERS, *STRUCTURE} - unread
-    return names - DECODER if "model" in settings else names
+    return {*AXES, *NUMBERS, *STRUCTURE} - unread
 
 
 def compose(
@@ -78,19 +74,31 @@ def compose(
     choices: Mapping[str, str] | None = None,
 ) -> Language:
     """The trainer of one task and one structure. Its warm start is made here, if it is not kept."""
-    from ablations.trainers.language.decoder import make_decoder
+    from ablations.tasks.language import puzzles
+    from ablations.trainers.language.completions import Special
+    from ablations.trainers.language.decoder import DecoderConfig, make_decoder
     from ablations.trainers.language.trainer import Language
+    from ablations.trainers.language.warm_start import warm_start
 
-    start = _pretrained if "model" in settings else _taught
-    problems, config, reference, special, length = start(task.make(settings), structure)
+    problems = task.make(settings)
+    config = DecoderConfig(
+        vocabulary=len(puzzles.VOCABULARY),
+        width=structure["width"],
+        layers=structure["layers"],
+        heads=structure["heads"],
+        kv_heads=structure["heads"],
+        head_width=structure["width"] // structure["heads"],
+        mlp_width=structure["mlp_width"],
+    )
+    special = Special(puzzles.PAD, puzzles.END)
     return Language(
         problems=problems,
         decoder=make_decoder(config),
-        reference=reference,
+        reference=warm_start(config, problems, special, structure["warm_start_steps"]),
         special=special,
         prompts=structure["prompts"],
         samples=structure["samples_per_prompt"],
-        length=length,
+        length=puzzles.RESPONSE_LENGTH,
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
         critic=structure["critic"],
@@ -113,44 +121,6 @@ def make(**program: Any) -> Trainer:
     )
 
 
-def _taught(problems: Any, structure: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A small decoder for the generated problems: (problems, its config, parameters, special
-    tokens, the longest response)."""
-    from ablations.tasks.language import puzzles
-    from ablations.trainers.language.completions import Special
-    from ablations.trainers.language.decoder import DecoderConfig
-    from ablations.trainers.language.warm_start import warm_start
-
-    config = DecoderConfig(
-        vocabulary=len(puzzles.VOCABULARY),
-        width=structure["width"],
-        layers=structure["layers"],
-        heads=structure["heads"],
-        kv_heads=structure["heads"],
-        head_width=structure["width"] // structure["heads"],
-        mlp_width=structure["mlp_width"],
-    )
-    special = Special(puzzles.PAD, puzzles.END)
-    reference = warm_start(config, problems, special, structure["warm_start_steps"])
-    return problems, config, reference, special, puzzles.RESPONSE_LENGTH
-
-
-def _pretrained(problems: Any, structure: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The model of a folder, and problems in its tokens; as `_taught`."""
-    from ablations.trainers.language import pretrained
-    from ablations.trainers.language.completions import Special
-
-    config = pretrained.read_config(problems.model)
-    tokens = pretrained.read_tokens(problems.model, config)
-    return (
-        problems.encoded(tokens, config.vocabulary),
-        config,
-        pretrained.read_parameters(problems.model, config),
-        Special(tokens.pad, tokens.end),
-        problems.response_length,
-    )
-
-
 def iteration_steps(structure: Mapping[str, Any]) -> int:
     """Completions of one iteration: what the step of a curve counts."""
     return structure["prompts"] * structure["samples_per_prompt"]
@@ -167,13 +137,13 @@ def check(
     prompts, minibatches = structure["prompts"], structure["num_minibatches"]
     if prompts % minibatches:
         complaints.append(f"prompts={prompts} is not divisible by num_minibatches={minibatches}")
-    width, heads = structure.get("width", 0), structure.get("heads", 1)
+    width, heads = structure["width"], structure["heads"]
     if width % (2 * heads):
         complaints.append(
             f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head turns "
             f"pairs of entries"
         )
-    if not {"kinds", "model"} & settings.keys():
+    if "kinds" not in settings:
         complaints.append(
             "the task has no prompts, which the trainer 'language' needs: choose one such as "
             "addition"
