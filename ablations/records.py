@@ -131,6 +131,7 @@ def write_record(
                 "sha256": hashlib.sha256(curve.read_bytes()).hexdigest(),
             },
         }
+        described["checksum"] = _checksum(json.loads(json.dumps(described)))
         write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
         os.chmod(temporary, 0o755)
         if files is not None:
@@ -172,13 +173,15 @@ def read_record(results: Path, cell: str) -> Record | None:
     """The record of a cell, or None where there is none. Raises DamagedRecord."""
     path = cell_folder(results, cell) / "record.json"
     try:
-        text = path.read_text()
+        data = path.read_bytes()
     except FileNotFoundError:
         if path.parent.is_dir():
             raise _damaged(cell, "record.json is missing") from None
         return None
     try:
-        fields = json.loads(text)
+        fields = json.loads(data)
+        checksum = fields.pop("checksum", None)  # earlier records have none
+        whole = checksum in (None, _checksum(fields))
         if fields.pop("format") != FORMAT:
             raise UserError(
                 f"record {cell} has another format than {FORMAT}: another version of "
@@ -186,10 +189,17 @@ def read_record(results: Path, cell: str) -> Record | None:
             )
         record = Record(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise _damaged(cell, f"record.json is not a whole record ({len(text)} bytes)") from None
+        raise _damaged(cell, f"record.json is not a whole record ({len(data)} bytes)") from None
     if record.hash != cell or digest(record.config) != cell:
         raise _damaged(cell, "its configuration does not match its name")
+    if not whole:
+        raise _damaged(cell, "record.json fails its checksum")
     return record
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """Of what a record.json says, without its own checksum."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def read_curve(results: Path, record: Record) -> pyarrow.Table:
@@ -303,10 +313,10 @@ def first_units(results: Path, plan: Plan, now: Mapping[str, Any]) -> Mapping[st
     path = results / "plans" / plan.study["name"] / f"{plan.name}.unit"
     try:
         stored = json.loads(path.read_text())
-    except (OSError, ValueError):
-        stored = {}
-    known = {cell["hash"] for cell in plan.cells}
-    kept = {name: one for name, one in stored.items() if known.issuperset(one["cells"])}
+        known = {cell["hash"] for cell in plan.cells}
+        kept = {name: one for name, one in stored.items() if known.issuperset(one["cells"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stored, kept = {}, {}
     found = {**now, **kept}
     if found != stored:
         with contextlib.suppress(OSError):

@@ -122,6 +122,16 @@ def test_a_record_cut_anywhere_is_noticed(tmp_path: Path, written: Record) -> No
             records.read_record(tmp_path, written.hash)
 
 
+def test_a_changed_byte_anywhere_in_a_record_is_noticed(tmp_path: Path, written: Record) -> None:
+    path = records.cell_folder(tmp_path, written.hash) / "record.json"
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for bit in (1, 128):  # the latter is no UTF-8
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            with pytest.raises(UserError):
+                records.read_record(tmp_path, written.hash)
+
+
 def test_a_record_under_another_name_is_noticed(tmp_path: Path, written: Record) -> None:
     folder = records.cell_folder(tmp_path, written.hash)
     folder.rename(folder.with_name("0123456789abcdef"))
