@@ -25,6 +25,72 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
 
 
+# Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
+# those kept although they take longer, each compares formulas or statistics with an oracle.
+SLOW = (
+    "cli/test_bad_input.py",
+    "cli/test_commands.py",
+    "cli/test_explain.py",
+    "cli/test_selection.py",
+    "commands/test_gate.py",
+    "commands/test_runs.py",
+    "episode/test_episode_page.py",
+    "episode/test_render.py",
+    "episode/test_rollout.py",
+    "exchange/test_exchange.py",
+    "presets/test_normalizers.py",
+    "presets/test_updates.py",
+    "regression/test_check.py",
+    "regression/test_check_command.py",
+    "regression/test_our_trainers_still_learn.py",
+    "regression/test_plugin.py",
+    "report/test_coverage.py",
+    "report/test_figures.py",
+    "report/test_many_and_narrow.py",
+    "report/test_page.py",
+    "report/test_supplements.py",
+    "sweep/slurm/test_submission.py",
+    "sweep/slurm/test_survival.py",
+    "sweep/test_bits.py",
+    "sweep/test_checkpoints.py",
+    "sweep/test_diagnosis.py",
+    "sweep/test_run.py",
+    "sweep/test_slurm_jobs.py",
+    "tasks/language/test_puzzles.py",
+    "tasks/test_tasks.py",
+    "test_api.py",
+    "test_docs.py",
+    "test_policies.py",
+    "test_until.py",
+    "trainers/control/test_advantage_errors.py",
+    "trainers/control/test_critic_and_statistics.py",
+    "trainers/control/test_environment.py",
+    "trainers/control/test_every_choice.py",
+    "trainers/control/test_library_losses.py",
+    "trainers/control/test_loop_mutations.py",
+    "trainers/control/test_networks.py",
+    "trainers/control/test_ppo.py",
+    "trainers/control/test_states_and_minibatches.py",
+    "trainers/language/test_decoder.py",
+    "trainers/language/test_language.py",
+    "variants/test_formulas.py",
+    "variants/test_mutations.py",
+    "variants/test_prompt_advantage_properties.py",
+    "variants/test_switching.py",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out the files that take long")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """They are not even imported."""
+    here = Path(__file__).parent
+    left_out = config.getoption("--fast") and collection_path in [here / name for name in SLOW]
+    return True if left_out else None
+
+
 # Files that take longest, or mostly wait, begin first, or the other processes wait for them.
 FIRST = (
     "test_survival.py",

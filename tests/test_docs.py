@@ -44,7 +44,6 @@ def test_the_readme_names_every_page_and_every_page_the_readme() -> None:
         assert "(../README.md)" in page.read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.stem)
 def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
     environment = dict(os.environ)

@@ -16,7 +16,6 @@ SETS = ["--set", "num_envs=8", "unroll_length=8", "policy_layers=[4]", "value_la
 NUMBERS = ["discount=0.5", "gae_lambda=0.5"]
 
 
-@pytest.mark.slow
 def test_measures_once_and_says_it_again(shell) -> None:
     asked = ["diagnose", "gae", *SMALL, *SETS, *NUMBERS, "--workers", "1", "--format", "json"]
     first = shell(*asked, plugin=False)

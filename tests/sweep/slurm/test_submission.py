@@ -13,8 +13,6 @@ import pytest
 
 TINY = ("run", "toy", "--cluster", "slurm")
 
-pytestmark = pytest.mark.slow
-
 
 def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:
     here = shells()
@@ -232,7 +230,6 @@ def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
         assert json.loads(sweep("status", "--json").stdout)
 
 
-@pytest.mark.slow
 def test_the_five_lines_of_the_documentation(sweep) -> None:
     page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text()
     block = page.partition("```sh\n")[2].partition("```")[0]

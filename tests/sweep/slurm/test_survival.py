@@ -8,8 +8,6 @@ import signal
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 
 def _is_whole(sweep, undisturbed: dict[str, bytes]) -> None:
     assert sweep.finished() == undisturbed
@@ -133,7 +131,6 @@ def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
     assert _was_resumed(sweep)
 
 
-@pytest.mark.slow
 def test_the_time_limit(sweep) -> None:
     """The signal comes at most a minute early: a job of two has one to reach a checkpoint."""
     sweep.submit("--cpus", "1", "--time", "2", "--steps", "4000", "--set", "points=200")
