@@ -82,6 +82,7 @@ def run(
     fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
     Raises UserError on bad input; a cell that failed does not raise, see `status`.
     """
+    from ablations.exchange import restore
     from ablations.request import budget_of
     from ablations.sweep import local
     from ablations.sweep.planned import resolved
@@ -89,6 +90,7 @@ def run(
     asked = selection.get("until")
     seconds = budget_of(asked, budget, fresh=fresh, here=True)
     plans, folder = resolved(_names(study), selection), Path(results)
+    restore(folder)
     if asked is None:
         local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh)
     else:
@@ -116,12 +118,14 @@ def explain(
     explanation as "<start>_to_<end>".
     """
     from ablations import plugins
+    from ablations.exchange import restore
     from ablations.report import tables
     from ablations.sweep import explanation, local
 
     plugins.load()
     given = {name: value for name, value in selection.items() if value is not None}
     plan = explanation.plan(explanation.request(start, end, together, given))
+    restore(Path(results))
     local.run([plan], Path(results), workers=workers, quiet=quiet)
     return tables.sheet("shares", plan, Path(results)).dataframe()
 
@@ -267,8 +271,10 @@ def _names(study: str | Sequence[str]) -> list[str]:
 def _planned(
     study: str | Sequence[str], results: str | Path, selection: Mapping[str, Any]
 ) -> list[Plan]:
+    from ablations.exchange import restore
     from ablations.sweep.planned import planned
 
+    restore(Path(results))
     return planned(_names(study), Path(results), selection)
 
 

@@ -7,6 +7,8 @@
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
     results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `first_units`
     results/plans/<study>/last           the name of the plan that ran last
+    results/archive/                     plans with their records, to be committed: see
+                                         ablations/exchange/archives.py
 
 A cell's folder appears whole, by one rename, or not at all. Its hash covers everything that decides
 the result, so whoever computes it writes the same thing, and a study refers to cells that another
@@ -267,13 +269,14 @@ class Plan:
         return tuple(sorted({cell["seed"] for cell in self.cells}))
 
 
-def write_plan(results: Path, plan: Plan) -> Path:
-    """Stores a plan and marks it as the study's last."""
+def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
+    """Stores a plan. last: and marks it as the study's last, as the first one is in any case."""
     folder = results / "plans" / plan.study["name"]
     path = folder / f"{plan.name}.json"
     # Keys stay in the study's order: tables list tasks and variants as it does.
     write_atomically(path, json.dumps({"format": FORMAT} | asdict(plan)))
-    write_atomically(folder / "last", plan.name)
+    if last or not (folder / "last").exists():
+        write_atomically(folder / "last", plan.name)
     return path
 
 

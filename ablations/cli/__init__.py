@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from ablations import plugins
 
             plugins.load(options.plugin)
+        if (folder := getattr(options, "results", None)) and (folder / "archive").is_dir():
+            from ablations.exchange import restore
+
+            restore(folder)
         code = options.command(options) or 0
         sys.stdout.flush()
         return code

@@ -111,13 +111,25 @@ def add_commands(commands: Any) -> None:
     )
 
     one = add_command(
-        commands, "export", _export, "runs for other tools: CSV, Parquet, or marl-eval's JSON"
+        commands, "export", _export, "runs for other tools, or as an archive to be committed"
     )
     add_studies(one, "*")
-    one.add_argument("--format", choices=("csv", "parquet", "marl-eval"), default="csv")
-    one.add_argument("--metric", nargs="+", help="columns of the curves; default: all")
     one.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: export/runs in the results folder"
+        "--format",
+        choices=("csv", "parquet", "marl-eval", "archive"),
+        default="csv",
+        help="archive: one small file per study, which every command counts as runs that are done",
+    )
+    one.add_argument(
+        "--metric",
+        nargs="+",
+        help="columns of the curves; default: all, in an archive the judged ones",
+    )
+    one.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="default: export/runs, or the folder archive, in the results folder",
     )
 
     one = add_command(
@@ -293,6 +305,11 @@ def _render(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from ablations import exchange
 
+    if options.format == "archive":
+        folder = options.output or options.results / "archive"
+        for path in exchange.archive(plans(options), options.results, folder, options.metric):
+            print(path)
+        return
     suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
     path = options.output or options.results / "export" / f"runs{suffix}"
     exchange.export(plans(options), options.results, path, options.format, options.metric)

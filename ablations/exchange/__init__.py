@@ -3,10 +3,21 @@
 from ablations import exchange
 
 exchange.frame(plan, results)                          # long format, one row per point and metric
+exchange.archive([plan], results, results / "archive") # for git: counts as done where it lies
 exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table mine, report mine
 """
 
+from ablations.exchange.archives import archive, restore
 from ablations.exchange.export import FORMATS, export, frame, marl_eval
 from ablations.exchange.imports import Options, import_runs
 
-__all__ = ["FORMATS", "Options", "export", "frame", "import_runs", "marl_eval"]
+__all__ = [
+    "FORMATS",
+    "Options",
+    "archive",
+    "export",
+    "frame",
+    "import_runs",
+    "marl_eval",
+    "restore",
+]

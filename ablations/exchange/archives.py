@@ -1,0 +1,172 @@
+"""Runs that outlive a folder: one compact Parquet file per plan, which is small enough for git.
+
+    results/archive/<study>-<plan>.parquet      one row per cell of the plan
+    results/cells/.restored.json                which of them were unpacked here
+
+A row holds what a record holds, without policies, and of its curve the judged columns. Whatever
+reads or fills a results folder first unpacks what its archive has and it lacks, so that a cell
+found there counts as done. Same records, same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablations.errors import UserError, unknown
+from ablations.records import (
+    Plan,
+    Record,
+    cell_folder,
+    digest,
+    read_curve,
+    read_record,
+    write_atomically,
+    write_plan,
+    write_record,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FORMAT = 1
+MOST_POINTS = 50
+MOST_BYTES = 1_000_000
+JUDGED = ("training/return", "evaluation/return")  # kept beside the metric of the study
+
+
+def archive(
+    plans: Iterable[Plan], results: Path, folder: Path, metrics: Sequence[str] | None = None
+) -> list[Path]:
+    """Writes a file for each plan, and returns their paths.
+
+    metrics: the columns of the curves that are kept, by default the study's own and the returns.
+    A cell that failed for an error is worth another try and left out. Raises UserError for a column
+    that no record has, curves of more than MOST_POINTS points, and a file of more than MOST_BYTES.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    written = []
+    for plan in plans:
+        table = _table(plan, results, metrics)
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(table, sink, compression="zstd", compression_level=19)
+        data = sink.getvalue().to_pybytes()
+        if len(data) > MOST_BYTES:
+            raise UserError(
+                f"the archive of {plan.study['name']} would have {len(data):,} bytes, more than "
+                f"{MOST_BYTES:,}: choose fewer columns with --metric, or a part with --tasks"
+            )
+        path = folder / f"{plan.study['name']}-{plan.name}.parquet"
+        write_atomically(path, data)
+        written.append(path)
+    return written
+
+
+def restore(results: Path) -> None:
+    """Unpacks what the archive of a results folder has and the folder lacks: cells, and plans.
+
+    Raises UserError for a file that is damaged or of another format.
+    """
+    files = sorted((results / "archive").glob("*.parquet"))
+    if not files:
+        return
+    found = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
+    # Beside the cells: whoever deletes those has them restored.
+    stamp = results / "cells" / ".restored.json"
+    try:
+        known = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        known = {}
+    for path in files:
+        if known.get(path.name) != found[path.name]:
+            _restore(path, results)
+    if known != found:
+        write_atomically(stamp, json.dumps(found, indent=1, sort_keys=True))
+
+
+def _table(plan: Plan, results: Path, metrics: Sequence[str] | None) -> pyarrow.Table:
+    import pyarrow
+
+    records: list[Record | None] = []
+    curves: list[pyarrow.Table | None] = []
+    for cell in plan.cells:
+        record = read_record(results, cell["hash"])
+        whole = record if record and record.failure != "error" else None
+        records.append(whole)
+        curves.append(read_curve(results, whole) if whole else None)
+        if (points := len(curves[-1] or ())) > MOST_POINTS:
+            raise UserError(
+                f"{plan.study['name']}/{cell['variant']} has curves of {points} points; an "
+                f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
+            )
+    known = {name for one in curves if one is not None for name in one.column_names} - {"step"}
+    for name in metrics or ():
+        if known and name not in known:
+            raise unknown("metric", name, known)
+    kept = [n for n in metrics or dict.fromkeys([plan.study["metric"], *JUDGED]) if n in known]
+    columns: dict[str, Any] = {
+        name: [cell[name] for cell in plan.cells] for name in ("task", "variant", "seed", "hash")
+    }
+    columns["config"] = [json.dumps(cell["config"]) for cell in plan.cells]
+    columns["record"] = [record and _said(record) for record in records]
+    for name in ("step", *kept):
+        columns[name] = [
+            one.column(name).to_pylist() if one is not None and name in one.column_names else None
+            for one in curves
+        ]
+    types = {"step": pyarrow.list_(pyarrow.int64()), "seed": pyarrow.int64()}
+    types |= dict.fromkeys(kept, pyarrow.list_(pyarrow.float64()))
+    arrays = {
+        name: pyarrow.array(values, types.get(name, pyarrow.string()), from_pandas=False)
+        for name, values in columns.items()
+    }
+    described = {name: one for name, one in asdict(plan).items() if name != "cells"}
+    about = {"ablations": json.dumps({"format": FORMAT, "plan": described})}
+    return pyarrow.table(arrays).replace_schema_metadata(about)
+
+
+def _said(record: Record) -> str:
+    left_out = ("hash", "config", "curve", "policies")
+    fields = {name: one for name, one in asdict(record).items() if name not in left_out}
+    return json.dumps(fields, sort_keys=True)
+
+
+def _restore(path: Path, results: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.ParquetFile(path).read(use_threads=False)
+        about = json.loads(table.schema.metadata[b"ablations"])
+        rows = table.to_pylist()
+        if about["format"] != FORMAT:
+            raise UserError(f"the archive '{path}' has another format than {FORMAT}")
+        cells = [_cell(row) for row in rows]
+        plan = Plan(**about["plan"], cells=tuple(cells))
+    except (ValueError, KeyError, TypeError, pyarrow.ArrowException):
+        raise UserError(f"the archive '{path}' is damaged: write it again, or delete it") from None
+    for cell, row in zip(cells, rows, strict=True):
+        if row["record"] is None or cell_folder(results, cell["hash"]).exists():
+            continue
+        if digest(cell["config"]) != cell["hash"]:
+            raise UserError(f"the archive '{path}' is damaged: a configuration is not its hash's")
+        fields: Mapping[str, Any] = json.loads(row["record"])
+        record = Record(hash=cell["hash"], config=cell["config"], **fields)
+        write_record(results, record, _curve(row))
+    if not (results / "plans" / plan.study["name"] / f"{plan.name}.json").exists():
+        write_plan(results, plan, last=False)
+
+
+def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
+    config = json.loads(row["config"])
+    return {name: row[name] for name in ("task", "variant", "seed", "hash")} | {"config": config}
+
+
+def _curve(row: Mapping[str, Any]) -> dict[str, Any]:
+    about = ("task", "variant", "seed", "hash", "config", "record")
+    return {name: one for name, one in row.items() if name not in about and one is not None}

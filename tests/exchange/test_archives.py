@@ -1,0 +1,134 @@
+"""Runs that are committed: what is found in an archive is done, and reads as it did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ablations.errors import UserError
+from ablations.exchange import archive, archives, restore
+from ablations.records import read_plan, read_record, write_record
+from ablations.report.tables import table
+
+
+def moved(shells, shell):
+    """A shell that has the archive of another one, and nothing else."""
+    other = shells()
+    shutil.copytree(shell.results / "archive", other.results / "archive")
+    return other
+
+
+def test_a_half_finished_study_goes_on_from_its_archive_alone(shells) -> None:
+    first = shells()
+    first("run", "toy", "--seeds", "2")
+    first("export", "toy", "--format", "archive")
+    (path,) = first.results.glob("archive/*.parquet")
+    tables = [first("table", "toy", "--format", form).stdout for form in ("markdown", "csv")]
+
+    second = moved(shells, first)
+    told = [second("table", "toy", "--format", form).stdout for form in ("markdown", "csv")]
+    assert told == tables, "the table is another one"
+    assert "4 done" in second("status", "toy").stdout
+    assert "4 cells are done" in second("run", "toy", "--seeds", "2").stdout
+    assert "4 done, 4 to run" in second("run", "toy").stdout
+
+    whole = shells()
+    whole("run", "toy")
+    assert second("table", "toy").stdout == whole("table", "toy").stdout
+    first("export", "toy", "--seeds", "2", "--format", "archive", "--output", "again")
+    assert (first.folder / "again" / path.name).read_bytes() == path.read_bytes()
+    second("export", "toy", "--seeds", "2", "--format", "archive", "--output", "again")
+    assert (second.folder / "again" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def ran(shells):
+    shell = shells()
+    shell("run", "toy", "toy_nan", "--seeds", "1", code=1)
+    return shell
+
+
+def test_a_run_that_diverged_is_kept_and_one_that_raised_is_not(ran, tmp_path: Path) -> None:
+    plan = read_plan(ran.results, "toy_nan")
+    archive([plan], ran.results, tmp_path / "archive")
+    restore(tmp_path)
+    for cell in plan.cells:
+        kept, record = read_record(tmp_path, cell["hash"]), read_record(ran.results, cell["hash"])
+        assert kept == replace(record, curve=kept.curve, policies={})
+    assert table(plan, tmp_path).dataframe().equals(table(plan, ran.results).dataframe())
+
+    raised = tmp_path / "raised"
+    first = read_record(ran.results, plan.cells[0]["hash"])
+    write_record(raised, replace(first, status="failed", failure="error"), {"step": []})
+    archive([plan], raised, raised / "archive")
+    shutil.rmtree(raised / "cells")
+    restore(raised)
+    assert read_record(raised, plan.cells[0]["hash"]) is None
+
+
+def test_what_runs_last_stays_the_last_plan(ran, tmp_path: Path) -> None:
+    """Unpacking brings plans, and leaves what a bare `table` shows."""
+    plan = read_plan(ran.results, "toy")
+    archive([plan], ran.results, tmp_path / "archive")
+    (tmp_path / "plans" / "toy").mkdir(parents=True)
+    (tmp_path / "plans" / "toy" / "last").write_text("another")
+    restore(tmp_path)
+    assert (tmp_path / "plans" / "toy" / "last").read_text() == "another"
+    assert read_plan(tmp_path, "toy", plan.name) == plan
+
+
+def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path) -> None:
+    plan = read_plan(ran.results, "toy")
+    archive([plan], ran.results, tmp_path / "archive")
+    restore(tmp_path)
+    first, second = (tmp_path / "cells" / cell["hash"] for cell in plan.cells)
+    shutil.rmtree(first)
+    (second / "mine").touch()
+    restore(tmp_path)
+    assert not first.exists(), "unpacked again, though nothing changed"
+    (tmp_path / "cells" / ".restored.json").unlink()
+    restore(tmp_path)
+    assert first.exists()
+    assert (second / "mine").exists()
+
+
+def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -> None:
+    plan = read_plan(ran.results, "toy")
+    with pytest.raises(UserError, match=r"unknown metric 'nothing'"):
+        archive([plan], ran.results, tmp_path, ["nothing"])
+    monkeypatch.setattr(archives, "MOST_BYTES", 100)
+    with pytest.raises(UserError, match=r"bytes, more than 100: choose fewer columns"):
+        archive([plan], ran.results, tmp_path)
+    monkeypatch.setattr(archives, "MOST_POINTS", 9)
+    with pytest.raises(UserError, match=r"curves of 10 points; .* at most 9"):
+        archive([plan], ran.results, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["half", "format", "config"])
+def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys) -> None:
+    import pyarrow.parquet
+
+    from ablations.cli import main
+
+    plan = read_plan(ran.results, "toy")
+    (path,) = archive([plan], ran.results, tmp_path / "archive")
+    if damage == "half":
+        path.write_bytes(path.read_bytes()[:500])
+    else:
+        read = pyarrow.parquet.ParquetFile(path).read()
+        if damage == "format":
+            about = json.loads(read.schema.metadata[b"ablations"]) | {"format": 99}
+            read = read.replace_schema_metadata({"ablations": json.dumps(about)})
+        else:
+            other = [json.dumps(cell["config"] | {"seed": 99}) for cell in plan.cells]
+            read = read.set_column(4, "config", [other])
+        pyarrow.parquet.write_table(read, path)
+    assert main(["table", "toy", "--results", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"the archive '{path}'" in said
