@@ -74,3 +74,15 @@ def constant_length(*, losses: Array, mask: Array, constant_length: Array | floa
     """Σ loss / (B·c), empty samples counted; c is as a rule the longest that a sample may be."""
     losses, _ = _valid(losses, mask)
     return jnp.sum(losses) / (losses.shape[0] * constant_length)
+
+
+@AXIS.choice(
+    "sequence_sum",
+    formula="mean over samples of Σ_t loss",
+    source="verl (loss_agg_mode seq-mean-token-sum)",
+    summary="every token weighs the same, so long completions weigh more; the step grows with them",
+)
+def sequence_sum(*, losses: Array, mask: Array) -> Array:
+    """Σ loss over the number of samples that have a token."""
+    losses, lengths = _valid(losses, mask)
+    return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths > 0, dtype=losses.dtype), 1)

@@ -5,7 +5,8 @@ log π_ref(token) by the policy that sampled; mask [P, K, L], 1 at the tokens of
 which may have holes; the advantages [P, K, L] are exactly 0 where it is 0.
 
 Two steps. First a value a [P, K] of each sample: its reward, perhaps less a baseline and divided by
-a scale, then clipped to ±advantage_clip (None: not at all). Then the return to go of each token,
+a scale, then clipped to ±advantage_clip (None: not at all); greedy_rewards [P] are those of each
+prompt's greedy completion, in the same form (None: 0). Then the return to go of each token,
 G_t = a - β Σ_{t' ≥ t} kl_t' with β = kl_coefficient (discount 1; a is paid at the last token); it
 is 1 where token_kl comes priced from kl_placement. The choices with token statistics standardise
 that over all valid tokens of the batch: each sample counts in proportion to its length there, so a
@@ -17,8 +18,9 @@ rounding, which an epsilon of 1e-9 turns into advantages of 59. So does a group 
 part of that: what it takes off a token's return stays.
 
 ddof and epsilon: None means those of the source of each choice. Token statistics divide by
-sqrt(max(var, ε)), ε = 1e-8, ddof 0; all others by std + ε: 1e-9 and ddof 1 (per_prompt), 1e-4 and
-ddof 1 (per_prompt_mean_batch_std), 1e-8 and ddof 0 (the two that end in batch_samples).
+sqrt(max(var, ε)), ε = 1e-8, ddof 0; all others by std + ε: prompt_epsilon and ddof 1 (per_prompt),
+samples_epsilon and ddof 1 (per_prompt_mean_batch_std), 1e-8 and ddof 0 (the two that end in
+batch_samples).
 The statistics are sums over whole axes: the same numbers however the arrays are sharded.
 """
 
@@ -33,7 +35,6 @@ import jax.numpy as jnp
 from variants.advantage_statistics import standardised
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -53,8 +54,9 @@ AXIS = register(
             "kl_coefficient": _SCALAR,
             "ddof": _SCALAR,
             "epsilon": _SCALAR,
+            "greedy_rewards": jax.ShapeDtypeStruct((3,), jnp.float32),
         },
-        defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None},
+        defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None, "greedy_rewards": None},
         numbers={
             "advantage_clip": Number(
                 1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
@@ -161,7 +163,7 @@ def _divided_by_std(centred: Array, samples: Array, ddof: Scalar, epsilon: Scala
     )
 
 
-def _centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
+def centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
     """Returns less their mean over valid tokens, how many those are, whether they differ."""
     valid = mask > 0
     count = jnp.sum(valid, dtype=returns.dtype)
@@ -176,7 +178,7 @@ def standardised_tokens(
     returns: Array, mask: Array, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
 ) -> Array:
     """(G - mean G) / sqrt(max(var G, ε)) over the valid tokens, 0 elsewhere; of any shape."""
-    centred, count, differ = _centred_tokens(returns, mask)
+    centred, count, differ = centred_tokens(returns, mask)
     degrees = count - ddof
     defined = differ & (degrees > 0)
     variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
@@ -195,26 +197,41 @@ def none(completions: Completions) -> Array:
     return completions.returns_to_go(completions.clipped(completions.rewards))
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt",
-    formula="a = (R - mean_p R) / (std_p R + ε),  p: the samples of one prompt",
+    formula="a = (R - mean_p R) / (std_p R + ε),  p: samples of a prompt,  ε = prompt_epsilon",
     source=(
         "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); OpenRLHF group_norm (ε 1e-9), "
         "verl (1e-6), TRL (1e-4)"
     ),
     summary="each prompt by itself, its unit included: easy and hard prompts weigh the same",
-    statistics=True,
+    numbers={
+        "prompt_epsilon": Number(
+            1e-9, 0.0, 1.0, "ε of prompt_advantage=per_prompt, added to a prompt's std"
+        ),
+    },
 )
-def per_prompt(completions: Completions, *, ddof: Scalar = 1, epsilon: Scalar = 1e-9) -> Array:
+def per_prompt(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Scalar,
+    advantage_clip: Scalar | None,
+    ddof: Scalar | None,
+    epsilon: Scalar | None,
+    prompt_epsilon: Scalar,
+) -> Array:
     """G_t with a = clip((R - mean_p R) / (std_p R + ε))."""
-    centred = _less_prompt_mean(completions.rewards)
+    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
+    centred = _less_prompt_mean(rewards)
     values = standardised(
         centred,
         squares=jnp.sum(jnp.square(centred), axis=-1, keepdims=True),
         count=centred.shape[-1],
-        constant=_constant_prompts(completions.rewards),
-        ddof=ddof,
-        epsilon=epsilon,
+        constant=_constant_prompts(rewards),
+        ddof=1 if ddof is None else ddof,
+        epsilon=prompt_epsilon if epsilon is None else epsilon,
     )
     return completions.returns_to_go(completions.clipped(values))
 
@@ -243,7 +260,7 @@ def batch(completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8)
 def batch_mean(completions: Completions) -> Array:
     """G - mean G, a = clip(R)."""
     returns = completions.returns_to_go(completions.clipped(completions.rewards))
-    return _centred_tokens(returns, completions.mask)[0]
+    return centred_tokens(returns, completions.mask)[0]
 
 
 @_choice(
@@ -285,7 +302,7 @@ def per_prompt_baseline_batch(
 def per_prompt_baseline_batch_mean(completions: Completions) -> Array:
     """G - mean G, a = clip(R - mean_p R)."""
     values = completions.clipped(_less_prompt_mean(completions.rewards))
-    return _centred_tokens(completions.returns_to_go(values), completions.mask)[0]
+    return centred_tokens(completions.returns_to_go(values), completions.mask)[0]
 
 
 @_choice(
@@ -309,7 +326,10 @@ def per_prompt_baseline_batch_samples(
 @_choice(
     "leave_one_out",
     formula="a = R - the mean of the prompt's other K - 1",
-    source="RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF, verl, TRL",
+    source=(
+        "RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF; verl and TRL "
+        "where no KL is in the reward: with it they compare what is left (kl_placement=sample_k1)"
+    ),
     summary="a baseline that does not contain the sample itself, so that it biases nothing",
 )
 def leave_one_out(completions: Completions) -> Array:
@@ -331,45 +351,39 @@ def per_prompt_mean(completions: Completions) -> Array:
     return completions.returns_to_go(values)
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt_mean_batch_std",
-    formula="a = (R - mean_p R) / (std R + ε),  std of the raw rewards of all P·K samples",
+    formula=(
+        "a = (R - mean_p R) / (std R + ε),  std of the raw rewards of all P·K samples,  "
+        "ε = samples_epsilon"
+    ),
     source=(
         "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221); TRL scale_rewards batch"
     ),
     summary="the prompt's mean as a baseline, the spread of the batch's rewards as the unit",
-    statistics=True,
+    numbers={
+        "samples_epsilon": Number(
+            1e-4, 0.0, 1.0, "ε of prompt_advantage=per_prompt_mean_batch_std, added to the std"
+        ),
+    },
 )
 def per_prompt_mean_batch_std(
-    completions: Completions, *, ddof: Scalar = 1, epsilon: Scalar = 1e-4
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Scalar,
+    advantage_clip: Scalar | None,
+    ddof: Scalar | None,
+    epsilon: Scalar | None,
+    samples_epsilon: Scalar,
 ) -> Array:
     """G_t with a = clip((R - mean_p R) / (std R + ε))."""
-    rewards = completions.rewards
-    values = _divided_by_std(_less_prompt_mean(rewards), rewards, ddof, epsilon)
+    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
+    values = _divided_by_std(
+        _less_prompt_mean(rewards),
+        rewards,
+        1 if ddof is None else ddof,
+        samples_epsilon if epsilon is None else epsilon,
+    )
     return completions.returns_to_go(completions.clipped(values))
-
-
-# What compares a sample with others of its prompt.
-GROUP_STATISTICS = frozenset(
-    {
-        "per_prompt",
-        "per_prompt_baseline_batch",
-        "per_prompt_baseline_batch_mean",
-        "per_prompt_baseline_batch_samples",
-        "leave_one_out",
-        "per_prompt_mean",
-        "per_prompt_mean_batch_std",
-    }
-)
-
-
-@conflict
-def group_statistics_need_a_group(*, prompt_advantage: str, samples_per_prompt: int) -> str | None:
-    if samples_per_prompt < 2 and prompt_advantage in GROUP_STATISTICS:
-        return (
-            f"prompt_advantage={prompt_advantage} compares the samples of a prompt, and "
-            f"samples_per_prompt={samples_per_prompt} leaves nothing to compare: set "
-            f"samples_per_prompt to 2 or more, or prompt_advantage=none, batch, batch_mean or "
-            f"batch_samples"
-        )
-    return None

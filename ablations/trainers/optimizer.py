@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -42,12 +43,14 @@ def descend(
     progress: jax.Array,
     steps: int,
     variant: Variant,
+    factors: Mapping[str, jax.Array] | None = None,
 ) -> tuple[Learner, jax.Array]:
     """The learner after one step, and the learning rate of that step.
 
     approximate_kl, exact_kl, offset_kl: how far the policy is from the one that acted, for the
         schedule; not every trainer knows the last two. progress: share of the run that is done.
-        steps: of an iteration.
+        steps: of an iteration. factors: of outermost entries of the parameters, what multiplies the
+        rate there.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
     gradient = apply("gradient_clip", variant, gradients=gradient)
@@ -64,5 +67,10 @@ def descend(
         exact_kl=exact_kl,
         offset_kl=offset_kl,
     )
+    if factors:
+        direction = {
+            name: jax.tree.map(lambda d, f=factors[name]: f * d, part) if name in factors else part
+            for name, part in direction.items()
+        }
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
     return Learner(parameters, optimizer, schedule), rate

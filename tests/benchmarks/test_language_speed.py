@@ -93,7 +93,7 @@ def loop() -> None:
         no = np.bool_(False)
         batch, _ = found.prepare(state, problems, completions, reward, no, variant)
         learner = Learner(state.parameters, state.optimizer, state.schedule)
-        learner, _ = found.gradient_step(learner, batch, np.float32(0), variant)
+        learner, _ = found.gradient_step(learner, batch, state.key, np.float32(0), variant)
         return state._replace(
             parameters=learner.parameters, optimizer=learner.optimizer, schedule=learner.schedule
         )

@@ -94,6 +94,8 @@ def test_a_critic_decides_what_the_language_trainer_reads() -> None:
         "value_error",
         "value_clip",
         "value_coefficient",
+        "token_statistics",
+        "critic_rate_factor",
     }
     chosen = {
         composed(LANGUAGE, critic="separate", prompt_advantage=one) == critic

@@ -42,6 +42,7 @@ def reductions_equal_loop(module: ModuleType) -> None:
         "token_mean": sum(tokens) / len(tokens),
         "sequence_mean": sum(means) / len(means),
         "constant_length": sum(tokens) / (5 * 7.0),
+        "sequence_sum": sum(tokens) / len(means),
     }
     assert set(expected) == set(module.AXIS)
     for choice, number in expected.items():
@@ -68,6 +69,7 @@ def gradients_of_reductions_are_weights(module: ModuleType) -> None:
     close(weights("token_mean", mask).sum(-1), lengths / lengths.sum())
     close(weights("sequence_mean", mask).sum(-1), [0, 0.25, 0.25, 0.25, 0.25])
     close(weights("constant_length", mask).sum(-1), lengths / 35)
+    close(weights("sequence_sum", mask).sum(-1), lengths / 4)
 
 
 POLICY_LOSS_REDUCTION = (reductions_equal_loop, gradients_of_reductions_are_weights)
@@ -111,6 +113,7 @@ def only_one_side_is_charged(module: ModuleType) -> None:
         kl = module.AXIS.apply(choice, log_probs=pi, reference_log_probs=reference)
         assert np.any(kl.reward != 0) == (choice == "reward_k1")
         assert np.any(kl.loss != 0) == choice.startswith("loss_")
+        assert np.any(kl.sample != 0) == (choice == "sample_k1")
         assert kl.reward[2] == 0
         assert kl.loss[2] == 0
 
@@ -145,6 +148,7 @@ def gradients_are_those_of_divergences(module: ModuleType) -> None:
     uneven = jnp.arange(6.0)  # over π the gradient of log π is 0 by itself
     for choice in module.AXIS:
         assert np.all(mean(choice, "reward", uneven)[0] == 0)
+        assert np.all(mean(choice, "sample", uneven)[0] == 0)
         assert np.all(mean(choice, "loss", uneven)[1] == 0)
 
 

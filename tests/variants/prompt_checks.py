@@ -53,6 +53,7 @@ def loop_advantages(
     clip: float | None = None,
     ddof: int | None = None,
     epsilon: float | None = None,
+    greedy_rewards: np.ndarray | None = None,
 ) -> np.ndarray:
     """One number at a time, from the table of formulas."""
     P, K, L = mask.shape
@@ -77,6 +78,8 @@ def loop_advantages(
             less = 0.0 if equal else reward - sum(prompt) / K
             if choice in ("none", "batch", "batch_mean"):
                 values[p, k] = bounded(reward)
+            elif choice == "greedy":
+                values[p, k] = bounded(reward - float(greedy_rewards[p]))
             elif choice == "batch_samples":
                 same = len(set(every)) == 1
                 mean = sum(every) / len(every)
@@ -123,6 +126,7 @@ def advantages_equal_loop(module: ModuleType) -> None:
         )
     ):
         case = rollout(seed)
+        case["greedy_rewards"] = jnp.asarray([0.5, -1.0, 0.0, 2.0, 0.1], jnp.float32)
         arrays = {n: np.asarray(x, np.float64) for n, x in case.items()}
         given = {("advantage_clip" if n == "clip" else n): x for n, x in settings.items()}
         for choice in module.AXIS:
@@ -166,7 +170,7 @@ def advantages_equal_golden(module: ModuleType) -> None:
                 got, wanted, **GOLDEN_TOLERANCE, err_msg=f"{expected.choice} {expected.name}"
             )
             seen[expected.choice] += 1
-    assert set(module.AXIS) - set(seen) == {"none", "batch_samples"}
+    assert set(module.AXIS) - set(seen) <= {"none", "batch_samples", "greedy"}
     assert sum(seen.values()) >= 85, seen
 
 

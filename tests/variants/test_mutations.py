@@ -220,13 +220,13 @@ MUTATIONS = (
         "-limit.astype(leaf.dtype), limit",
         "-jnp.inf, limit",
     ),
-    Mutation("the larger surrogate", _policy._clipped_surrogate, "jnp.minimum(", "jnp.maximum("),
-    Mutation("a ratio of logs", _policy._clipped_surrogate, "jnp.exp(log_ratio)", "1 + log_ratio"),
+    Mutation("the larger surrogate", _policy.clipped_surrogate, "jnp.minimum(", "jnp.maximum("),
+    Mutation("a ratio of logs", _policy.clipped_surrogate, "jnp.exp(log_ratio)", "1 + log_ratio"),
     Mutation(
-        "clipped from above alone", _policy._clipped_surrogate, "ratio, lowest,", "ratio, 0.0,"
+        "clipped from above alone", _policy.clipped_surrogate, "ratio, lowest,", "ratio, 0.0,"
     ),
     Mutation(
-        "the fraction below alone", _policy._clipped_surrogate, "(ratio < lowest) | ", "False | "
+        "the fraction below alone", _policy.clipped_surrogate, "(ratio < lowest) | ", "False | "
     ),
     Mutation("a policy that climbs", _policy.clip, "-surrogate", "surrogate"),
     Mutation(
@@ -400,9 +400,9 @@ MUTATIONS = (
         "jnp.sum(jnp.square(centred), axis=-1, keepdims=True)",
         "centred.shape[-1] - 1.0",
     ),
-    Mutation("one ddof for all", _prompt.per_prompt, "ddof: Scalar = 1", "ddof: Scalar = 0"),
+    Mutation("one ddof for all", _prompt.per_prompt, "1 if ddof is None", "0 if ddof is None"),
     Mutation(
-        "one epsilon for all", _prompt.per_prompt, "epsilon: Scalar = 1e-9", "epsilon: Scalar = 1"
+        "one epsilon for all", _prompt.per_prompt, "prompt_epsilon if epsilon", "1 if epsilon"
     ),
     Mutation("a std of other samples", _prompt._divided_by_std, "samples - jnp", "centred - jnp"),
     Mutation("not clipped", _prompt.per_prompt, "completions.clipped(values)", "values"),
@@ -412,9 +412,9 @@ MUTATIONS = (
         "completions.clipped(_less_prompt_mean(completions.rewards))",
         "_less_prompt_mean(completions.clipped(completions.rewards))",
     ),
-    Mutation("a mean of all slots", _prompt._centred_tokens, "jnp.maximum(count, 1)", "mask.size"),
+    Mutation("a mean of all slots", _prompt.centred_tokens, "jnp.maximum(count, 1)", "mask.size"),
     Mutation(
-        "equal tokens judged by their std", _prompt._centred_tokens, "(highest != lowest)", "True"
+        "equal tokens judged by their std", _prompt.centred_tokens, "(highest != lowest)", "True"
     ),
     Mutation(
         "no floor of the variance",
@@ -432,8 +432,8 @@ MUTATIONS = (
     Mutation(
         "the std of what is left",
         _prompt.per_prompt_mean_batch_std,
-        "_less_prompt_mean(rewards), rewards, ddof",
-        "_less_prompt_mean(rewards), _less_prompt_mean(rewards), ddof",
+        "rewards,\n        1 if",
+        "_less_prompt_mean(rewards),\n        1 if",
     ),
     Mutation(
         "a baseline with the sample in it",

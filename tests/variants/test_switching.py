@@ -215,7 +215,14 @@ def test_numbers_that_a_choice_reads_decide(axis):
             assert any(np.any(one != other) for one, other in pairs), (choice.name, number)
 
 
-FAR_APART = {"dual_clip": (1.001, 5.0), "learning_rate_low": (0.01, 0.9)}
+FAR_APART = {
+    "dual_clip": (1.001, 5.0),
+    "learning_rate_low": (0.01, 0.9),
+    "ratio_cap": (1.5, 5.0),
+    "clip_cov_high": (1.5, 4.0),
+}
+# From the least covariance of advantages and log-probabilities to the largest.
+RISING = jnp.asarray(sorted(np.linspace(-2, 2, 48 * 32), key=abs)).reshape(48, 32)
 # Where the divergence is far below the desired one, near it, and far above.
 SITUATIONS = {
     "learning_rate_schedule": tuple(
@@ -224,6 +231,17 @@ SITUATIONS = {
     ),
     # Where they hardly vary, and where they do.
     "advantage_statistics": ({"advantages": jnp.linspace(0.0, 1e-3, 48)}, {}),
+    # Where clip_cov has something to leave out, the least and the largest first.
+    "policy_loss": (
+        {},
+        *(
+            {"log_ratio": 0 * RISING, "mask": 1 + 0 * RISING}
+            | {"advantages": first, "log_probs": first}
+            for first in (RISING, RISING[::-1, ::-1])
+        ),
+    ),
+    # Where the choice's own epsilon counts.
+    "prompt_advantage": ({}, {"epsilon": None}),
 }
 
 

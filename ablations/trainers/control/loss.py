@@ -50,7 +50,8 @@ def ppo_loss(
 ) -> tuple[jax.Array, Metrics]:
     """loss = E[policy loss] + c_v E[value loss] - c_e E[entropy]
 
-    key: for the entropy estimate. num_groups: how many reset groups there are (static).
+    key: for the entropy estimate, and the policy loss that draws. num_groups: how many reset groups
+        there are (static).
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
@@ -58,12 +59,15 @@ def ppo_loss(
     raw, value = networks.both(parameters, batch.observation)
 
     # Policy
-    log_ratio = log_prob(raw, batch.x, variant) - batch.log_prob
+    new_log_prob = log_prob(raw, batch.x, variant)
+    log_ratio = new_log_prob - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
         variant,
         log_ratio=log_ratio.reshape(-1),
         advantages=advantage.reshape(-1),
+        log_probs=new_log_prob.reshape(-1),
+        noise=lambda shape: jax.random.uniform(jax.random.fold_in(key, 1), shape),
     )
     policy_loss = jnp.mean(policy_losses)
 

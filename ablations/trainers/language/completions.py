@@ -57,8 +57,9 @@ def write(
     special: Special,
     samples: int,
     noise: Array,
+    temperature: Array | float = 1.0,
 ) -> Completions:
-    """Samples completions by the Gumbel trick: argmax of logits + noise.
+    """Samples completions by the Gumbel trick: argmax of logits/temperature + noise.
 
     noise: [L, B, V], standard Gumbel for a sample of the policy, zeros for its mode; or keys [L],
         from which it is drawn when it is needed: all at once it has no room where V is large.
@@ -69,7 +70,7 @@ def write(
     last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
 
     def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
-        logits = decoder.logits(parameters, features)
+        logits = decoder.logits(parameters, features) / temperature
         if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
             noise = jax.random.gumbel(noise, logits.shape)
         token = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
@@ -109,10 +110,18 @@ def read(
 
 
 def masked_log_probs(
-    decoder: Decoder, parameters: Any, features: Array, tokens: Array, mask: Array
+    decoder: Decoder,
+    parameters: Any,
+    features: Array,
+    tokens: Array,
+    mask: Array,
+    temperature: Array | float = 1.0,
 ) -> tuple[Array, Array]:
-    """log π of the tokens [B, L] and the entropy of the policy there, both 0 outside the mask."""
-    logits = decoder.logits(parameters, features)
+    """log π of the tokens [B, L] and the entropy of the policy there, both 0 outside the mask.
+
+    The policy is that which samples: softmax(logits / temperature).
+    """
+    logits = decoder.logits(parameters, features) / temperature
     log_probs = token_log_probs(logits, tokens)
     log_softmax = jax.nn.log_softmax(logits, axis=-1)
     entropy = -jnp.sum(jnp.exp(log_softmax) * log_softmax, axis=-1)

@@ -52,11 +52,17 @@ def values(
 
 
 def language_loss(
-    parameters: Any, decoder: Decoder, special: Special, batch: Batch, variant: Variant
+    parameters: Any,
+    decoder: Decoder,
+    special: Special,
+    batch: Batch,
+    key: jax.Array,
+    variant: Variant,
 ) -> tuple[jax.Array, Metrics]:
     """loss = policy loss + β KL loss - c_e entropy, over tokens as policy_loss_reduction says, and
     + c_v E[value loss] over all tokens where there is a critic.
 
+    key: for the policy loss that draws.
     Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
     """
     length = batch.tokens.shape[-1]
@@ -73,13 +79,18 @@ def language_loss(
 
     # Policy
     features = read(decoder, parameters["policy"], batch.prompts, special, tokens, mask)
-    log_prob, entropies = masked_log_probs(decoder, parameters["policy"], features, tokens, mask)
+    log_prob, entropies = masked_log_probs(
+        decoder, parameters["policy"], features, tokens, mask, variant.numbers["temperature"]
+    )
     log_ratio = log_prob - old_log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
         variant,
         log_ratio=log_ratio,
         advantages=advantage,
+        mask=mask,
+        log_probs=log_prob,
+        noise=lambda shape: jax.random.uniform(key, shape),
     )
 
     # Closeness to the reference

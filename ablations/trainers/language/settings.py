@@ -21,6 +21,7 @@ AXES = {
     "gradient_clip": "global_norm",
     "learning_rate_schedule": "constant",
     "advantage": "standard",
+    "token_statistics": "standardised",
     "value_error": "squared",
     "value_clip": "none",
 }
@@ -30,13 +31,22 @@ NUMBERS = {
     "adam_epsilon": Number(1e-8, 0.0, 1.0, "added to Adam's denominator"),
     "entropy_coefficient": Number(0.0, 0.0, 10.0, "factor on the mean entropy"),
     "value_coefficient": Number(0.5, 0.0, 1e6, "factor on the mean value loss"),
+    "critic_rate_factor": Number(1.0, 0.0, 1e6, "the critic's learning rate over the policy's"),
+    "temperature": Number(1.0, 1e-3, 1e3, "divides the logits, in sampling and in training"),
 }
 
 # Of numbers that choices bring, and that trainers differ in. A step is a token.
 DEFAULTS = {"discount": 1.0, "gae_lambda": 1.0, "max_gradient_norm": 1.0}
 
 # What is read with a critic, and what without one.
-CRITICS = {"advantage", "value_error", "value_clip", "value_coefficient"}
+CRITICS = {
+    "advantage",
+    "token_statistics",
+    "value_error",
+    "value_clip",
+    "value_coefficient",
+    "critic_rate_factor",
+}
 WITHOUT_CRITIC = {"prompt_advantage"}
 
 STRUCTURE = {

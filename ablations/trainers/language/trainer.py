@@ -36,7 +36,6 @@ from ablations.trainers.language.loss import Batch, language_loss, values
 from ablations.trainers.losses import Metrics, mean, variance
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
-from variants.prompt_advantage import standardised_tokens
 
 
 class State(NamedTuple):
@@ -126,7 +125,8 @@ class Language:
         last: whether closeness to the reference is to be measured in any case.
         """
         key_samples, key_rewards, key_epochs = jax.random.split(key, 3)
-        completions = self.sample(state.parameters["policy"], problems, key_samples)
+        temperature = variant.numbers["temperature"]
+        completions = self.sample(state.parameters["policy"], problems, key_samples, temperature)
         tokens = completions.tokens.reshape(self.prompts, self.samples, self.length)
         correct = self.problems.correct(problems, tokens)
         reward = self.problems.reward(correct, problems.kind, key_rewards)
@@ -153,10 +153,21 @@ class Language:
             "training/zero_variance_groups": jnp.mean(jnp.max(reward, 1) == jnp.min(reward, 1)),
         }
 
-    def sample(self, policy: Any, problems: Problem, key: jax.Array) -> Completions:
+    def sample(
+        self, policy: Any, problems: Problem, key: jax.Array, temperature: jax.Array | float = 1.0
+    ) -> Completions:
         """K completions of each problem, [P·K, L]."""
         noise = self._noise(key, self.prompts * self.samples)
-        return write(self.decoder, policy, problems.prompt, self.special, self.samples, noise)
+        return write(
+            self.decoder, policy, problems.prompt, self.special, self.samples, noise, temperature
+        )
+
+    def greedy_reward(self, policy: Any, problems: Problem) -> jax.Array:
+        """What the mode of the policy is paid for each problem, [P]; without noise."""
+        noise = jnp.zeros((self.length, self.prompts, self.decoder.config.vocabulary))
+        found = write(self.decoder, policy, problems.prompt, self.special, 1, noise)
+        correct = self.problems.correct(problems, found.tokens[:, None])
+        return self.problems.reward(correct, problems.kind, None)[:, 0]
 
     def _noise(self, key: jax.Array, count: int) -> jax.Array:
         """What `write` samples so many completions with."""
@@ -177,7 +188,7 @@ class Language:
         """The whole batch as the epochs take it, and what it says of the policy.
 
         reward: [P, K], as it was paid. Advantages are per prompt or per batch, or with a critic
-        those of GAE over tokens, standardised over all tokens (as OpenRLHF's and verl's PPO do).
+        those of GAE over tokens.
         """
         tokens, mask, log_prob = completions
         shape = (self.prompts, self.samples, self.length)
@@ -187,28 +198,44 @@ class Language:
         asked = last | ~jnp.asarray(matches("kl_placement", variant, "none"))
         reference_log_prob = jax.lax.cond(
             asked,
-            lambda: self.log_probs(state.reference, problems.prompt, tokens, mask),
+            lambda: self.log_probs(
+                state.reference, problems.prompt, tokens, mask, variant.numbers["temperature"]
+            ),
             lambda: log_prob,
         )
-        token_kl = apply(
+        kl = apply(
             "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
-        ).reward
-        reward = apply(
-            "reward_transform",
-            variant,
-            rewards=reward,
-            task=problems.kind,
-            task_scales=1.0 / jnp.asarray(self.problems.scales),
         )
+
+        def transformed(reward: jax.Array) -> Any:
+            return apply(
+                "reward_transform",
+                variant,
+                rewards=reward,
+                task=problems.kind,
+                task_scales=1.0 / jnp.asarray(self.problems.scales),
+            )
+
+        of_samples = jnp.sum(kl.sample * mask, axis=-1).reshape(shape[:2])
+        reward = transformed(reward) - of_samples
 
         old_value = target = jnp.zeros_like(mask)
         if self.critic == "none":
+            # Only the choice that compares with greedy completions pays for writing them.
+            greedy = jax.lax.cond(
+                jnp.asarray(matches("prompt_advantage", variant, "greedy")),
+                lambda: transformed(
+                    self.greedy_reward(state.parameters["policy"], problems)[:, None]
+                )[:, 0],
+                lambda: jnp.zeros(self.prompts),
+            )
             advantage = apply(
                 "prompt_advantage",
                 variant,
                 rewards=reward,
-                token_kl=token_kl.reshape(shape),
+                token_kl=kl.reward.reshape(shape),
                 mask=mask.reshape(shape),
+                greedy_rewards=greedy,
             ).reshape(mask.shape)
         else:
             old_value = values(
@@ -220,9 +247,9 @@ class Language:
                 mask,
             )
             advantage, target = token_advantages(
-                reward.reshape(-1), token_kl, old_value, mask, variant
+                reward.reshape(-1), kl.reward, old_value, mask, variant
             )
-            advantage = standardised_tokens(advantage, mask)
+            advantage = apply("token_statistics", variant, advantages=advantage, mask=mask)
 
         batch = Batch(
             problems.prompt,
@@ -240,11 +267,16 @@ class Language:
         }
 
     def log_probs(
-        self, policy: Any, prompts: jax.Array, tokens: jax.Array, mask: jax.Array
+        self,
+        policy: Any,
+        prompts: jax.Array,
+        tokens: jax.Array,
+        mask: jax.Array,
+        temperature: jax.Array | float = 1.0,
     ) -> jax.Array:
         """log π [B, L] of completions that somebody wrote, 0 outside the mask."""
         features = read(self.decoder, policy, prompts, self.special, tokens, mask)
-        return masked_log_probs(self.decoder, policy, features, tokens, mask)[0]
+        return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
     def epoch(
         self,
@@ -256,22 +288,28 @@ class Language:
     ) -> tuple[Learner, Metrics]:
         """One pass over the batch in random minibatches of prompts, with all their samples."""
         if self.num_minibatches == 1:
-            learner, metrics = self.gradient_step(learner, batch, progress, variant)
+            learner, metrics = self.gradient_step(learner, batch, key, progress, variant)
             return learner, {name: value[None] for name, value in metrics.items()}
         order = jax.random.permutation(key, self.prompts).reshape(self.num_minibatches, -1)
 
-        def step(learner: Learner, index: jax.Array) -> tuple[Learner, Metrics]:
+        def step(learner: Learner, now: tuple[Any, ...]) -> tuple[Learner, Metrics]:
+            index, key = now
             part = jax.tree.map(lambda leaf: leaf[index], batch)
-            return self.gradient_step(learner, part, progress, variant)
+            return self.gradient_step(learner, part, key, progress, variant)
 
-        return jax.lax.scan(step, learner, order)
+        return jax.lax.scan(step, learner, (order, jax.random.split(key, self.num_minibatches)))
 
     def gradient_step(
-        self, learner: Learner, batch: Batch, progress: jax.Array, variant: Variant
+        self,
+        learner: Learner,
+        batch: Batch,
+        key: jax.Array,
+        progress: jax.Array,
+        variant: Variant,
     ) -> tuple[Learner, Metrics]:
         """One step of Adam down the gradient of the loss."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
-            learner.parameters, self.decoder, self.special, batch, variant
+            learner.parameters, self.decoder, self.special, batch, key, variant
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
         learner, rate = optimizer.descend(
@@ -281,6 +319,7 @@ class Language:
             progress=progress,
             steps=self.epochs * self.num_minibatches,
             variant=variant,
+            factors={"critic": variant.numbers["critic_rate_factor"]},
         )
         return learner, metrics | {"training/learning_rate": rate}
 

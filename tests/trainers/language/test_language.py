@@ -34,7 +34,6 @@ from ablations.trainers.language.completions import masked_log_probs, read, writ
 from ablations.trainers.language.loss import Batch, language_loss
 from ablations.trainers.language.settings import AXES, DEFINITION, STRUCTURE, check, compose
 from ablations.trainers.language.trainer import Language
-from variants.prompt_advantage import standardised_tokens
 
 TINY = {
     "prompts": 4,
@@ -171,7 +170,7 @@ def loss() -> Any:
     return jax.jit(
         jax.value_and_grad(
             lambda parameters, batch, one: language_loss(
-                parameters, language.decoder, language.special, batch, one
+                parameters, language.decoder, language.special, batch, jax.random.key(0), one
             ),
             has_aux=True,
         )
@@ -271,10 +270,13 @@ def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
                 advantage[b, :length], togo - value[b, :length], rtol=1e-4, atol=1e-5
             )
             assert not np.asarray(advantage)[b, length:].any()
-    scaled = np.asarray(standardised_tokens(advantage, jnp.asarray(mask)))[mask > 0]
-    assert scaled.mean() == pytest.approx(0, abs=1e-6)
-    assert scaled.std() == pytest.approx(1, rel=1e-5)
-    assert not np.asarray(standardised_tokens(0 * advantage, jnp.asarray(0 * mask))).any()
+    statistics = variants.axis("token_statistics").apply
+    for name, spread in (("standardised", 1), ("centred", advantage[mask > 0].std())):
+        scaled = np.asarray(statistics(name, advantages=advantage, mask=mask))
+        assert not scaled[mask == 0].any()
+        assert scaled[mask > 0].mean() == pytest.approx(0, abs=1e-6)
+        assert scaled[mask > 0].std() == pytest.approx(spread, rel=1e-5)
+        assert not np.asarray(statistics(name, advantages=0 * advantage, mask=0 * mask)).any()
 
 
 # The loop

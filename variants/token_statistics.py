@@ -1,0 +1,57 @@
+"""Standardising the advantages that a critic gives to tokens.
+
+Shapes: advantages and mask are [B, L], mask 1 at the tokens that count; the output is 0 elsewhere.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.prompt_advantage import centred_tokens, standardised_tokens
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "token_statistics",
+        summary="in which unit, and from which zero, the advantages of a critic's tokens count",
+        inputs={"advantages": _TOKENS, "mask": _TOKENS},
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="A",
+    source="Schulman et al. 2017, https://arxiv.org/abs/1707.06347",
+    summary="as generalised advantage estimation gives them",
+)
+def none(*, advantages: Array, mask: Array) -> Array:
+    """A."""
+    return jnp.where(mask > 0, advantages, 0)
+
+
+@AXIS.choice(
+    "standardised",
+    formula="(A - mean A) / sqrt(max(var A, 1e-8)) over all tokens of the batch, ddof 0",
+    source="OpenRLHF (gae); verl (gae, masked_whiten: ddof 1, var A + 1e-8)",
+    summary="mean 0 and spread 1, so that no reward's unit reaches the step",
+)
+def standardised(*, advantages: Array, mask: Array) -> Array:
+    """(A - mean A) / sqrt(max(var A, 1e-8))."""
+    return standardised_tokens(advantages, mask)
+
+
+@AXIS.choice(
+    "centred",
+    formula="A - mean A over all tokens of the batch",
+    source="OpenRLHF (gae with no_advantage_std_norm)",
+    summary="mean 0, in the unit of the reward",
+)
+def centred(*, advantages: Array, mask: Array) -> Array:
+    """A - mean A."""
+    return centred_tokens(advantages, mask)[0]
