@@ -246,6 +246,7 @@ def make_trainer(
 
     preset: a library's own settings, such as "sb3", instead of the task's defaults.
     settings: choices of axes, numbers, structure and task settings, over those defaults.
+    A trainer with a `start` gives it to init: trainer.init(key, variant, trainer.start(seed)).
     Choices are fixed in the program by name. Raises UserError for what does not exist or makes no
     sense.
     """

@@ -27,25 +27,25 @@ LARGE_BYTES = 2**20
 
 
 def pass_large_constants(
-    init: Callable[[Any, Variant], Any], keys: Any, data: Variant, lift: Callable[..., Any]
-) -> tuple[Callable[[Any, Any, Any], Any], list[Any]]:
-    """`init` of (constants, keys, data), lifted over lanes, and its large constants.
+    init: Callable[..., Any], inputs: Sequence[Any], lift: Callable[..., Any]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """`init` of (constants, *inputs), lifted over lanes, and its large constants.
 
     What a function closes over is written into its program: of a large model more than XLA reads.
     Small constants stay where they are.
     """
-    whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(keys, data)
+    whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(*inputs)
     large = [np.asarray(one).nbytes > LARGE_BYTES for one in whole.consts]
     if not any(large):
-        return lambda _, keys, data: lift(init)(keys, data), []
+        return lambda _, *inputs: lift(init)(*inputs), []
 
-    def with_constants(passed: Sequence[Any], keys: Any, data: Variant) -> Any:
+    def with_constants(passed: Sequence[Any], *inputs: Any) -> Any:
         rest = iter(passed)
         constants = [
             next(rest) if is_large else one
             for is_large, one in zip(large, whole.consts, strict=True)
         ]
-        leaves = jax.core.eval_jaxpr(whole.jaxpr, constants, *jax.tree.leaves((keys, data)))
+        leaves = jax.core.eval_jaxpr(whole.jaxpr, constants, *jax.tree.leaves(inputs))
         return jax.tree.unflatten(jax.tree.structure(shape), leaves)
 
     return with_constants, list(itertools.compress(whole.consts, large))
@@ -78,8 +78,9 @@ class Program:
             spread = {"out_shardings": self._sharding}
 
         def compile_init() -> Compiled:
-            function, self._constants = pass_large_constants(self.trainer.init, keys, data, lift)
-            inputs = self._constants, keys, data
+            begin = (keys, data, *self._given([cell]))
+            function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
+            inputs = self._constants, *begin
             state = jax.eval_shape(function, *inputs)
             compiled = jax.jit(function, **spread).lower(*inputs).compile()
             return Compiled(compiled, state, lasts=not self._constants)
@@ -132,7 +133,7 @@ class Program:
         """
         keys, measuring_keys, data = self._inputs(cells)
         if saved is None:
-            state = self._init(self._constants, keys, data)
+            state = self._init(self._constants, keys, data, *self._given(cells))
             return Block(self, cells, state, measuring_keys, data)
         states = [from_arrays(one.state, self._one_state) for one in saved]
         states += [states[-1]] * (self.lanes - len(states))
@@ -155,6 +156,15 @@ class Program:
         if self.lanes == 1:
             inputs = jax.tree.map(lambda x: x[0], inputs)
         return tuple(map(self._place, inputs))
+
+    def _given(self, cells: Sequence[Cell]) -> tuple[Any, ...]:
+        """What the trainer gives to init, of a block padded with its last cell."""
+        if self.trainer.start is None:
+            return ()
+        block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
+        given = [self.trainer.start(cell.config["seed"]) for cell in block]
+        whole = given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given)
+        return (self._place(whole),)
 
     def _place(self, tree: Any) -> Any:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)

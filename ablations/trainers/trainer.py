@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 class Trainer(NamedTuple):
     """One composed, not yet compiled, training program.
 
-    init(key, variant) -> state: everything that the run will ever need, one pytree.
+    init(key, variant, *given) -> state: everything that the run will ever need, one pytree.
     chunk(state, variant) -> (state, metrics): `updates_per_chunk` iterations; metrics is a flat
         dict of scalars.
     evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
@@ -47,14 +47,18 @@ class Trainer(NamedTuple):
     steps_per_chunk: steps that one chunk takes, in the definition's `step_unit`.
     act(policy, observation, key) -> action: what `policy` kept, at work on one observation; the
         mode where key is None, else a sample. None for a trainer whose policies do not act.
+    start(seed) -> a pytree of arrays on the host, passed to init as `given`: what all variants of a
+        seed start from and no program computes, such as a model that was taught before. None:
+        nothing is given.
     """
 
-    init: Callable[[Any, Variant], Any]
+    init: Callable[..., Any]
     chunk: Callable[[Any, Variant], tuple[Any, dict[str, Any]]]
     evaluate: Callable[[Any, Variant, Any], dict[str, Any]]
     policy: Callable[[Any], Any]
     steps_per_chunk: int
     act: Callable[[Any, Any, Any], Any] | None = None
+    start: Callable[[int], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def sampling() -> None:
     import jax.numpy as jnp
 
     found = language()
-    policy = found.reference
+    policy = found.start(0)
     problems = found.problems.held_out(jax.random.key(0), found.prompts)
     width = problems.prompt.shape[1]
     total = width + found.length

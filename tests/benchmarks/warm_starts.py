@@ -2,8 +2,8 @@
 
     python tests/benchmarks/warm_starts.py [--tasks addition sorting] [--factors 0.5 1 2]
 
-Prints, for multiples of the task's own `warm_start_steps`, the accuracy of sampled completions on
-held-out prompts, in all and by kind of problem: what every cell of the task starts from.
+Prints, for multiples of the task's own `warm_start_steps` and some seeds, the greedy and sampled
+accuracy on held-out prompts, in all and by kind of problem: what the cells of the task start from.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import argparse
 from typing import Any
 
 import jax
+import numpy as np
 
 from ablations.tasks import task, tasks
 from ablations.trainers.language.settings import STRUCTURE, compose
 from ablations.trainers.language.trainer import Language, State
+from ablations.trainers.trainer import Variant
 
 PROMPTS = 4096
 
 
-def accuracies(name: str, factor: float) -> tuple[int, dict[str, float]]:
+def accuracies(name: str, factor: float, seeds: range) -> tuple[int, dict[str, float]]:
     """The steps of a warm start, and how often its policy is right."""
     asked = task(name)
     structure = {option: found.default for option, found in STRUCTURE.items()}
@@ -36,16 +38,17 @@ def accuracies(name: str, factor: float) -> tuple[int, dict[str, float]]:
     )
     assert isinstance(program, Language)
 
+    @jax.jit
     def evaluate(policy: Any, key: jax.Array) -> dict[str, jax.Array]:
         state = State({"policy": policy}, None, None, None, key, jax.numpy.uint32(0))
-        nothing: Any = None  # an evaluation does not look at the variant
-        return program.evaluate(state, nothing, key)
+        variant = Variant({}, {"temperature": np.float32(1.0)})
+        return program.evaluate(state, variant, key)
 
-    found = jax.jit(evaluate)(program.reference, jax.random.key(1))
+    found = [evaluate(program.start(seed), jax.random.key(seed)) for seed in seeds]
     return steps, {
-        metric.removeprefix("evaluation/"): float(value)
-        for metric, value in found.items()
-        if "accuracy" in metric
+        metric.removeprefix("evaluation/"): float(np.mean([one[metric] for one in found]))
+        for metric in found[0]
+        if not metric.endswith(("return", "length"))
     }
 
 
@@ -54,10 +57,11 @@ def main() -> None:
     ours = [name for name, one in tasks().items() if one.hyperparameters.get("language")]
     parser.add_argument("--tasks", nargs="+", default=[n for n in ours if "_" not in n])
     parser.add_argument("--factors", nargs="+", type=float, default=[1.0])
+    parser.add_argument("--seeds", type=int, default=4)
     asked = parser.parse_args()
     for name in asked.tasks:
         for factor in asked.factors:
-            steps, found = accuracies(name, factor)
+            steps, found = accuracies(name, factor, range(asked.seeds))
             shown = ", ".join(f"{metric} {value:.3f}" for metric, value in found.items())
             print(f"{name}, {steps} steps: {shown}", flush=True)
 

@@ -200,7 +200,7 @@ def test_the_trainer_says_what_ranks_its_policies() -> None:
         ("ppo", 0): {"training/return"},
         ("ppo", 5): {"evaluation/return"},
         ("language", 0): {"training/accuracy"},
-        ("language", 5): {"evaluation/accuracy"},
+        ("language", 5): {"evaluation/greedy_accuracy"},
     }
 
 

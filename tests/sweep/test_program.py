@@ -31,7 +31,7 @@ def test_large_constants_are_passed_and_small_ones_compiled_in(lanes: int) -> No
     data = {"scale": np.arange(1.0, lanes + 1)}
     if lanes == 1:
         keys, data = keys[0], {"scale": data["scale"][0]}
-    given, constants = pass_large_constants(init, keys, data, lift)
+    given, constants = pass_large_constants(init, (keys, data), lift)
     assert [one.nbytes for one in map(np.asarray, constants)] == [large.astype(np.float32).nbytes]
     lowered = jax.jit(given).lower(constants, keys, data)
     assert len(lowered.as_text()) < LARGE_BYTES / 10
@@ -46,7 +46,7 @@ def test_without_large_constants_the_program_is_the_notebooks() -> None:
         return jax.random.normal(key, (3,)) * variant
 
     key, data = jax.random.key(0), np.float32(2.0)
-    given, constants = pass_large_constants(init, key, data, lambda function: function)
+    given, constants = pass_large_constants(init, (key, data), lambda function: function)
     assert constants == []
     text = jax.jit(given).lower(constants, key, data).as_text()
     plain = jax.jit(init).lower(key, data).as_text()

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
     from ablations.tasks.language.puzzles import Mixture, Problem
 
-KINDS = ("addition1", "addition2", "addition3", "sorting", "reversal", "countdown")
+KINDS = (
+    "sum",
+    "difference",
+    "product",
+    "addition1",
+    "addition2",
+    "addition3",
+    "sorting",
+    "reversal",
+    "countdown",
+)
 TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
 
 
@@ -161,6 +171,44 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
         )
     )
 
+
+_DIGITS = ("sum", "difference", "product")
+_DIGITS_STEPS = 200
+
+_register(
+    "arithmetic",
+    "a + b, a - b or a * b of two digits; 1 for a right answer, 0 for a wrong one",
+    *_DIGITS,
+    warm_start_steps=_DIGITS_STEPS,
+)
+_register(
+    "arithmetic_scales",
+    "arithmetic; a right sum pays 10, a difference 1, a product 0.1",
+    *_DIGITS,
+    warm_start_steps=_DIGITS_STEPS,
+    reward_scales="10,1,0.1",
+)
+_register(
+    "arithmetic_noise",
+    "arithmetic; the reward has normal noise of 0.01",
+    *_DIGITS,
+    warm_start_steps=_DIGITS_STEPS,
+    reward_noise=0.01,
+)
+_register(
+    "arithmetic_signed",
+    "arithmetic; 1 for a right answer, -1 for a wrong one",
+    *_DIGITS,
+    warm_start_steps=_DIGITS_STEPS,
+    reward_wrong=-1.0,
+)
+_register(
+    "arithmetic_few",
+    "arithmetic; only 30 prompts to train on, judged by others",
+    *_DIGITS,
+    warm_start_steps=_DIGITS_STEPS,
+    train_prompts=30,
+)
 
 _ADDITION = ("addition1", "addition2", "addition3")
 _ADDITION_STEPS = 1000

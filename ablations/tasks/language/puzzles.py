@@ -1,11 +1,11 @@
-"""Problems in tokens that have an exact checker: additions, sorting, reversal, Countdown.
+"""Problems in tokens that have an exact checker: arithmetic, sorting, reversal, Countdown.
 
 A problem is a function of its random key: `draw` makes its prompt and one right answer, `correct`
 says whether a response solves it. All shapes are those of one problem; everything works under jit
 and vmap.
 
-Prompts are `PROMPT_LENGTH` tokens, padded on the left; answers `RESPONSE_LENGTH` tokens, padded on
-the right after their END.
+The prompts of a kind are `PROMPT_LENGTH` tokens, padded on the left; its answers `RESPONSE_LENGTH`
+tokens, padded on the right after their END. A mixture's are as long as its longest.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ PLUS, MINUS, TIMES, EQUALS, COLON, SORT, REVERSE, COUNTDOWN = (
     VOCABULARY.index(symbol) for symbol in "+-*=:SRC"
 )
 SHORTEST, LONGEST = 3, 6  # lists of digits to be sorted or reversed
+SHORT = 4  # of which so long ones are easy
 HIGHEST_TARGET = 99
 
 
 class Problem(NamedTuple):
     """One problem, int32.
 
-    prompt: [PROMPT_LENGTH]. answer: [RESPONSE_LENGTH], a right response. kind: scalar, which of a
-        mixture's kinds of problem it is.
+    prompt: [S]. answer: [L], a right response. kind: scalar, which of a mixture's kinds of problem
+        it is.
     """
 
     prompt: Array
@@ -47,10 +48,15 @@ class Kind(NamedTuple):
     """A kind of problem.
 
     draw(key) -> (prompt, answer). correct(prompt, answer, response) -> bool scalar.
+    easy(prompt, answer) -> bool scalar: one that a warm start is taught. prompt_length,
+    response_length: of its longest prompt and answer, in tokens, END included.
     """
 
     draw: Callable[[Array], tuple[Array, Array]]
     correct: Callable[[Array, Array, Array], Array]
+    easy: Callable[[Array, Array], Array]
+    prompt_length: int = PROMPT_LENGTH
+    response_length: int = RESPONSE_LENGTH
 
 
 def encode(text: str) -> list[int]:
@@ -87,6 +93,11 @@ def _ended(tokens: Array, count: Array) -> Array:
     return jnp.where(place < count, padded, jnp.where(place == count, END, PAD))
 
 
+def _padded(response: Array) -> Array:
+    """A response as long as the longest of any kind."""
+    return jnp.pad(response, (0, RESPONSE_LENGTH - response.shape[0]), constant_values=PAD)
+
+
 def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
     """Whether the response is the answer up to its END; what comes after END does not count."""
     wanted = valid_tokens(answer)
@@ -96,9 +107,32 @@ def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
 # Kinds
 
 
+def of_digits(symbol: int) -> Kind:
+    """a + b, a - b or a * b of two digits; a sum or product of two digits is written from its last
+    to its first, as by hand. Easy are those whose answer is one digit."""
+    operate = {PLUS: jnp.add, MINUS: jnp.subtract, TIMES: jnp.multiply}[symbol]
+
+    def draw(key: Array) -> tuple[Array, Array]:
+        a, b = jax.random.randint(key, (2,), 0, 10)
+        shown = jnp.stack([ZERO + a, jnp.asarray(symbol), ZERO + b, jnp.asarray(EQUALS)])
+        prompt = jnp.concatenate([jnp.full(PROMPT_LENGTH - 4, PAD), shown])
+        value = operate(a, b)
+        one, below = jnp.abs(value) < 10, value < 0
+        first = jnp.where(below, MINUS, ZERO + jnp.abs(value) % 10)
+        second = ZERO + jnp.where(below, -value, value // 10)
+        count = jnp.where(one & ~below, 1, 2)
+        return prompt, _ended(jnp.stack([first, second]), count)
+
+    def easy(prompt: Array, answer: Array) -> Array:
+        return answer[1] == END
+
+    return Kind(draw, _equals_answer, easy, 4, 3)
+
+
 def addition(digits: int) -> Kind:
     """a + b of two numbers with exactly `digits` digits each, 1 to 3; the answer is written from
-    its last digit to its first, the order in which it is computed by hand."""
+    its last digit to its first, the order in which it is computed by hand. Easy are those without
+    a carry."""
 
     def draw(key: Array) -> tuple[Array, Array]:
         low = 10 ** (digits - 1) if digits > 1 else 0
@@ -117,7 +151,12 @@ def addition(digits: int) -> Kind:
         count = digits + (total >= 10**digits)
         return prompt, _ended(ZERO + total // 10 ** jnp.arange(digits + 1) % 10, count)
 
-    return Kind(draw, _equals_answer)
+    def easy(prompt: Array, answer: Array) -> Array:
+        first = prompt[PROMPT_LENGTH - 2 * digits - 2 : PROMPT_LENGTH - digits - 2] - ZERO
+        second = prompt[PROMPT_LENGTH - digits - 1 : PROMPT_LENGTH - 1] - ZERO
+        return jnp.all(first + second < 10)
+
+    return Kind(draw, _equals_answer, easy, 2 * digits + 2, digits + 2)
 
 
 def _list_of_digits(
@@ -145,6 +184,11 @@ def _sorted(digits: Array, count: Array) -> Array:
 
 def _reversed(digits: Array, count: Array) -> Array:
     return digits[(count - 1 - jnp.arange(LONGEST)) % LONGEST]
+
+
+def _is_short(prompt: Array, answer: Array) -> Array:
+    """Whether a list has at most `SHORT` digits."""
+    return jnp.sum(answer != PAD) - 1 <= SHORT
 
 
 def _countdown_table() -> np.ndarray:
@@ -175,7 +219,7 @@ def countdown() -> Kind:
     """Make a target of 0 to 99 from three digits, each used once, with + - and *.
 
     "C473:19=" is solved by "4*3+7". A product binds first. Every problem has a solution, and any
-    counts.
+    counts. Easy are those that were made without a product.
     """
     table = _countdown_table()
 
@@ -211,15 +255,21 @@ def countdown() -> Kind:
         value = _value(used[0], operators[0], used[1], operators[1], used[2], jnp.where)
         return well_formed & jnp.all(jnp.sort(used) == jnp.sort(numbers)) & (value == target)
 
-    return Kind(draw, correct)
+    def easy(prompt: Array, answer: Array) -> Array:
+        return jnp.all(answer != TIMES)
+
+    return Kind(draw, correct, easy, 8, 6)
 
 
 KINDS: dict[str, Callable[[], Kind]] = {
+    "sum": lambda: of_digits(PLUS),
+    "difference": lambda: of_digits(MINUS),
+    "product": lambda: of_digits(TIMES),
     "addition1": lambda: addition(1),
     "addition2": lambda: addition(2),
     "addition3": lambda: addition(3),
-    "sorting": lambda: Kind(_list_of_digits(SORT, _sorted), _equals_answer),
-    "reversal": lambda: Kind(_list_of_digits(REVERSE, _reversed), _equals_answer),
+    "sorting": lambda: Kind(_list_of_digits(SORT, _sorted), _equals_answer, _is_short, 8, 7),
+    "reversal": lambda: Kind(_list_of_digits(REVERSE, _reversed), _equals_answer, _is_short, 8, 7),
     "countdown": countdown,
 }
 
@@ -227,16 +277,22 @@ KINDS: dict[str, Callable[[], Kind]] = {
 class Mixture(NamedTuple):
     """Several kinds of problem, equally likely.
 
-    draw(key) -> Problem. correct(problem, response) -> bool scalar.
+    draw(key) -> Problem, of prompt_length and response_length tokens. correct(problem, response of
+    so many tokens) -> bool scalar. easy(problem) -> bool scalar.
     """
 
     kinds: tuple[str, ...]
     draw: Callable[[Array], Problem]
     correct: Callable[[Problem, Array], Array]
+    easy: Callable[[Problem], Array]
+    prompt_length: int
+    response_length: int
 
 
 def mixture(names: Sequence[str]) -> Mixture:
     kinds = [KINDS[name]() for name in names]
+    prompt_length = max(kind.prompt_length for kind in kinds)
+    response_length = max(kind.response_length for kind in kinds)
 
     def draw(key: Array) -> Problem:
         key_kind, key_problem = jax.random.split(key)
@@ -244,10 +300,21 @@ def mixture(names: Sequence[str]) -> Mixture:
         # All kinds are drawn and one is taken: under vmap a switch would do the same.
         drawn = [one.draw(key_problem) for one in kinds]
         prompts, answers = (jnp.stack(part).astype(jnp.int32) for part in zip(*drawn, strict=True))
-        return Problem(prompts[kind], answers[kind], kind)
+        return Problem(prompts[kind, -prompt_length:], answers[kind, :response_length], kind)
+
+    def whole(problem: Problem) -> tuple[Array, Array]:
+        """The prompt and the answer as their kind has them."""
+        left = jnp.full(PROMPT_LENGTH - prompt_length, PAD, jnp.int32)
+        return jnp.concatenate([left, problem.prompt]), _padded(problem.answer)
 
     def correct(problem: Problem, response: Array) -> Array:
-        found = [one.correct(problem.prompt, problem.answer, response) for one in kinds]
+        asked, response = whole(problem), _padded(response)
+        found = [one.correct(*asked, response) for one in kinds]
         return jnp.stack(found)[problem.kind]
 
-    return Mixture(tuple(names), draw, correct)
+    def easy(problem: Problem) -> Array:
+        asked = whole(problem)
+        found = [one.easy(*asked) for one in kinds]
+        return jnp.stack(found)[problem.kind]
+
+    return Mixture(tuple(names), draw, correct, easy, prompt_length, response_length)

@@ -58,11 +58,13 @@ def write(
     samples: int,
     noise: Array,
     temperature: Array | float = 1.0,
+    sampled: Array | float = 1.0,
 ) -> Completions:
     """Samples completions by the Gumbel trick: argmax of logits/temperature + noise.
 
-    noise: [L, B, V], standard Gumbel for a sample of the policy, zeros for its mode; or keys [L],
-        from which it is drawn when it is needed: all at once it has no room where V is large.
+    noise: [L, B, V], standard Gumbel; or keys [L], from which it is drawn when it is needed: all at
+        once it has no room where V is large. Zeros [L, 1, 1] are enough for the mode alone.
+    sampled: [B, 1], 1 for a sample of the policy, 0 for its mode.
     """
     length = noise.shape[0]
     start = prompts.shape[1]
@@ -73,7 +75,7 @@ def write(
         logits = decoder.logits(parameters, features) / temperature
         if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
             noise = jax.random.gumbel(noise, logits.shape)
-        token = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+        token = jnp.argmax(logits + sampled * noise, axis=-1).astype(jnp.int32)
         log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
         return jnp.where(going, token, special.pad), log_prob
 

@@ -83,7 +83,7 @@ def compose(
     evaluation_envs: int = 256,
     choices: Mapping[str, str] | None = None,
 ) -> Language:
-    """The trainer of one task and one structure. Its warm start is made here, if it is not kept."""
+    """The trainer of one task and one structure."""
     from ablations.tasks.language import puzzles
     from ablations.trainers.language.completions import Special
     from ablations.trainers.language.decoder import DecoderConfig, make_decoder
@@ -101,14 +101,18 @@ def compose(
         mlp_width=structure["mlp_width"],
     )
     special = Special(puzzles.PAD, puzzles.END)
+
+    def start(seed: int) -> Any:
+        return warm_start(config, problems, special, structure["warm_start_steps"], seed)
+
     return Language(
         problems=problems,
         decoder=make_decoder(config),
-        reference=warm_start(config, problems, special, structure["warm_start_steps"]),
+        start=start,
         special=special,
         prompts=structure["prompts"],
         samples=structure["samples_per_prompt"],
-        length=puzzles.RESPONSE_LENGTH,
+        length=problems.mixture.response_length,
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
         critic=structure["critic"],
@@ -128,6 +132,7 @@ def make(**program: Any) -> Trainer:
         policy=language.policy,
         steps_per_chunk=language.updates_per_chunk * iteration_steps(program["structure"]),
         act=language.act,
+        start=language.start,
     )
 
 
@@ -172,7 +177,7 @@ DEFINITION = Definition(
     make=make,
     iteration_steps=iteration_steps,
     step_unit="completion",
-    ranked_by=("evaluation/accuracy", "training/accuracy"),
+    ranked_by=("evaluation/greedy_accuracy", "training/accuracy"),
     check=check,
-    revision=2,
+    revision=3,
 )

@@ -5,13 +5,13 @@ completions of each of P prompts, has them checked, values their tokens, and tak
 over them in minibatches; `loss.py` is the page to check against the papers.
 
 Everything random comes from the seed's key and the number of the iteration, never from the variant,
-so one seed gives every variant the same prompts, sampling noise, reward noise and minibatches. All
-seeds and variants of a task start from one policy, which is also the reference: see `warm_start`.
+so one seed gives every variant the same prompts, sampling noise, reward noise and minibatches, and
+one policy to start from, which is also the reference: see `warm_start`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,9 +33,12 @@ from ablations.trainers.language.completions import (
 )
 from ablations.trainers.language.decoder import SMALL_VOCABULARY, Decoder
 from ablations.trainers.language.loss import Batch, language_loss, values
+from ablations.trainers.language.scores import accuracies, average, outcomes
 from ablations.trainers.losses import Metrics, mean, variance
 from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
+
+EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
 
 
 class State(NamedTuple):
@@ -58,14 +61,15 @@ class State(NamedTuple):
 class Language:
     """The functions of the trainer, closed over one task and one structure.
 
-    reference: parameters of the decoder from which all training starts, and its closeness to which
-    is measured. prompts, samples: P and K. length: L, the longest completion. evaluation_prompts:
-    how many held-out prompts an evaluation has. fixed: axis -> the choice that is compiled in.
+    start: seed -> parameters of the decoder, from which all variants of the seed start, and
+    closeness to which is measured. prompts, samples: P and K. length: L, the longest completion.
+    evaluation_prompts: how many held-out prompts an evaluation has. fixed: axis -> the choice that
+    is compiled in.
     """
 
     problems: Problems
     decoder: Decoder
-    reference: Any
+    start: Callable[[int], Any]
     special: Special
     prompts: int
     samples: int
@@ -77,10 +81,10 @@ class Language:
     evaluation_prompts: int
     fixed: Mapping[str, str] = field(default_factory=dict)
 
-    def init(self, key: jax.Array, variant: Variant) -> State:
-        """The same networks for every seed and variant."""
+    def init(self, key: jax.Array, variant: Variant, given: Any = None) -> State:
+        """given: what `start` made for the seed; without it the networks are untaught."""
         variant = fix(variant, self.fixed)
-        reference = jax.tree.map(jnp.asarray, self.reference)
+        reference = self.decoder.init(key) if given is None else jax.tree.map(jnp.asarray, given)
         parameters = {"policy": reference}
         if self.critic == "separate":
             head = jnp.zeros(self.decoder.config.width)
@@ -149,7 +153,7 @@ class Language:
         return state, {
             **_means(learning),
             **metrics,
-            **self._outcomes("training", problems, correct, reward, completions.mask),
+            **outcomes("training", self.problems, problems, correct, reward, completions.mask),
             "training/zero_variance_groups": jnp.mean(jnp.max(reward, 1) == jnp.min(reward, 1)),
         }
 
@@ -164,8 +168,8 @@ class Language:
 
     def greedy_reward(self, policy: Any, problems: Problem) -> jax.Array:
         """What the mode of the policy is paid for each problem, [P]; without noise."""
-        noise = jnp.zeros((self.length, self.prompts, self.decoder.config.vocabulary))
-        found = write(self.decoder, policy, problems.prompt, self.special, 1, noise)
+        no_noise = jnp.zeros((self.length, 1, 1))
+        found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
         correct = self.problems.correct(problems, found.tokens[:, None])
         return self.problems.reward(correct, problems.kind, None)[:, 0]
 
@@ -324,48 +328,40 @@ class Language:
         return learner, metrics | {"training/learning_rate": rate}
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
-        """One sampled completion of each of some held-out prompts: what the policy is trained for.
+        """The greedy completion and some samples of each of some held-out prompts.
 
-        Where the training set is fixed, prompts that stand in it do not count.
+        Greedy accuracy changes only where the likeliest answer does. Sampled accuracy also rises
+        where a policy merely becomes surer of what it would have answered anyway, and pass@k falls
+        then. Where the training set is fixed, prompts that stand in it do not count.
         """
         key_problems, key_samples = jax.random.split(key)
-        problems = self.problems.held_out(key_problems, self.evaluation_prompts)
-        noise = self._noise(key_samples, self.evaluation_prompts)
-        completions = write(
-            self.decoder, state.parameters["policy"], problems.prompt, self.special, 1, noise
+        count, samples = self.evaluation_prompts, EVALUATION_SAMPLES
+        problems = self.problems.held_out(key_problems, count)
+        # The first completion of each prompt is the greedy one.
+        sampled = jnp.tile(jnp.arange(1 + samples) > 0, count).astype(jnp.float32)
+        written = write(
+            self.decoder,
+            state.parameters["policy"],
+            problems.prompt,
+            self.special,
+            1 + samples,
+            self._noise(key_samples, count * (1 + samples)),
+            variant.numbers["temperature"],
+            sampled[:, None],
         )
-        correct = self.problems.correct(problems, completions.tokens[:, None])
+        tokens = written.tokens.reshape(count, 1 + samples, self.length)
+        correct = self.problems.correct(problems, tokens)
         reward = self.problems.reward(correct, problems.kind, None)
         new = self.problems.is_new(problems, state.key)
-        return self._outcomes("evaluation", problems, correct, reward, completions.mask, new)
-
-    def _outcomes(
-        self,
-        prefix: str,
-        problems: Problem,
-        correct: jax.Array,
-        reward: jax.Array,
-        mask: jax.Array,
-        counts: jax.Array | float = 1.0,
-    ) -> Metrics:
-        """Accuracy, over all and by kind of problem, mean reward and length. counts: [P]. A kind
-        that did not come up is NaN."""
-        weight = jnp.broadcast_to(counts, problems.kind.shape)
-        right = jnp.mean(correct.astype(jnp.float32), axis=1)
-
-        def average(of_prompt: jax.Array, weight: jax.Array) -> jax.Array:
-            total = jnp.sum(weight)
-            return jnp.where(total > 0, jnp.sum(of_prompt * weight) / total, jnp.nan)
-
-        found = {
-            f"{prefix}/return": average(jnp.mean(reward, axis=1), weight),
-            f"{prefix}/accuracy": average(right, weight),
-            f"{prefix}/length": jnp.sum(mask) / mask.shape[0],
+        greedy, correct, reward = correct[:, :1], correct[:, 1:], reward[:, 1:]
+        mask = written.mask.reshape(tokens.shape)[:, 1:]
+        log_probs = written.log_probs.reshape(tokens.shape)[:, 1:]
+        return {
+            **outcomes("evaluation", self.problems, problems, correct, reward, mask, new),
+            **accuracies("evaluation/greedy_accuracy", self.problems, problems, greedy, new),
+            f"evaluation/pass_at_{samples}": average(jnp.any(correct, axis=1), new),
+            "evaluation/entropy": -jnp.sum(log_probs) / jnp.sum(mask),
         }
-        for index, name in enumerate(self.problems.kinds):
-            chosen = weight * (problems.kind == index)
-            found[f"{prefix}/accuracy_{name}"] = average(right, chosen)
-        return found
 
     def policy(self, state: State) -> dict[str, Any]:
         """What one needs to write completions."""

@@ -1,13 +1,14 @@
-"""The policy that language training starts from: it was shown answers of which many are wrong.
+"""The policy that language training starts from: shown right answers to part of what is asked.
 
-Two of five answers that it learns from have one token replaced by a digit at random. So it knows
-how to solve the problems, and does so about half of the time: what is left for rewards to teach is
-to be reliable, which a few hundred small batches can do.
+It is taught the problems that are easy (`Kind.easy`: additions without a carry, short lists), and
+only `SHOWN` of the others. So it knows how an answer is written and is often wrong where training
+will ask for more, with enough doubt left there to come upon the right answer now and then: there is
+something to learn and something to explore. All that it was shown is right, so becoming surer of
+what it says already is not the way to a better score.
 
-It depends on the decoder, the problems and the number of steps, never on a cell's seed or variant:
-all cells of a task start from, and are held to, one reference policy, as one starts from one
-fine-tuned checkpoint. It is kept beside JAX's compiled programs, where there is such a folder, and
-made again when it is not there.
+It depends on the recipe and the seed, never on a variant: all variants of a seed start from, and
+are held to, one policy, and the differences between warm starts are in every interval. It is kept
+beside JAX's compiled programs, where there is such a folder, and made again when it is not there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -33,35 +35,39 @@ from ablations.trainers.language.completions import Special, masked_log_probs, r
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 
-BATCH = 128
+BATCH = 64
 LEARNING_RATE = 3e-3
-KEY = 20  # of the warm start: the same for every cell
-ERROR_RATE = 0.4  # of the answers shown
-REVISION = 2
+KEY = 20  # of warm starts: apart from all that training draws from the same seed
+SHOWN = 0.1  # of the problems that are not easy
+REVISION = 3
 
 
-def warm_start(config: DecoderConfig, problems: Problems, special: Special, steps: int) -> Any:
+def warm_start(
+    config: DecoderConfig, problems: Problems, special: Special, steps: int, seed: int
+) -> Any:
     """Parameters of the decoder after `steps` steps of supervised learning, on the host."""
-    return _kept(config, problems.kinds, steps, special, _folder())
+    return _kept(config, problems.kinds, steps, special, seed, _folder())
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _kept(
     config: DecoderConfig,
     kinds: tuple[str, ...],
     steps: int,
     special: Special,
+    seed: int,
     folder: Path | None,
 ) -> Any:
+    key = jax.random.fold_in(jax.random.key(KEY), seed)
     if folder is None:
-        return jax.device_get(_teach(config, kinds, special, steps))
+        return jax.device_get(_teacher(config, kinds, special, steps)(key))
     like = jax.eval_shape(make_decoder(config).init, jax.random.key(0))
-    path = folder / f"warm_start-{_name(config, kinds, steps)}.npz"
+    path = folder / f"warm_start-{_name(config, kinds, steps)}-{seed}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if (found := _read(path, like)) is not None:
             return found
-        parameters = jax.device_get(_teach(config, kinds, special, steps))
+        parameters = jax.device_get(_teacher(config, kinds, special, steps)(key))
         _write(path, parameters)
         return parameters
 
@@ -77,7 +83,7 @@ def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
         "decoder": asdict(config),
         "kinds": kinds,
         "steps": steps,
-        "error_rate": ERROR_RATE,
+        "shown": SHOWN,
         "revision": REVISION,
         "jax": jax.__version__,
         "backend": jax.default_backend(),
@@ -104,52 +110,44 @@ def _write(path: Path, parameters: Any) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def _with_errors(key: jax.Array, answer: jax.Array) -> jax.Array:
-    """An answer [L]; at `ERROR_RATE`, with a digit at random in place of one token before END."""
-    from ablations.tasks.language import puzzles
-
-    key_wrong, key_place, key_digit = jax.random.split(key, 3)
-    length = jnp.sum(puzzles.valid_tokens(answer)) - 1
-    place = jax.random.randint(key_place, (), 0, length)
-    digit = puzzles.ZERO + jax.random.randint(key_digit, (), 0, 10)
-    wrong = jax.random.uniform(key_wrong) < ERROR_RATE
-    return answer.at[place].set(jnp.where(wrong, digit, answer[place]))
-
-
-def _teach(config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int) -> Any:
+@lru_cache(maxsize=4)
+def _teacher(
+    config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int
+) -> Callable[[jax.Array], Any]:
+    """The compiled function of a key that teaches."""
     from ablations.tasks.language import puzzles
 
     mixture = puzzles.mixture(kinds)
     decoder = make_decoder(config)
     if steps == 0:
-        return decoder.init(jax.random.key(KEY))
+        return decoder.init
     adam = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps, 0.1))
 
-    def loss(parameters: Any, problems: puzzles.Problem) -> jax.Array:
-        """Mean -log π of the tokens of the answers."""
-        mask = puzzles.valid_tokens(problems.answer).astype(jnp.float32)
+    def loss(parameters: Any, problems: puzzles.Problem, shown: jax.Array) -> jax.Array:
+        """Mean -log π of the tokens of the answers that are shown [B]."""
+        mask = puzzles.valid_tokens(problems.answer) * shown[:, None]
         features = read(decoder, parameters, problems.prompt, special, problems.answer, mask)
         log_probs, _ = masked_log_probs(decoder, parameters, features, problems.answer, mask)
         return -jnp.sum(log_probs) / jnp.sum(mask)
 
     @jax.jit
     def teach(key: jax.Array) -> Any:
-        key_init, key_problems = jax.random.split(key)
+        key_init, key_problems, key_shown = jax.random.split(key, 3)
         parameters = decoder.init(key_init)
         # All at once: drawn within a step, they are fused into it, and compile for ten minutes.
-        keys = jax.random.split(key_problems, (steps, BATCH, 2))
-        problems = jax.vmap(jax.vmap(mixture.draw))(keys[..., 0])
-        answers = jax.vmap(jax.vmap(_with_errors))(keys[..., 1], problems.answer)
-        problems = problems._replace(answer=answers)
+        problems = jax.vmap(jax.vmap(mixture.draw))(jax.random.split(key_problems, (steps, BATCH)))
+        easy = jax.vmap(jax.vmap(mixture.easy))(problems)
+        shown = easy | (jax.random.uniform(key_shown, (steps, BATCH)) < SHOWN)
 
-        def step(now: Any, problems: puzzles.Problem) -> tuple[Any, None]:
+        def step(now: Any, asked: tuple[puzzles.Problem, jax.Array]) -> tuple[Any, None]:
             parameters, optimizer = now
-            gradient = jax.grad(loss)(parameters, problems)
+            problems, shown = asked
+            gradient = jax.grad(loss)(parameters, problems, shown.astype(jnp.float32))
             updates, optimizer = adam.update(gradient, optimizer)
             return (optax.apply_updates(parameters, updates), optimizer), None
 
         start = (parameters, adam.init(parameters))
-        (parameters, _), _ = jax.lax.scan(step, start, problems)
+        (parameters, _), _ = jax.lax.scan(step, start, (problems, shown))
         return parameters
 
-    return teach(jax.random.key(KEY))
+    return teach

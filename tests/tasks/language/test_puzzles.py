@@ -18,7 +18,6 @@ from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import (
     END,
     PAD,
-    PROMPT_LENGTH,
     RESPONSE_LENGTH,
     decode,
     encode,
@@ -57,6 +56,9 @@ def padded(text: str, end: bool = True) -> list[int]:
 def solved(kind: str, prompt: str, response: str) -> bool:
     """The oracle: reads the prompt as a person would."""
     assert prompt[-1] == "="
+    if kind in ("sum", "difference", "product"):
+        value = eval(compile(ast.parse(prompt[:-1], mode="eval"), "", "eval"))
+        return response == (f"-{-value}" if value < 0 else str(value)[::-1])
     if kind.startswith("addition"):
         a, b = prompt[:-1].split("+")
         assert {len(a), len(b)} == {int(kind[-1])}
@@ -85,9 +87,12 @@ def test_tokens_and_text_are_the_same() -> None:
 def test_prompts_are_padded_left_and_answers_right(kind: str) -> None:
     problems, texts = drawn(kind)
     for (prompt, answer), tokens, end in zip(texts, problems.prompt, problems.answer, strict=True):
-        assert tokens.tolist() == [PAD] * (PROMPT_LENGTH - len(prompt)) + encode(prompt)
-        assert end.tolist() == padded(answer)
+        assert tokens.tolist() == [PAD] * (len(tokens) - len(prompt)) + encode(prompt)
+        assert end.tolist() == padded(answer)[: len(end)]
     assert len({prompt for prompt, _ in texts}) > COUNT / 5
+    # No longer than the longest needs.
+    assert (problems.prompt[:, 0] != PAD).any()
+    assert max(len(answer) for _, answer in texts) == problems.answer.shape[1] - 1
 
 
 @pytest.mark.parametrize("kind", language.KINDS)
@@ -193,7 +198,7 @@ def test_a_small_training_set_is_used_up_before_it_repeats_and_held_out_is_new()
 @pytest.mark.parametrize(
     ("sets", "complaint"),
     [
-        ({"kinds": "addition1,sums"}, "names 'sums', which is not one of addition1"),
+        ({"kinds": "addition1,sums"}, "names 'sums', which is not one of sum, "),
         ({"reward_scales": "1,2"}, "reward_scales=1,2 must be one number per kind: 3"),
         ({"reward_scales": "1,x,2"}, "reward_scales=1,x,2 must be one number per kind: 3"),
         ({"reward_noise": -1.0}, "reward_noise=-1.0 is negative"),
