@@ -29,6 +29,7 @@ ALLOWED = {
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
     "report": {"looks", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
+    "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
     # The intervals and the style of its figures.
     "regression": {"report", "looks", "errors", "records"},

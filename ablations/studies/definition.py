@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablations.errors import UserError, unknown
+from ablations.studies.tuned import Tuning
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Variant:
 
     versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
     combinations of some levels, so that it may be the same composition as another of them. preset:
-    a library, whose own settings take the place of the task's under all that is set.
+    a library, whose own settings take the place of the task's under all that is set. tuned: task ->
+    setting -> the value that `ablations tune` chose there; what is set wins over it, a flag too.
     """
 
     sets: Mapping[str, Any] = field(default_factory=dict)
@@ -26,6 +28,7 @@ class Variant:
     summary: str = ""
     grid: bool = False
     preset: str | None = None
+    tuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Study:
     margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
     metric: the column of the curve that is judged.
     geometry: whether variants of a preset have its structure, "own", or the task's, "common".
+    tuning: what `ablations tune` chooses for it; None: nothing.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Study:
     settings: Mapping[str, Any] = field(default_factory=dict)
     margin_in_metric: bool = False
     geometry: str = "own"
+    tuning: Tuning | None = None
 
 
 def combinations(
@@ -102,6 +107,7 @@ def crossed(
                 versus=f"{baseline}@{where}",
                 summary=variant.summary,
                 grid=True,
+                tuned=variant.tuned,
             )
     return grid
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ def plan(request: Request) -> Plan:
         _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
-        study=described_study(study, request),
+        study=described_study(study, request) | _described_tuning(study, request, tasks),
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
         cells=tuple(
@@ -192,6 +192,23 @@ def _looks(study: Study, configs: Configurations, request: Request) -> dict[str,
     }
 
 
+def _described_tuning(study: Study, request: Request, tasks: Collection[str]) -> dict[str, Any]:
+    """What was tuned for the variants and acts: setting -> value -> "variant (tasks)"."""
+    if study.tuning is None:
+        return {}
+    setting = study.tuning.setting
+    found: dict[str, dict[str, float]] = {}
+    for task in tasks:
+        for name, variant in study.variants.items():
+            tuned = variant.tuned.get(task, {})
+            if setting in tuned and setting not in {**request.set, **variant.sets}:
+                found.setdefault(name, {})[task] = tuned[setting]
+    if not found:
+        return {}
+    seeds = study.tuning.read().get("seeds", study.tuning.seeds)
+    return {"tuned": {"setting": setting, "seeds": list(seeds), "values": found}}
+
+
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
     chosen = {
         name: {axis: one["name"] for axis, one in config["choices"].items()}
@@ -239,6 +256,7 @@ def values_of(
         **study.settings,
         **profile.settings,
         **profile.task_settings.get(task.name, {}),
+        **variant.tuned.get(task.name, {}),
         **request.set,
         **({} if request.steps is None else {"steps": request.steps}),
         **variant.sets,

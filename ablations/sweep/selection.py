@@ -75,7 +75,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
             )
     grid = len(request.vary) > 1
     variants = {
-        where: Variant({**sets, **at}, grid=grid, preset=baseline.preset)
+        where: Variant({**sets, **at}, grid=grid, preset=baseline.preset, tuned=baseline.tuned)
         for where, at in combinations(request.vary, level_text)
     }
     return dataclasses.replace(
@@ -109,6 +109,7 @@ def _crossed(study: Study, request: Request) -> Study:
                 summary=variant.summary,
                 grid=True,
                 preset=variant.preset,
+                tuned=variant.tuned,
             )
     head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
     return dataclasses.replace(study, baseline=_at(head, first), variants=variants)

@@ -23,6 +23,7 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
         f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
+        *_tuned(plan),
         *_differences(plan, rows),
     ]
     if learned is None:
@@ -50,6 +51,26 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
             "equivalent only where every task is (intersection-union)."
         )
     return " ".join(part for part in parts if part)
+
+
+def _tuned(plan: Plan) -> Iterator[str]:
+    """The values that were tuned for each variant, of one that is the same on all tasks once."""
+    if not (tuned := plan.study.get("tuned")):
+        return
+    each = []
+    for variant, values in tuned["values"].items():
+        by_value: dict[float, list[str]] = {}
+        for task, value in values.items():
+            by_value.setdefault(value, []).append(task)
+        shown = " and ".join(
+            f"{value:g}" + ("" if len(by_value) == 1 else f" on {', '.join(where)}")
+            for value, where in by_value.items()
+        )
+        each.append(f"{variant} {shown}")
+    yield (
+        f"{tuned['setting']} is each variant's best on the task, tuned on seeds "
+        f"{_ranges(tuned['seeds'])}: {'; '.join(each)}."
+    )
 
 
 def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:

@@ -1,0 +1,50 @@
+"""The command `tune`: what a study's variants are run at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ablations.cli.arguments import add_command, load_installed_plugins, positive
+from ablations.errors import UserError
+
+
+def add_commands(commands: Any) -> None:
+    one = add_command(
+        commands,
+        "tune",
+        _tune,
+        "choose each variant's learning rate, or what a study tunes, on seeds of its own",
+    )
+    one.add_argument("study", metavar="STUDY")
+    one.add_argument("--tasks", nargs="+", action="extend", metavar="T", help="these alone")
+    one.add_argument("--variants", nargs="+", action="extend", metavar="V", help="these alone")
+    one.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: the file that the study reads"
+    )
+    one.add_argument("--show", action="store_true", help="print what was chosen, and run nothing")
+    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    one.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _tune(options: argparse.Namespace) -> None:
+    from ablations import studies, tuning
+
+    load_installed_plugins()
+    if options.show:
+        asked = studies.study(options.study).tuning
+        found = asked.read() if asked else {}
+        if not found:
+            raise UserError(f"nothing was tuned for '{options.study}'")
+    else:
+        found = tuning.tune(
+            options.study,
+            options.results,
+            tasks=options.tasks,
+            variants=options.variants,
+            output=options.output,
+            workers=options.workers,
+            quiet=options.quiet,
+        )
+    print(tuning.table(found), end="")

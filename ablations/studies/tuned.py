@@ -1,0 +1,56 @@
+"""What `ablations tune` chose for a study: a committed file, read where the study is written.
+
+The file is JSON: the setting, the rule in words, the seeds, the command, the machine, and per task
+and variant the value that was chosen and the score of every seed at every value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError
+
+FIRST_SEED = 1000
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is tuned for every variant of a study on every task, with an equal budget.
+
+    setting: a number, such as "learning_rate". grid: the values to begin with, ascending, each the
+        same multiple of the one before. file: where the choice is kept, with its records. profile:
+        whose tasks, steps and variants are tuned. seeds: of tuning, which no table reports.
+    """
+
+    setting: str
+    grid: tuple[float, ...]
+    file: Path
+    profile: str = "quick"
+    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + SEEDS))
+
+    def read(self) -> dict[str, Any]:
+        """The file; {} where there is none yet. Raises UserError for one that is not whole."""
+        try:
+            found: dict[str, Any] = json.loads(self.file.read_text())
+            found["chosen"]
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError):
+            raise UserError(
+                f"'{self.file}' is not what `ablations tune` writes: tune again"
+            ) from None
+        return found
+
+    def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
+        """task -> setting -> the value that was chosen for a variant; {} where none was."""
+        chosen = self.read().get("chosen", {})
+        return {
+            task: {self.setting: values[variant]}
+            for task, values in chosen.items()
+            if variant in values
+        }
