@@ -1,4 +1,4 @@
-"""Each library's own PPO: its defaults as settings of ours, one declarative file per library."""
+"""Each library's own defaults as settings of ours, one declarative file per library."""
 
 from ablations.presets.definition import Preset, preset, presets
 

@@ -1,7 +1,7 @@
 """What a preset is: a library's own arguments, what they are here, and where each was read.
 
-A preset imports no trainer and starts no JAX. One is one file of this package that has a `PRESET`,
-or of anyone's who calls `register`.
+A preset imports no trainer and starts no JAX. Those of a library are one file of this package that
+has a `PRESET` or `PRESETS`, or of anyone's who calls `register`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ FRESH_IN_WORDS = (
     f"Every episode starts from a fresh reset; here an environment has {FRESH} of them, drawn from "
     "the seed, and takes them in turn."
 )
+# Of presets of language models.
+RATE_IN_WORDS = (
+    "Its learning rate, {}, is for models of billions of parameters: here it is that of the task, "
+    "or what `ablations tune` found."
+)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A library's PPO.
+    """A library's PPO, or what it trains language models by.
 
     library: its name, version, and the repository of its files. arguments: those that the library
         takes, by its own names, with its own defaults.
@@ -77,8 +82,8 @@ def presets() -> dict[str, Preset]:
     found = {}
     for name in modules:
         module = importlib.import_module(f"ablations.presets.{name}")
-        if hasattr(module, "PRESET"):
-            found[module.PRESET.name] = module.PRESET
+        of_module = getattr(module, "PRESETS", [module.PRESET] if hasattr(module, "PRESET") else [])
+        found |= {one.name: one for one in of_module}
     return {**found, **_REGISTERED}
 
 

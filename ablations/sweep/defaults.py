@@ -8,7 +8,7 @@ from ablations import presets, studies
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 from ablations.studies import Study, Variant
-from ablations.studies.profiles import control
+from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.tasks import Task
 from ablations.trainers import Definition
 
@@ -20,6 +20,9 @@ def study_named(name: str) -> Study:
             raise unknown("study", name, [*studies.studies(), *presets.presets()])
         return studies.study(name)
     one = presets.preset(name)
+    of_language = one.trainer == "language"
+    profiles = language if of_language else control
+    score = LANGUAGE_SCORE if of_language else {"margin": 0.05, "trainer": one.trainer}
     return Study(
         name=name,
         title=f"{name}, as it comes",
@@ -27,9 +30,8 @@ def study_named(name: str) -> Study:
         claim_source=f"ablations show {name}",
         baseline=name,
         variants={name: Variant(preset=name, summary=one.library)},
-        margin=0.05,
-        profiles=control(quick=(name,), paper=(name,)),
-        trainer=one.trainer,
+        profiles=profiles(quick=(name,), paper=(name,)),
+        **score,
     )
 
 
@@ -53,7 +55,10 @@ def defaults(
             f"with '{definition.name}'"
         )
     if _geometry(study, variant, request) == "own":
-        return library.values()
+        # What no library has, such as how its model was taught before, is the task's.
+        return {**{option: own[option] for option in definition.structure if option in own}} | (
+            library.values()
+        )
     return {
         **{option: own[option] for option in definition.structure if option in own},
         **{n: value for n, value in library.values().items() if n not in definition.structure},
