@@ -79,7 +79,7 @@ def presets() -> dict[str, Preset]:
     """All presets by name."""
     package = importlib.import_module("ablations.presets")
     modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    found = {}
+    found: dict[str, Preset] = {}
     for name in modules:
         module = importlib.import_module(f"ablations.presets.{name}")
         of_module = getattr(module, "PRESETS", [module.PRESET] if hasattr(module, "PRESET") else [])

@@ -77,7 +77,7 @@ CASES = [
         "--vary advantage: variants of 'gae' set it themselves (brax)",
     ),
     ("run gae --vary dual_clip=1,2", "--vary dual_clip changes nothing in 'gae'"),
-    ("table prompt_normalization --set critic=separate", "are one composition on addition"),
+    ("table prompt_normalization --set critic=separate", "are one composition on arithmetic"),
     ("run gae --seed 3", "unknown flag --seed: did you mean --seeds?"),
     ("run gae --var brax", "unknown flag --var: did you mean --variants or --vary?"),
     ("run --prof=smoke", "unknown flag --prof: did you mean --profile?"),

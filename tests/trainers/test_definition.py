@@ -86,7 +86,8 @@ def test_a_shared_torso_has_no_layers_of_the_critic() -> None:
 
 def test_a_critic_decides_what_the_language_trainer_reads() -> None:
     without, critic = (composed(LANGUAGE, critic=critic) for critic in ("none", "separate"))
-    assert names(without) - names(critic) == {"prompt_advantage", "advantage_clip"}
+    only_without = {"prompt_advantage", "advantage_clip", "prompt_epsilon"}
+    assert names(without) - names(critic) == only_without
     assert names(critic) - names(without) == {
         "advantage",
         "discount",

@@ -87,6 +87,7 @@ ONE_STEP = {"epochs": 1, "num_minibatches": 1}
                 "clip_epsilon_high",
                 "dual_clip",
                 "penalty_coefficient",
+                "ratio_cap",
             },
         ),
         ({"value_clip": "replace"}, {"value_clip", "value_clip_range"}),
@@ -109,6 +110,12 @@ def test_nothing_moves_within_one_step_per_batch(choices, names):
     ):
         assert variants.inert_settings(choices | ONE_STEP | more) == {}
     assert variants.inert_settings(choices) == {}
+
+
+def test_what_clip_cov_leaves_out_it_leaves_out_at_once():
+    found = variants.inert_settings({"policy_loss": "clip_cov"} | ONE_STEP)
+    assert "clip_epsilon" in found
+    assert not {"policy_loss", "clip_cov_ratio", "clip_cov_low"} & found.keys()
 
 
 def test_other_schedules_do_not_ask_for_the_divergence():
