@@ -396,6 +396,4 @@ def _states(rows: Sequence[Mapping[str, Any]]) -> str:
 def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
