@@ -31,7 +31,10 @@ def parts(config: dict[str, Any]) -> dict[str, Any]:
     return {name: config[name] for name in ("choices", "numbers", "structure")}
 
 
-@pytest.mark.parametrize("name", sorted(presets.presets()))
+PPO = {name for name, one in presets.presets().items() if one.trainer == "ppo"}
+
+
+@pytest.mark.parametrize("name", sorted(PPO))
 def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
     """As the composed trainer of that preset has it, on the study's task."""
     made = planned(name)
@@ -40,6 +43,19 @@ def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
     alone = trainers.trainer(one.trainer).resolve(tasks.task("fast"), one.values())
     assert parts(config(made, name)) == parts(alone)
     assert make_trainer("fast", preset=name)[0].steps_per_chunk == _iteration(alone)
+
+
+@pytest.mark.parametrize("name", sorted(presets.presets().keys() - PPO))
+def test_a_preset_of_language_models_is_a_study_too(name: str) -> None:
+    made = plan(Request(name, "smoke", tasks=("arithmetic",)))
+    assert list(made.variants) == [name] == [made.study["baseline"]]
+    one = presets.preset(name)
+    alone = trainers.trainer(one.trainer).resolve(tasks.task("arithmetic"), one.values())
+    of = config(made, name)
+    assert [of[part] for part in ("choices", "numbers")] == [alone["choices"], alone["numbers"]]
+    own = of["structure"].keys() & one.values().keys()
+    assert own >= {"prompts", "samples_per_prompt", "num_minibatches", "epochs"}
+    assert {option: of["structure"][option] for option in own}.items() <= one.values().items()
 
 
 def _iteration(config: dict[str, Any]) -> int:
@@ -88,7 +104,7 @@ def test_common_geometry_is_the_tasks() -> None:
 
 def test_library_defaults_has_every_library_in_one_geometry() -> None:
     study = studies.study("library_defaults")
-    assert {one.preset for one in study.variants.values()} == set(presets.presets()) - {"ours"}
+    assert {one.preset for one in study.variants.values()} == PPO - {"ours"}
     made = planned("library_defaults")
     structures = {digest(cell["config"]["structure"]) for cell in made.cells}
     assert len(structures) == 1
