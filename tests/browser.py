@@ -48,7 +48,8 @@ def opened(width: int = 1280, height: int = 900, *, phone: bool = False) -> Iter
         metrics = {"width": width, "height": height, "pixelRatio": 2.0, "touch": True}
         options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
     page = webdriver.Chrome(service=Service(driver), options=options)
-    page.set_script_timeout(240)  # axe takes a minute on a busy machine
+    # Against hanging: axe takes a minute on a busy machine
+    page.set_script_timeout(600)
     try:
         yield page
     finally:
@@ -75,11 +76,11 @@ const done = arguments[arguments.length - 1];
 for (const one of document.querySelectorAll("details")) one.open = true;
 const wait = () => new Promise((next) => setTimeout(next, 60));
 (async () => {
-  for (let i = 0; i < 100 && !window.Plotly; i++) await wait();
+  while (!window.Plotly) await wait();
   const plots = [...document.querySelectorAll(".plot")];
   for (const plot of plots) {
     plot.scrollIntoView({behavior: 'instant'});
-    for (let i = 0; i < 100 && !plot.dataset.drawn; i++) await wait();
+    while (!plot.dataset.drawn) await wait();
   }
   scrollTo({top: 0, behavior: 'instant'});
   done([plots.length, plots.filter((one) => one.querySelector(".main-svg")).length]);

@@ -139,7 +139,7 @@ READY = "return document.body.classList.contains('playing') || !!document.queryS
 def wait(page: Any, script: str) -> Any:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(page, 60, 0.1).until(lambda one: one.execute_script(script))
+    return WebDriverWait(page, 600, 0.1).until(lambda one: one.execute_script(script))
 
 
 def at_step(page: Any, step: int) -> list[str]:

@@ -280,8 +280,12 @@ def _user() -> str:
 
 
 def _free_ports(number: int) -> int:
-    """The first of some ports in a row that nobody listens on."""
-    for first in range(20_000 + os.getpid() % 10_000, 60_000, number):
+    """The first of some ports in a row that nobody listens on.
+
+    Between this look and the cluster's own, nobody else may take them: processes that start
+    together, whose numbers are close, look far apart, and below the ports that Linux deals out.
+    """
+    for first in range(20_000 + os.getpid() * 40 % 12_000, 60_000, number):
         with contextlib.ExitStack() as stack:
             try:
                 for port in range(first, first + number):

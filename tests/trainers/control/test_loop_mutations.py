@@ -63,8 +63,8 @@ ENVIRONMENT = {
 
 LOSS = {
     "ratio upside down": (
-        "log_prob(raw, batch.x, variant) - batch.log_prob",
-        "batch.log_prob - log_prob(raw, batch.x, variant)",
+        "log_ratio = new_log_prob - batch.log_prob",
+        "log_ratio = batch.log_prob - new_log_prob",
     ),
     "raw advantages in the policy loss": (
         "advantages=advantage.reshape(-1)",
