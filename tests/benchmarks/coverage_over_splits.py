@@ -1,11 +1,12 @@
 """How often the interval of a difference covers 0 where there is none: halves of stored seeds.
 
-    python tests/benchmarks/coverage_over_splits.py prompt_normalization --seeds 32
+    python tests/benchmarks/coverage_over_splits.py prompt_normalization --seeds 32 \\
+        --variants grpo none --tasks arithmetic
 
-Reads a study that has run (`ablations run STUDY --seeds 32`). The seeds are split into two halves
-at random, 200 times; each time the same quantity of both halves is compared by the table's own
-paired t interval at 95%: the score of each variant on each task, and its difference to the
-baseline. A row per quantity says in how many splits the interval held 0. Over all of them that
+Reads a study that has run (`ablations run STUDY` with the same flags). The seeds are split into
+two halves at random, 200 times; each time the same quantity of both halves is compared by the
+table's own paired t interval at 95%: the score of each variant on each task, and its difference to
+the baseline. A row per quantity says in how many splits the interval held 0. Over all of them that
 should be 93 to 97%: each seed has a warm start of its own, so what differs between two sets of
 seeds is all in the interval. Writes results/reference/coverage_over_splits.md.
 """
@@ -63,10 +64,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("study")
     parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--variants", nargs="+")
+    parser.add_argument("--tasks", nargs="+")
     parser.add_argument("--results", type=Path, default=Path("results"))
     asked = parser.parse_args()
 
-    (plan,) = planned([asked.study], asked.results, {"profile": "quick", "seeds": asked.seeds})
+    flags = {name: vars(asked)[name] for name in ("variants", "tasks") if vars(asked)[name]}
+    selection = {"profile": "quick", "seeds": asked.seeds, **flags}
+    (plan,) = planned([asked.study], asked.results, selection)
     rng = np.random.default_rng(0)
     rows, total = [], 0
     by_name = quantities(plan, scores(plan, asked.results))
@@ -79,7 +84,9 @@ def main() -> None:
         f"{plan.study['title']} ({asked.study}): halves of {asked.seeds} seeds against each other, "
         f"{SPLITS} splits of each quantity. The 95% interval of the difference held 0 in "
         f"{share:.1f}% of all; wanted: 93 to 97%. Made by `python "
-        f"tests/benchmarks/coverage_over_splits.py {asked.study} --seeds {asked.seeds}`.\n\n"
+        f"tests/benchmarks/coverage_over_splits.py {asked.study} --seeds {asked.seeds}"
+        + "".join(f" --{name} {' '.join(values)}" for name, values in flags.items())
+        + "`.\n\n"
         + "\n".join(pipes(HEAD, rows, {"seeds", "held 0"}))
     )
     REPORT.parent.mkdir(parents=True, exist_ok=True)
