@@ -148,16 +148,12 @@ def _restore(path: Path, results: Path) -> None:
             raise UserError(f"the archive '{path}' has another format than {FORMAT}")
         cells = [_cell(row) for row in rows]
         plan = Plan(**about["plan"], cells=tuple(cells))
+        records = [_record(row, cell) for row, cell in zip(rows, cells, strict=True)]
     except (ValueError, KeyError, TypeError, pyarrow.ArrowException):
         raise UserError(f"the archive '{path}' is damaged: write it again, or delete it") from None
-    for cell, row in zip(cells, rows, strict=True):
-        if row["record"] is None or cell_folder(results, cell["hash"]).exists():
-            continue
-        if digest(cell["config"]) != cell["hash"]:
-            raise UserError(f"the archive '{path}' is damaged: a configuration is not its hash's")
-        fields: Mapping[str, Any] = json.loads(row["record"])
-        record = Record(hash=cell["hash"], config=cell["config"], **fields)
-        write_record(results, record, _curve(row))
+    for record, row in zip(records, rows, strict=True):
+        if record is not None and not cell_folder(results, record.hash).exists():
+            write_record(results, record, _curve(row))
     if not (results / "plans" / plan.study["name"] / f"{plan.name}.json").exists():
         write_plan(results, plan, last=False)
 
@@ -165,6 +161,15 @@ def _restore(path: Path, results: Path) -> None:
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
     config = json.loads(row["config"])
     return {name: row[name] for name in ("task", "variant", "seed", "hash")} | {"config": config}
+
+
+def _record(row: Mapping[str, Any], cell: Mapping[str, Any]) -> Record | None:
+    """Raises ValueError where the configuration is not the one that the hash names."""
+    if row["record"] is None:
+        return None
+    if digest(cell["config"]) != cell["hash"]:
+        raise ValueError(cell["hash"])
+    return Record(hash=cell["hash"], config=cell["config"], **json.loads(row["record"]))
 
 
 def _curve(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,14 +34,11 @@ OURS = ("ablations/trainers", "ablations/tasks", "ablations/sweep", "variants")
 THEIRS = ("brax", "flax", "optax")
 
 
-Function = Any  # a jax.stages.Compiled
-
-
 class Compiled(NamedTuple):
     """A compiled function, and what else its maker wants to know of it next time. lasts: whether
     another process can use it."""
 
-    function: Function
+    function: Any  # a jax.stages.Compiled
     about: Any = None
     lasts: bool = True
 
@@ -136,5 +133,5 @@ def _code() -> str:
     return whole.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(folder.rglob("*.py")))
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))

@@ -109,7 +109,7 @@ def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["half", "format", "config"])
+@pytest.mark.parametrize("damage", ["half", "format", "config", "record"])
 def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys) -> None:
     import pyarrow.parquet
 
@@ -124,6 +124,8 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
         if damage == "format":
             about = json.loads(read.schema.metadata[b"ablations"]) | {"format": 99}
             read = read.replace_schema_metadata({"ablations": json.dumps(about)})
+        elif damage == "record":
+            read = read.set_column(5, "record", [['{"what": 1}'] * len(plan.cells)])
         else:
             other = [json.dumps(cell["config"] | {"seed": 99}) for cell in plan.cells]
             read = read.set_column(4, "config", [other])
