@@ -270,7 +270,10 @@ class Gate:
     ) -> Verdict:
         if not found.by_seed(TASK, BASELINE):
             reason = next((c.reason for c in found.of(TASK, BASELINE) if c.reason), "no value")
-            raise UserError(f"every run of the baseline failed: {reason}")
+            raise UserError(
+                f"every run of the baseline failed: {reason} (`ablations status "
+                f"{self.question.name}` shows what it printed)"
+            )
         margin, of = self._margin(found.below(self.design.seeds[0]))
         failed = {
             name: tuple(c.seed for c in found.of(TASK, name) if c.status in ("failed", "empty"))

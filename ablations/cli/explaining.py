@@ -99,6 +99,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
         compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
-        yield f"{count(len(programs), 'program')} to compile{why}{join}"
+        if not todo[0].is_command:
+            yield f"{count(len(programs), 'program')} to compile{why}{join}"
         if options.cluster in ("local", "debug"):
             yield f"about {duration(seconds_here(options, todo))} on this machine"

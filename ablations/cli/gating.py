@@ -54,9 +54,9 @@ def add_commands(commands: Any) -> None:
     group.add_argument(
         "--margin",
         required=True,
-        metavar="2%%|0.5",
-        help="the difference that does not matter: of what the baseline learned (of its mean, "
-        "where a run is one number), or in units of the metric",
+        metavar="SIZE",
+        help="the difference that does not matter: 2%% of what the baseline learned (of its mean, "
+        "where a run is one number), or 0.5 in units of the metric",
     )
     group.add_argument(
         "--require", choices=("better",), help="pass only what gains; default: what is no worse"
@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
     group.add_argument(
         "--rate",
         type=_share,
-        metavar="5%%",
+        metavar="SHARE",
         help="of false alarms and of false passes; default: 5%%",
     )
     group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")

@@ -197,11 +197,16 @@ def _packed(jobs: Sequence[Job], speeds: Mapping[str, Speed], gpus: int) -> Iter
         of = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         longest = max(job.seconds for job in mine)
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
+        first = mine[0].cells[0]
+        name, lanes = f"program {program}", f" of {count(mine[0].lanes, 'lane')}"
+        pace = f"{speed.rate:,.0f} steps/s per worker"
+        if first.is_command:
+            name, lanes = "commands", ""
+            pace = f"{duration((first.steps or 1) / speed.rate)} for one"
         yield (
-            f"    program {program}: {count(len(mine), 'job')} of {of} "
-            f"cell{'' if sizes == [1] else 's'}, {count(max(j.workers for j in mine), 'worker')} "
-            f"of {count(mine[0].lanes, 'lane')}, about {duration(longest)} each "
-            f"({speed.rate:,.0f} steps/s per worker, {how})"
+            f"    {name}: {count(len(mine), 'job')} of {of} "
+            f"cell{'' if sizes == [1] else 's'}, {count(max(j.workers for j in mine), 'worker')}"
+            f"{lanes}, about {duration(longest)} each ({pace}, {how})"
         )
     hours = sum(job.seconds * (gpus or job.workers) for job in jobs) / 3600
     programs = {job.program for job in jobs if not job.cells[0].is_command}

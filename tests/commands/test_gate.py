@@ -135,6 +135,15 @@ def test_a_change_that_fails_is_no_pass(folder, ask) -> None:
     code, said = ask("--against", "x", "--margin", "50%")
     assert code == 2
     assert "every run of the baseline failed" in said
+    assert "`ablations status gate` shows what it printed" in said
+
+
+def test_help_shows_shares_as_they_are_typed(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["gate", "--help"])
+    said = capsys.readouterr().out
+    assert "2% of what the baseline learned" in " ".join(said.split())
+    assert "%%" not in said
 
 
 @pytest.mark.parametrize(

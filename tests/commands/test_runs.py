@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ablations.cli import main
 from ablations.records import read_plan
 from ablations.report.tables import table
 from ablations.sweep.status import status
@@ -208,6 +209,22 @@ def test_a_failed_cell_is_tried_again(folder) -> None:
     assert folder.failure().reason == "the command ended with exit code 1"
     marker.touch()
     assert folder.run().done == 1
+
+
+def test_what_would_run_is_said_of_commands_not_of_programs(folder, capsys) -> None:
+    def said(*arguments: str) -> str:
+        assert main([*arguments, "--dry-run"]) == 0
+        return capsys.readouterr().out
+
+    first = said("run", "walk.toml")
+    assert "commands:  6 cells" in first
+    assert "(10 min for one, assumed: nothing like it has run here)" in first
+    folder.run()
+    assert "s for one, measured)" in said("run", "walk.toml", "--seeds", "6")
+    compared = said("explain", "walk.toml/slow", "walk.toml/fast", "--seeds", "6")
+    assert "6 to run" in compared
+    for text in (first, compared):
+        assert not {"program", "compile", "compiled", "lane"} & set(text.replace(";", "").split())
 
 
 def test_other_trainers_run_apart(folder) -> None:
