@@ -85,9 +85,6 @@ def main() -> None:
         print("rl-ablations")
         bin = made(folder / "base", str(ROOT))
         told(bin)
-        if options.beside:
-            print(" ".join(options.beside))
-            told(made(folder / "beside", *options.beside))
         python = bin / "python"
         run(python, "-m", "pip", "install", "--quiet", "pytest")
         for what in ("pass", "import ablations.regression.fixture"):
@@ -102,6 +99,9 @@ def main() -> None:
         seconds = best(bin / "ablations", "table", "norm_adv", cwd=folder)
         print(f"    ablations table norm_adv, of 16 records: {seconds:.2f} s")
         print(run(bin / "ablations", "table", "norm_adv", cwd=folder))
+        if options.beside:
+            print(" ".join(options.beside))
+            told(made(folder / "beside", *options.beside))
 
 
 if __name__ == "__main__":
