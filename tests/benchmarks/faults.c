@@ -33,7 +33,9 @@ static int fails(const char *path) {
   if (!control || !control->error) return 0;
   char whole[PATH_MAX];
   if (path[0] != '/' && getcwd(whole, sizeof whole)) path = whole;
-  if (strncmp(path, root, strlen(root)) != 0) return 0;
+  size_t length = strlen(root);
+  if (strncmp(path, root, length) != 0) return 0;
+  if (path[length] != '/' && path[length] != 0) return 0;  // a neighbour of a longer name
   if (__sync_fetch_and_sub(&control->left, 1) <= 0) return 0;
   __sync_fetch_and_add(&control->hits, 1);
   errno = control->error;

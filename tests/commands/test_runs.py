@@ -183,6 +183,23 @@ def test_a_command_that_hangs_is_ended_with_all_it_started(folder) -> None:
     until(lambda: not alive(int(child.read_text())))
 
 
+def test_what_a_command_leaves_in_the_background_is_ended_and_its_curve_grows_no_more(
+    folder,
+) -> None:
+    folder.script(
+        'printf "step,return\\n1,2\\n2,3\\n" > $out/log.csv\n'
+        '(i=3; while true; do echo "$i,3" >> $out/log.csv; i=$((i + 1)); sleep 0.05; done) &\n'
+        "echo $! > $out/child; sleep 0.1"
+    )
+    assert folder.run().done == 1
+    (record,) = folder.records(read_plan(folder.results, "walk")).values()
+    kept = folder.results / "cells" / record.hash / "run"
+    until(lambda: not alive(int((kept / "child").read_text())))
+    lines = (kept / "log.csv").read_text().splitlines()
+    steps = folder.curve(record)["step"]
+    assert int(lines[-1].partition(",")[0]) - steps[-1] <= 1, "it was ended before it was read"
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
