@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,10 @@ import pytest
 from ablations.cli import main
 from ablations.records import read_plan
 from ablations.report.tables import table
+from ablations.sweep.cell import cells_of
+from ablations.sweep.order import Order
 from ablations.sweep.status import status
+from ablations.sweep.worker import Worker
 
 
 def until(ready: Callable[[], Any], seconds: float = 300) -> Any:
@@ -345,6 +349,26 @@ def running(folder) -> list[dict[str, Any]]:
     except Exception:
         return []
     return [row for row in status([plan], folder.results).rows if row["state"] == "running"]
+
+
+def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:
+    """As by `kill -9` of the driver alone: what watches for that ends the command while the worker
+    still waits for it."""
+    folder.script("echo $$ > $out/pid; sleep 1000")
+    (plan,) = folder.plans()
+    order = Order("run", str(folder.results), "cache", tuple(cells_of(plan)))
+    worker = Worker(order, 0)
+
+    def work() -> None:
+        with contextlib.suppress(SystemExit):
+            worker.run()
+
+    waits = threading.Thread(target=work)
+    waits.start()
+    until(lambda: any(path.read_text() for path in folder.results.glob("work/*/run/pid")))
+    worker.release()
+    waits.join()
+    assert not list(folder.results.glob("cells/*")), "the next run tries it, as if never begun"
 
 
 def test_what_runs_says_how_far_it_is(folder, base_install: dict[str, str]) -> None:

@@ -99,6 +99,7 @@ class Run:
         self.folder = self.work / "run"
         self._ours = results.resolve() / "work" / "code"
         self._process: Process | None = None
+        self._abandoned = False
         self._columns: dict[str, Any] = {}
         self._seen = _Seen()
         self._first = 0
@@ -114,6 +115,8 @@ class Run:
             wait = FIRST_LOOK_SECONDS
             while not process.ended(wait):
                 wait = min(2 * wait, 0.25)
+                if self._abandoned:  # before its process was known
+                    process.kill()
                 if stopping():
                     process.stop(0.7 * self.order.stop_seconds)
                     raise SystemExit(143)
@@ -124,6 +127,8 @@ class Run:
                     )
                 if process.seconds > HEARTBEAT_SECONDS:
                     self._beat(claim)
+            if self._abandoned:  # it did not fail, and the cell may be somebody else's by now
+                raise SystemExit(143)
             process.kill()  # what it has left behind
             if process.code:
                 raise CommandFailed(_how_it_ended(process.code), self._tail())
@@ -134,6 +139,7 @@ class Run:
             raise TrainingFailed(CommandFailed(str(error), self._tail())) from error
 
     def kill(self) -> None:
+        self._abandoned = True
         if self._process is not None:
             self._process.kill()
 
