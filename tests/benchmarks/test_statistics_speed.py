@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ablations.report.statistics import (
+    LEVEL,
+    Seeds,
     aggregate_interval,
     compare,
     interval,
@@ -22,9 +24,9 @@ def test_intervals_of_ten_thousand_replicates(benchmark) -> None:
 def test_comparisons_with_their_seeds_to_decide(benchmark) -> None:
     scores = np.random.default_rng(0).normal(size=(10, 5, 20))
 
-    def judge() -> list[int | None]:
+    def judge() -> list[Seeds]:
         return [
-            seeds_to_decide(compare(scores[v, t], scores[0, t], 0.3), 0.3, comparisons=45)
+            seeds_to_decide(compare(scores[v, t], scores[0, t], 0.3, LEVEL / 45), 0.3)
             for v in range(1, 10)
             for t in range(5)
         ]

@@ -158,21 +158,22 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     rows = np.asarray(scores, dtype=np.float64)
     below = np.zeros(len(rows), bool)
     first, second = np.triu_indices(len(rows), 1)
-    each = level / max(1, len(first))
+    if not len(first) or not rows.shape[1]:
+        return below
     pairs = rows[first] - rows[second]
-    size = np.maximum(np.abs(rows[first]), np.abs(rows[second]))
-    for i, j, differences, scale in zip(first, second, pairs, size, strict=True):
-        both = np.isfinite(differences)
-        n = int(both.sum())
-        if n < 2:
-            continue
-        center, deviation = differences[both].mean(), differences[both].std(ddof=1)
-        if deviation <= 1e-12 * scale[both].max():
-            p = 0.5 ** (n - 1)
-        else:
-            p = 2 * stdtr(n - 1, -abs(center) / deviation * math.sqrt(n))
-        if center and p < each:
-            below[i if center < 0 else j] = True
+    both = np.isfinite(pairs)
+    n = both.sum(axis=1)
+    pairs = np.where(both, pairs, 0.0)
+    size = np.where(both, np.maximum(np.abs(rows[first]), np.abs(rows[second])), 0.0).max(axis=1)
+    center = pairs.sum(axis=1) / np.maximum(n, 1)
+    off = np.where(both, pairs - center[:, None], 0.0)
+    deviation = np.sqrt((off**2).sum(axis=1) / np.maximum(n - 1, 1))
+    # Where all differences are the same number, their sign is all that can be tested.
+    same = deviation <= 1e-12 * size
+    t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, deviation)
+    p = np.where(same, 0.5 ** (n - 1.0), 2 * stdtr(np.maximum(n - 1, 1), -t))
+    found = (n > 1) & (center != 0) & (p < level / len(first))
+    below[np.where(center < 0, first, second)[found]] = True
     return below
 
 
