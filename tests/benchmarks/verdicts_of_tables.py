@@ -352,7 +352,7 @@ PARTS: dict[str, tuple[Callable[[int, Goals], None], int]] = {
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=24_000)
+    parser.add_argument("--trials", type=int, default=30_000)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     counts = {name: max(4, options.trials // PARTS[name][1]) for name in options.parts}

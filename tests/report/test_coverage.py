@@ -29,6 +29,13 @@ def test_the_interval_of_an_iqm_covers_93_to_97_percent(shape: str, n: int) -> N
     assert 0.93 - 2 * ERROR < covered(shape, n) < 0.97 + 2 * ERROR
 
 
+@pytest.mark.parametrize("n", [5, 6, 8, 20])
+def test_the_interval_of_a_mean_covers_93_to_97_percent_of_normal_returns(n: int) -> None:
+    scores = np.random.default_rng([6, n]).normal(size=(TRIALS, n))
+    low, high = interval(scores, "mean", replicates=2_000)
+    assert 0.93 < np.mean((low <= 0) & (high >= 0)) < 0.97
+
+
 def test_the_simulation_would_catch_an_interval_that_is_too_narrow() -> None:
     assert max(covered(shape, 20, level=0.1) for shape in list(SHAPES)[:4]) < 0.92
 

@@ -106,6 +106,22 @@ def test_long_names_are_broken_where_they_join_in_a_paper_alone() -> None:
     with style("icml-column"):
         assert broken(name) == "vs none@\nlearning_rate=0.0001"
         assert broken("done_cut@x=1") == "done_cut@x=1"
+        assert broken("per_minibatch_normalised_advantages") == (
+            "per_minibatch_\nnormalised_\nadvantages"
+        )
+
+
+def test_the_legend_beside_diagnostics_is_whole_however_many_it_names(study) -> None:
+    finals = {("hopper", f"variant_{i}"): [float(i), i + 1.0] for i in range(14)}
+    plan, results = study(finals, points=4, noise=0.1)
+    drawn = dict(draw(plan, results))["diagnostics"]
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    (legend,) = [axis.get_legend() for axis in drawn.axes if axis.get_legend()]
+    box = legend.get_window_extent(canvas.get_renderer())
+    assert box.y0 >= 0
+    assert box.x1 <= drawn.bbox.x1
+    assert len(legend.get_texts()) == 14 + 2 + 1  # the baseline twice, under two names
 
 
 def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:

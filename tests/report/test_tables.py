@@ -401,7 +401,7 @@ def test_one_seed_has_no_interval_and_says_so(study) -> None:
     ("missing", "said"),
     [
         (0, "(bootstrap, Student levels)"),
-        (4, "(bootstrap, Student levels; of fewer than 5 runs Student's t)"),
+        (4, "(bootstrap, Student levels; of fewer than 7 runs Student's t)"),
     ],
 )
 def test_the_caption_says_how_the_intervals_were_made(study, missing: int, said: str) -> None:

@@ -47,7 +47,8 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     looks = appearances(plan)
     order = [variant for variant in ordered(plan) if variant in scores]
     statistics = shown(plan)
-    row = 0.2 if in_paper() else 0.3
+    lines = max(broken(variant).count("\n") for variant in order)
+    row = 0.2 + 0.08 * lines if in_paper() else 0.3
     drawn, axes = panels(
         len(statistics),
         (2.1, row * len(order) + (0.6 if in_paper() else 0)),

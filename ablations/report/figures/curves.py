@@ -160,11 +160,17 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
         if side_by_side
         else [(name, task, family) for name in shown for family in groups for task in tasks]
     )
+    handles = _handles(plan, next(iter(shown.values())), groups)
+    height = 1.3 if in_paper() else 1.55 if side_by_side else 2.1
+    around = 0.7
+    if side_by_side and not in_paper():  # one legend, beside all rows
+        entries = (str(one.get_label()).count("\n") + 1 for one in headed(handles))
+        around = max(around, 0.22 * sum(entries) + 0.85 - height * len(shown))
     drawn, axes = panels(
         len(places),
-        (2.9, 1.3 if in_paper() else 1.55 if side_by_side else 2.1),
+        (2.9, height),
         beside=0.0 if in_paper() else room(plan.variants),
-        around=0.7,
+        around=around,
         columns=columns,
         least=1.2,
     )
@@ -190,7 +196,6 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
             panel.set_xlabel(step_unit(plan))
         else:
             panel.tick_params(labelbottom=False)
-    handles = _handles(plan, next(iter(shown.values())), groups)
     if in_paper():
         legend(drawn, handles)
     elif side_by_side:

@@ -101,7 +101,7 @@ def _forest(panel: Any, rows: Sequence[Entry | None]) -> None:
             color=color,
             bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
         )
-    panel.xaxis.set_major_locator(MaxNLocator(5))
+    panel.xaxis.set_major_locator(MaxNLocator(3 if in_paper() else 5))
 
 
 def improvement(plan: Plan, made: Table) -> Figure | None:

@@ -203,11 +203,23 @@ def names(axes: Any, labels: Sequence[str]) -> None:
     axes.flat[0].set_yticks(range(len(labels)), [broken(one) for one in labels])
 
 
+_LINE = 20  # letters of a line of a name
+
+
 def broken(name: str) -> str:
-    """A name of a variant, in a paper in two lines where it is long."""
+    """A name of a variant, in a paper in several lines where it is long."""
     if not in_paper() or len(name) <= 18:
         return name
-    return re.sub(r"(?<=.{5}[@,])", "\n", name, count=1)
+    lines = []
+    for part in re.sub(r"(?<=.{5}[@,])", "\n", name, count=1).split("\n"):
+        line = ""
+        for piece in re.split(r"(?<=[_=/ ])", part) if len(part) > _LINE else [part]:
+            if line and len(line) + len(piece) > _LINE:
+                lines.append(line)
+                line = ""
+            line += piece
+        lines.append(line)
+    return "\n".join(line.strip() for line in lines)
 
 
 def dots(panel: Any, values: Sequence[float], place: float, color: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from ablations.report.formats.markdown import WORDS
@@ -28,17 +29,22 @@ def html(table: Table) -> str:
     for variant in table.variants:
         rows = [table.entry(task, variant) for task in tasks]
         baseline = next(row.baseline for row in rows if row is not None)
-        versus = f'<br><span class="versus">vs {escape(baseline)}</span>' if baseline else ""
+        versus = f'<br><span class="versus">vs {breakable(baseline)}</span>' if baseline else ""
         cells = "".join(
             f"<td>{_html_cell(row, numbers[task])}</td>"
             for row, task in zip(rows, tasks, strict=True)
         )
-        lines.append(f'<tr><th scope="row">{escape(variant)}{versus}</th>{cells}</tr>')
+        lines.append(f'<tr><th scope="row">{breakable(variant)}{versus}</th>{cells}</tr>')
     lines.append("</tbody>")
     if table.notes:
         notes = "<br>".join(escape(note) for note in table.notes)
         lines.append(f'<tfoot><tr><td colspan="{len(tasks) + 1}">{notes}</td></tr></tfoot>')
     return "\n".join([*lines, "</table>"])
+
+
+def breakable(name: str) -> str:
+    """A name that a narrow column may break after its signs, escaped."""
+    return "<wbr>".join(escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
 
 
 def _html_cell(row: Entry | None, numbers: Column) -> str:

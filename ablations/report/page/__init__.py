@@ -10,7 +10,6 @@ import base64
 import gzip
 import importlib.util
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
@@ -22,6 +21,7 @@ from markupsafe import Markup
 
 from ablations.errors import UserError
 from ablations.records import Plan, write_atomically
+from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = _breakable
+    environment.filters["breakable"] = lambda name: Markup(breakable(name))
     return environment.get_template("page.html.j2").render(
         sections=sections,
         totals=_totals(sections),
@@ -69,12 +69,6 @@ def render(
         library=Markup(_library()),
         live=live,
     )
-
-
-def _breakable(name: str) -> Markup:
-    """A name that a narrow column may break after its signs, escaped."""
-    parts = re.split(r"(?<=[@=/])(?=\w)", name)
-    return Markup("<wbr>").join(parts)
 
 
 def _totals(sections: Sequence[Section]) -> Mapping[str, int]:

@@ -62,7 +62,10 @@ const charts = (() => {
 
   function rows(view, chart, panel) {
     const several = new Set(panel.rows.map((row) => row.baseline)).size > 1;
-    const name = (row) => safe(row.variant) + (several && row.baseline ? `<br><span style="font-size:.85em">vs ${safe(row.baseline)}</span>` : "");
+    const narrow = innerWidth < 640;
+    // On a phone long names take several lines, not the room of what is drawn.
+    const broken = (text) => (narrow ? text.replace(/(.{12,}?[_=, /@])(?=\S)/g, "$1\n") : text).split("\n").map(safe).join("<br>");
+    const name = (row) => broken(row.variant) + (several && row.baseline ? `<br><span style="font-size:.85em">vs ${safe(row.baseline)}</span>` : "");
     const color = (row) => ("verdict" in row ? css(VERDICTS[row.verdict] || "--undecided") : view.looks(row.variant).color);
     const traces = panel.rows.map((row, i) => ({
       type: "scatter", mode: "markers", x: [row.value], y: [i], name: safe(row.variant),
@@ -83,7 +86,7 @@ const charts = (() => {
     const range = panel.range || [least - room, most + room];
     const layout = {
       ...base(), height: 78 + (several ? 44 : 34) * panel.rows.length, hovermode: "closest", shapes,
-      xaxis: axis(panel.x, { nticks: 6, range }),
+      xaxis: axis(panel.x, { ...(panel.ticks ? { tickvals: panel.ticks } : { nticks: narrow || chart.columns > 3 ? 4 : 6 }), range, tickangle: 0 }),
       yaxis: { ...axis("", {}), tickvals: panel.rows.map((_, i) => i), ticktext: panel.rows.map(name), range: [panel.rows.length - 0.4, -0.6], showgrid: false, ticks: "", fixedrange: true, tickfont: { color: css("--text") } },
     };
     return [traces, layout];

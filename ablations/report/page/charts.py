@@ -224,6 +224,7 @@ def improvement(made: Table) -> Chart | None:
                     "x": "P(variant > baseline)",
                     "reference": 0.5,
                     "range": [-0.04, 1.04],
+                    "ticks": [0, 0.5, 1],
                     "rows": described,
                 }
             )

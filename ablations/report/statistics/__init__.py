@@ -65,6 +65,7 @@ from ablations.report.statistics.power import (
 )
 from ablations.report.statistics.shares import Attribution, attribution, shares
 from ablations.report.statistics.summaries import (
+    FEWEST,
     LEVEL,
     REPLICATES,
     SEED,
@@ -77,6 +78,7 @@ from ablations.report.statistics.summaries import (
 )
 
 __all__ = [
+    "FEWEST",
     "LEVEL",
     "REPLICATES",
     "SEED",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -15,6 +16,7 @@ Floats = NDArray[np.float64]
 LEVEL = 0.05
 REPLICATES = 10_000
 SEED = 20261
+FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7}  # scores, for a bootstrap
 
 _ROWS_AT_ONCE = 128
 
@@ -71,9 +73,9 @@ def interval(
     """The (1 - level) interval over the last axis: `[..., n]` -> low `[...]`, high `[...]`.
 
     Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of
-    freedom (times sqrt(n / (n - 1)) for the mean). Fewer than 5 scores bound what a bootstrap can
-    reach, so there it is statistic +- q * s / sqrt(n). One score has no interval: NaN. The order of
-    the scores is irrelevant.
+    freedom (times sqrt(n / (n - 1)) for the mean). Few scores bound what a bootstrap can reach: of
+    fewer than `FEWEST` it is statistic +- q * s / sqrt(n). One score has no interval: NaN. The
+    order of the scores is irrelevant.
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
@@ -81,7 +83,7 @@ def interval(
         nothing = np.full(ordered.shape[:-1], np.nan)
         return nothing, nothing.copy()
     quantile = -float(stdtrit(n - 1, level / 2))
-    if n < 5:
+    if n < FEWEST[statistic]:
         reach = quantile * ordered.std(axis=-1, ddof=1) / np.sqrt(n)
         center = summary(ordered, statistic)
         return center - reach, center + reach

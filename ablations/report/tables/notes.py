@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ablations.records import Plan
 from ablations.report.scores import Cell, Scores, step_unit
-from ablations.report.statistics import most_differing
+from ablations.report.statistics import FEWEST, most_differing
 from ablations.report.tables.entries import ALL_TASKS, Entry
 from ablations.report.units import Units
 
@@ -286,11 +286,11 @@ def steps(plan: Plan) -> str:
 def _interval(found: Scores) -> str:
     """How the intervals of scores were made, which depends on how many runs there are."""
     done = Counter((c.task, c.variant) for c in found.cells if c.status == "done")
-    kinds = {n < 5 for n in done.values() if n > 1} or {False}
+    kinds = {n < FEWEST["mean"] for n in done.values() if n > 1} or {False}
     names = {False: "bootstrap, Student levels", True: "Student's t"}
     if len(kinds) == 1:
         return names[kinds.pop()]
-    return f"{names[False]}; of fewer than 5 runs {names[True]}"
+    return f"{names[False]}; of fewer than {FEWEST['mean']} runs {names[True]}"
 
 
 def _sentence(text: str) -> str:
