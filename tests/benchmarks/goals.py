@@ -25,7 +25,7 @@ class Goals:
         print("\nGoals, in percent. missed: at so many places; surely: by more than two standard")
         print("errors of this simulation; worst: the place that is furthest out\n")
         heads = f"{'places':>7}{'missed':>7}{'surely':>7}{'least':>7}{'most':>7}"
-        print(f"{'':54}{'goal':>7}{heads}  worst")
+        print(f"{'':58}{'goal':>7}{heads}  worst")
         for what, rows in self.found.items():
             out = [_outside(low, high, value) for low, high, value, _, _ in rows]
             errors = [error(value, trials) for _, _, value, _, trials in rows]
@@ -34,7 +34,7 @@ class Goals:
             low, high, _, where, _ = rows[out.index(max(out))]
             goal = f"{low:g}-{high:g}"
             print(
-                f"{what:54}{goal:>7}{len(rows):7}{sum(o > 0 for o in out):7}{sure:7}"
+                f"{what:58}{goal:>7}{len(rows):7}{sum(o > 0 for o in out):7}{sure:7}"
                 f"{min(values):7.1f}{max(values):7.1f}  {where}"
             )
 

@@ -510,6 +510,62 @@ def test_a_phone_scrolls_only_downwards(made) -> None:
         assert complaints(driver) == []
 
 
+OVERLAPS = """
+const box = (one) => {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  return range.getBoundingClientRect();
+};
+const cross = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+  && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+const seen = [...document.querySelectorAll(arguments[1])].map((one) =>
+  [...one.querySelectorAll(arguments[0])].filter((b) => b.getClientRects().length).map(box));
+const crossed = seen.filter((of) => of.some((a, i) => of.slice(i + 1).some((b) => cross(a, b))));
+return [seen.filter((of) => of.length > 1).length > 0, crossed.length];
+"""
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory) -> Path:
+    """The page of a study of three tasks, with names that are long."""
+    results = tmp_path_factory.mktemp("long")
+    names = {"brax": "per_minibatch_normalised_advantages", "done_cut": "a, gae_lambda=0.95"}
+    found = realistic(tasks=("reacher", "hopper", "ant_in_the_maze"))
+    finals = {
+        (task, names.get(variant, variant)): [1e3 * value for value in values]
+        for (task, variant), values in found.items()
+    }
+    plan = synthetic_study(results, finals, units=dict.fromkeys(("reacher", "hopper"), 1e5))
+    return page.write([plan], results)
+
+
+def test_a_table_of_three_tasks_fits_a_screen_and_no_ticks_are_turned(long_names) -> None:
+    with opened(width=1280) as browser:
+        browser.get(long_names.as_uri())
+        draw_all(browser)
+        widths = browser.execute_script(
+            "return [...document.querySelectorAll('.scroll')].map("
+            "(one) => [one.scrollWidth, one.clientWidth])"
+        )
+        assert len(widths) > 1
+        assert all(whole <= seen for whole, seen in widths)
+        turns = browser.execute_script(
+            "return [...document.querySelectorAll('.xtick text')].map("
+            "(one) => one.getAttribute('transform') || '')"
+        )
+        assert turns
+        assert not [one for one in turns if re.search(r"rotate\((?!0[,)])", one)]
+        assert browser.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
+
+
+def test_a_phone_shows_the_words_of_a_row_beside_each_other(long_names) -> None:
+    with opened(width=390, height=844, phone=True) as browser:
+        browser.get(long_names.as_uri())
+        draw_all(browser)
+        assert browser.execute_script(OVERLAPS, "th, td", ".scores tbody tr") == [True, 0]
+        assert browser.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
+
+
 def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
     browser.execute_script("document.documentElement.dataset.theme = 'dark'")
     colours = (

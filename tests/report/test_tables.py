@@ -327,6 +327,17 @@ def test_only_rows_of_one_task_setting_are_ranked(study) -> None:
         cell["config"]["task"] = {"settings": {"episode_length": length}}
     made = table(plan, results)
     assert [row.variant for row in made.rows if row.best] == ["b", "d"]
+    assert not [note for note in made.notes if "settings" in note]
+
+
+def test_a_comparison_across_settings_of_a_task_is_named(study) -> None:
+    finals = {("hopper", v): BASE + k for k, v in enumerate(("a", "b", "c"))}
+    plan, results = study(finals)
+    for cell in plan.cells:
+        length = 1000 if cell["variant"] == "c" else 100
+        cell["config"]["task"] = {"settings": {"episode_length": length}}
+    (said,) = [note for note in table(plan, results).notes if "settings" in note]
+    assert said.startswith("hopper: c and a have different settings of the task")
 
 
 def test_a_variant_that_fails_more_is_not_the_best(study) -> None:

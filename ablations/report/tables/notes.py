@@ -9,7 +9,7 @@ from ablations.records import Plan
 from ablations.report.scores import Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
 from ablations.report.tables.entries import ALL_TASKS, Entry
-from ablations.report.units import Units
+from ablations.report.units import Units, settings_of
 
 _MOST_LINES = 12
 
@@ -126,6 +126,7 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
     lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
     for name in lacking:
         yield f"baseline {name} is not part of this run: nothing is compared with it"
+    yield from _shortened(list(_other_settings(plan, rows)))
     yield from _units(plan, learned, rows)
     yield from _shortened(list(_ties(rows)))
     yield from _disagreements(rows)
@@ -180,6 +181,18 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
                 + ("; all tasks leave it out and are never equivalent" if over else "")
             )
     yield from _shortened(lines)
+
+
+def _other_settings(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
+    """What is compared across settings of a task, whose scores need not have one unit."""
+    for row in rows:
+        if row.baseline is None or row.baseline not in plan.variants or row.task == ALL_TASKS:
+            continue
+        if settings_of(plan, row.task, row.variant) != settings_of(plan, row.task, row.baseline):
+            yield (
+                f"{row.task}: {row.variant} and {row.baseline} have different settings of the "
+                "task, so their difference may be the task's, and neither is ranked with the other"
+            )
 
 
 def _ties(rows: Sequence[Entry]) -> Iterator[str]:
