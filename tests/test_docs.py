@@ -56,7 +56,8 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
         if language == "python":
             commands = [["python", "-c", text]]
         else:
-            lines = [line[2:] for line in text.splitlines() if line[:2] == "$ "]
+            whole = re.sub(r" *\\\n *", " ", text)  # a line that ends in \ goes on in the next
+            lines = [line[2:] for line in whole.splitlines() if line[:2] == "$ "]
             commands = [
                 shlex.split(line, comments=True)
                 if line.startswith("ablations ")

@@ -563,6 +563,8 @@ def test_a_phone_shows_the_words_of_a_row_beside_each_other(long_names) -> None:
         browser.get(long_names.as_uri())
         draw_all(browser)
         assert browser.execute_script(OVERLAPS, "th, td", ".scores tbody tr") == [True, 0]
+        card = "const card = document.querySelector('.card .scroll'); return"
+        assert browser.execute_script(f"{card} card.scrollWidth <= card.clientWidth")
         assert browser.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
 
 
