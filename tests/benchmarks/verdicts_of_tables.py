@@ -268,12 +268,10 @@ def looks(trials: int, goals: Goals) -> None:
 
 def _studies_at_looks(trials: int, goals: Goals) -> None:
     print("\nWhole studies at the same looks, percent. equal, margin: a study of 4 variants that")
-    print("are equal, or the margin of 1 apart, says anything false; odd: the same where the")
-    print("baseline is normal and of half the spread; best: one of 4 equal variants loses the mark")
-    print(
-        "at any look; all tasks: one task is a margin better, one worse, and all tasks are called"
-    )
-    print("equivalent; range: of seeds, at the first look, of an undecided effect of 0\n")
+    print("are equal, or all + or - the margin of 1 apart, says a false word; odd: the same where")
+    print("the baseline is normal and of half the spread; best: one of 4 equal variants loses the")
+    print("mark at any look; all tasks: one task is a margin better, one worse, and all tasks are")
+    print("called equivalent; range: of seeds, at the first look, of an undecided effect of 0\n")
     heads = ("equal", "margin", "odd equal", "odd margin", "best", "all tasks", "range")
     print(f"{'shape':18}" + "".join(f"{head:>11}" for head in heads))
     plan = design(LOOKS, LEVEL / COMPARISONS)
