@@ -16,7 +16,8 @@ Stable-Baselines3's PPO, and the same with a bug, a learning rate that lost a ze
 docs/examples/sb3_ppo makes them:
 
     ablations run docs/examples/sb3_ppo/norm_adv.toml $which
-    ablations export docs/examples/sb3_ppo/norm_adv.toml $which --output sb3_cartpole_runs.csv
+    ablations export docs/examples/sb3_ppo/norm_adv.toml $which --output runs.csv
+    grep -e ,metric, -e ,rollout/ep_rew_mean, runs.csv > sb3_cartpole_runs.csv
 
 with which="--seeds 100 --steps 8192 --vary learning_rate=3e-4,3e-5".
 """
@@ -83,8 +84,9 @@ def stored(path: Path) -> dict[str, Floats]:
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            points = curves.setdefault(row["variant"], {}).setdefault(row["seed"], [])
-            points.append((float(row["step"]), float(row["rollout/ep_rew_mean"])))
+            if row["metric"] == "rollout/ep_rew_mean":
+                points = curves.setdefault(row["variant"], {}).setdefault(row["seed"], [])
+                points.append((float(row["step"]), float(row["value"])))
     return {
         name: np.array([final(*zip(*points, strict=True)) for points in runs.values()])
         for name, runs in curves.items()
@@ -192,7 +194,8 @@ def rows(scores: list[tuple[str, Floats]], rate: float) -> Iterator[Row]:
             yield row(name, resampled(runs, runs), float(np.std(runs)), asked, rate)
     if not RUNS.exists():
         return
-    healthy, broken = stored(RUNS).values()
+    found = stored(RUNS)
+    healthy, broken = (found[f"learning_rate={each}"] for each in (3e-4, 3e-5))
     name = f"SB3's PPO on CartPole, {len(healthy)} stored runs, resampled"
     for asked in QUESTIONS:
         yield row(name, resampled(healthy, healthy), float(np.std(healthy)), asked, rate)
