@@ -48,7 +48,6 @@ def test_the_readme_names_every_page_and_every_page_the_readme() -> None:
 def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)  # the programs that readers run
     for language, text in blocks(page):
         if named := re.match(r"# (\w+\.(?:py|toml))\n", text):
             (tmp_path / named[1]).write_text(text)

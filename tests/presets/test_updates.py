@@ -4,16 +4,41 @@ made by the libraries' own code), and what is not the library's is noticed."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from updates import files, learned, library_of, recorded_steps
+import updates
+from updates import Update, files, library_of, recorded_steps
 
 from ablations.presets import presets
+from ablations.trainers.control.settings import DEFINITION
 
 UPDATES = files("update", presets())
+
+
+MUTATIONS = {
+    "brax": [{"advantage_timing": "iteration"}, {"clip_epsilon": 0.2}, {"ddof": 1.0}],
+    "cleanrl": [{"ddof": 0.0}, {"adam_epsilon": 1e-8}, {"value_clip": "none"}],
+    "sb3": [{"ddof": 0.0}, {"advantage": "done_cut"}, {"max_gradient_norm": 0.51}],
+    "rsl_rl": [
+        {"gradient_clip": "global_norm"},
+        {"advantage": "done_cut"},
+        {"advantage_scope": "minibatch"},
+        {"learning_rate_schedule": "constant"},
+    ],
+    "torchrl": [{"advantage_timing": "iteration"}, {"learning_rate_schedule": "linear"}],
+    "purejaxrl": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
+    "rejax": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
+}
+
+
+def learned(path: Path, **changes: Any) -> Update:
+    """All updates of a library in one program: the axes of its mutations are data."""
+    changed = {name for one in MUTATIONS.get(library_of(path), []) for name in one}
+    return updates.learned(path, frozenset(changed & DEFINITION.axes.keys()), **changes)
 
 
 def differences(update: Any, path: Any) -> dict[str, float]:
@@ -47,25 +72,9 @@ def test_every_library_has_an_update():
 
 
 @pytest.mark.parametrize("path", UPDATES, ids=lambda path: path.stem)
-def test_update_is_the_library_s(path, monkeypatch):
-    found = differences(learned(path, monkeypatch), path)
+def test_update_is_the_library_s(path):
+    found = differences(learned(path), path)
     assert max(found.values()) <= 1, found
-
-
-MUTATIONS = {
-    "brax": [{"advantage_timing": "iteration"}, {"clip_epsilon": 0.2}, {"ddof": 1.0}],
-    "cleanrl": [{"ddof": 0.0}, {"adam_epsilon": 1e-8}, {"value_clip": "none"}],
-    "sb3": [{"ddof": 0.0}, {"advantage": "done_cut"}, {"max_gradient_norm": 0.51}],
-    "rsl_rl": [
-        {"gradient_clip": "global_norm"},
-        {"advantage": "done_cut"},
-        {"advantage_scope": "minibatch"},
-        {"learning_rate_schedule": "constant"},
-    ],
-    "torchrl": [{"advantage_timing": "iteration"}, {"learning_rate_schedule": "linear"}],
-    "purejaxrl": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
-    "rejax": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
-}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +87,6 @@ MUTATIONS = {
     ],
     ids=lambda x: getattr(x, "stem", str(x)),
 )
-def test_another_detail_is_another_update(path, change, monkeypatch):
-    found = differences(learned(path, monkeypatch, **change), path)
+def test_another_detail_is_another_update(path, change):
+    found = differences(learned(path, **change), path)
     assert max(found.values()) > 2, found

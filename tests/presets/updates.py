@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ import variants
 from ablations.presets import preset
 from ablations.tasks import task
 from ablations.trainers import trainer
+from ablations.trainers.choices import fix
 from ablations.trainers.control import loss
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
@@ -89,40 +92,68 @@ def settings_of(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return values, run
 
 
-def learned(path: Path, monkeypatch: Any, **changes: Any) -> Update:
-    """What the preset's trainer makes of the recorded rollout, with some settings changed."""
+@cache
+def learner(
+    sizes: tuple[tuple[str, int], ...],
+    layers: tuple[tuple[str, tuple[int, ...]], ...],
+    activation: str,
+    fixed: tuple[tuple[str, str], ...],
+) -> tuple[PPO, Any]:
+    """PPO of these sizes with some choices compiled in, and its update as a compiled function of
+    (state, rollout, draws, noise of the entropy estimate, variant)."""
+    size, choices = dict(sizes), dict(fixed)
+    spread = "parameter" in variants.axis("policy_std")[choices["policy_std"]].inputs
+    environments = Environments(SimpleNamespace(action_size=size["action"]), size["num_envs"], 1000)
+    ppo = PPO(
+        environments=environments,
+        evaluation_environments=environments,
+        networks=make_networks(
+            observation_size=size["observation"],
+            action_size=size["action"],
+            activation=activation,
+            spread_parameter=spread,
+            **dict(layers),
+        ),
+        unroll_length=size["unroll_length"],
+        num_minibatches=size["num_minibatches"],
+        epochs=size["epochs"],
+        updates_per_chunk=1,
+        fixed=choices,
+    )
+
+    def learn(state: State, given: Rollout, draws: Draws, noise: Any, variant: Any) -> Any:
+        with mock.patch.object(loss, "entropy_noise", lambda key, shape: noise[key]):
+            return ppo.learn(state, given, draws, fix(variant, choices))
+
+    return ppo, jax.jit(learn)
+
+
+def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -> Update:
+    """What the preset's trainer makes of the recorded rollout, with some settings changed.
+
+    as_data: axes whose choice is data, as a program that serves several of their choices has it.
+    """
     file = json.loads(path.read_text())
     values, run = settings_of(path)
     values |= changes
     definition = trainer("ppo")
-    fast = task("fast")
-    config = definition.resolve(fast, values)
+    config = definition.resolve(task("fast"), values)
     structure, rollout = config["structure"], file["rollout"]
     T, N = np.shape(rollout["reward"])
     assert (structure["unroll_length"], structure["num_envs"]) == (T, N)
     choices = {axis: choice["name"] for axis, choice in config["choices"].items()}
     choices = {axis: choices.get(axis, default) for axis, default in definition.axes.items()}
     A = np.shape(rollout["action"])[-1]
-    spread = "parameter" in variants.axis("policy_std")[choices["policy_std"]].inputs
-    environments = Environments(SimpleNamespace(action_size=A), N, 1000)
-    ppo = PPO(
-        environments=environments,
-        evaluation_environments=environments,
-        networks=make_networks(
-            observation_size=np.shape(rollout["observation"])[-1],
-            action_size=A,
-            policy_layers=structure["policy_layers"],
-            value_layers=structure["value_layers"],
-            activation=structure["activation"],
-            spread_parameter=spread,
-        ),
-        unroll_length=T,
-        num_minibatches=structure["num_minibatches"],
-        epochs=structure["epochs"],
-        updates_per_chunk=1,
-        fixed=choices,
+    sizes = {name: structure[name] for name in ("unroll_length", "num_envs", "num_minibatches")}
+    sizes |= {"epochs": structure["epochs"], "action": A}
+    sizes |= {"observation": np.shape(rollout["observation"])[-1]}
+    ppo, learn = learner(
+        tuple(sizes.items()),
+        tuple((name, tuple(structure[name])) for name in ("policy_layers", "value_layers")),
+        structure["activation"],
+        tuple((axis, name) for axis, name in choices.items() if axis not in as_data),
     )
-    variant = definition.data(config)._replace(choices=choices)
+    variant = definition.data(config)
     variant = variant._replace(iterations=np.float32(iterations(run, structure)))
 
     start = first_spread(config["numbers"])
@@ -171,20 +202,11 @@ def learned(path: Path, monkeypatch: Any, **changes: Any) -> Update:
         np.reshape(one.get("entropy_noise", np.zeros((order.shape[2], A))), (-1, A))
         for one in file["steps"]
     ]
-    monkeypatch.setattr(loss, "entropy_noise", lambda key, shape: jnp.asarray(np.array(noise))[key])
-    state, metrics = jax.jit(
-        lambda state, given, draws: ppo.learn(state, given, draws, fixed_variant(variant, choices))
-    )(state, given, draws)
+    state, metrics = learn(state, given, draws, np.array(noise, np.float32), variant)
     return Update(
         steps={name: np.asarray(x).reshape(-1) for name, x in metrics.items()},
         weights=from_parameters(state.parameters, file["initial_weights"], start),
     )
-
-
-def fixed_variant(variant: Any, choices: dict[str, str]) -> Any:
-    from ablations.trainers.choices import fix
-
-    return fix(variant, choices)
 
 
 def iterations(run: dict[str, Any], structure: dict[str, Any]) -> float:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import compiled, program, same_bits, train, variant
+from composed import compiled, only, program, same_bits, train, variant
 
 import variants
 from ablations.trainers.control.settings import AXES
@@ -124,7 +124,7 @@ def test_every_structural_choice_is_compiled_in_somewhere() -> None:
 @pytest.mark.parametrize("choices", COMPILED_IN, ids=lambda one: one["observation_scaling"])
 def test_structural_choices_train(choices: dict[str, str]) -> None:
     """Some steps without a NaN, and the saved policy acts as the one that is evaluated."""
-    small = {"fixed": tuple(choices.items()), "episode_length": 12}
+    small = {"fixed": (*only(*choices), *choices.items()), "episode_length": 12}
     state, metrics = train(variant(target_kl=1e-3, learning_rate=3e-3), chunks=5, **small)
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert np.isfinite(metrics["loss/total"])
@@ -140,6 +140,12 @@ def test_structural_choices_train(choices: dict[str, str]) -> None:
 
 def test_one_environment_in_many_minibatches() -> None:
     """What segments cannot be cut into, transitions can: CleanRL's geometry, small."""
-    structure = {"num_envs": 2, "unroll_length": 16, "num_minibatches": 8, "epochs": 2}
+    structure: dict[str, Any] = {
+        "num_envs": 2,
+        "unroll_length": 16,
+        "num_minibatches": 8,
+        "epochs": 2,
+    }
+    structure |= {"epochs": 2, "fixed": only("minibatch_unit")}
     _, metrics = train(variant(minibatch_unit="transitions"), chunks=2, **structure)
     assert np.isfinite(metrics["loss/total"])
