@@ -62,8 +62,7 @@ def write(
 ) -> Completions:
     """Samples completions by the Gumbel trick: argmax of logits/temperature + noise.
 
-    noise: [L, B, V], standard Gumbel; or keys [L], from which it is drawn when it is needed: all at
-        once it has no room where V is large. Zeros [L, 1, 1] are enough for the mode alone.
+    noise: [L, B, V], standard Gumbel; zeros [L, 1, 1] are enough for the mode alone.
     sampled: [B, 1], 1 for a sample of the policy, 0 for its mode.
     """
     length = noise.shape[0]
@@ -73,8 +72,6 @@ def write(
 
     def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
         logits = decoder.logits(parameters, features) / temperature
-        if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key):
-            noise = jax.random.gumbel(noise, logits.shape)
         token = jnp.argmax(logits + sampled * noise, axis=-1).astype(jnp.int32)
         log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
         return jnp.where(going, token, special.pad), log_prob

@@ -1,11 +1,11 @@
-"""A decoder-only transformer: RoPE, RMSNorm, SwiGLU, grouped-query attention, a KV cache.
+"""A decoder-only transformer: RoPE, RMSNorm, SwiGLU, biases of queries, keys and values, a cache.
 
-The architecture of Qwen2 (Qwen Team 2024, https://arxiv.org/abs/2407.10671), as small as the
-numbers of `DecoderConfig` say.
+The architecture of Qwen2 (Qwen Team 2024, https://arxiv.org/abs/2407.10671) with as many heads of
+keys as of queries and the embedding as the output matrix, as small as `DecoderConfig` says.
 
-Shapes: B sequences, T tokens, D width, H heads, G heads of keys and values, h entries of a head,
-V vocabulary. A position is an index into the sequence, padding included: RoPE sees differences of
-positions alone, so padding on the left shifts nothing.
+Shapes: B sequences, T tokens, D width, H heads, h entries of a head, V vocabulary. A position is
+an index into the sequence, padding included: RoPE sees differences of positions alone, so padding
+on the left shifts nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ Array = jax.Array
 # A finite score for what must not be seen: a query that sees nothing is then finite too, and so
 # are its gradients.
 HIDDEN = -1e30
-# Up to so many tokens an embedding is one matrix product, whose gradient costs less on a CPU than
-# the scatter of a look-up.
-SMALL_VOCABULARY = 512
+ROPE_THETA = 10_000.0  # base of RoPE's wavelengths
 
 
 @dataclass(frozen=True)
@@ -34,28 +32,24 @@ class DecoderConfig:
     """The numbers of a decoder.
 
     vocabulary, width, layers, mlp_width: V, D, how many blocks, entries of the hidden SwiGLU layer.
-    heads, kv_heads, head_width: H, G (H is a multiple of G), h (even).
-    attention_bias: whether queries, keys and values have biases. tied: whether the embedding is
-    the output matrix too. rope_theta: base of RoPE's wavelengths. norm_epsilon: of RMSNorm.
+    heads: H, of D/H entries each, an even number.
     """
 
     vocabulary: int
     width: int = 64
     layers: int = 2
     heads: int = 4
-    kv_heads: int = 4
-    head_width: int = 16
     mlp_width: int = 128
-    attention_bias: bool = True
-    tied: bool = True
-    rope_theta: float = 10_000.0
-    norm_epsilon: float = 1e-6
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
 
 
 class Cache(NamedTuple):
     """What a decoder remembers; the batch leads in every leaf. C: capacity, in tokens.
 
-    keys, values: for each layer, [B, C, G, h].
+    keys, values: for each layer, [B, C, H, h].
     valid: bool [B, C], which slots hold a token that may be seen.
     """
 
@@ -85,14 +79,14 @@ class Decoder(NamedTuple):
     logits: Callable[[Any, Array], Array]
 
 
-def rotate(x: Array, positions: Array, theta: float) -> Array:
+def rotate(x: Array, positions: Array) -> Array:
     """RoPE (Su et al. 2021, https://arxiv.org/abs/2104.09864): x [B, T, n, h] at positions [T].
 
     Entry i and entry i + h/2 turn together, by position · θ^(-2i/h): the halves' order, as in
     Hugging Face's checkpoints, not that of neighbours.
     """
     half = x.shape[-1] // 2
-    frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    frequencies = ROPE_THETA ** (-jnp.arange(half, dtype=jnp.float32) / half)
     angles = positions.astype(jnp.float32)[:, None, None] * frequencies
     cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
     first, second = x[..., :half], x[..., half:]
@@ -100,17 +94,14 @@ def rotate(x: Array, positions: Array, theta: float) -> Array:
 
 
 def attend(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
-    """Softmax attention: queries [B, T, H, h], keys and values [B, S, G, h], seen bool [B, T, S].
+    """Softmax attention: queries [B, T, H, h], keys and values [B, S, H, h], seen bool [B, T, S].
 
-    Query head n reads key head n // (H/G). Returns [B, T, H·h].
+    Returns [B, T, H·h].
     """
-    batch, steps, heads, width = queries.shape
-    groups = keys.shape[2]
-    queries = queries.reshape(batch, steps, groups, heads // groups, width)
-    scores = jnp.einsum("btgnh,bsgh->bgnts", queries, keys) / width**0.5
-    scores = jnp.where(seen[:, None, None], scores.astype(jnp.float32), HIDDEN)
+    scores = jnp.einsum("bthd,bshd->bhts", queries, keys) / queries.shape[-1] ** 0.5
+    scores = jnp.where(seen[:, None], scores.astype(jnp.float32), HIDDEN)
     weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-    return jnp.einsum("bgnts,bsgh->btgnh", weights, values).reshape(batch, steps, heads * width)
+    return jnp.einsum("bhts,bshd->bthd", weights, values).reshape(*queries.shape[:2], -1)
 
 
 class Block(linen.Module):
@@ -120,10 +111,10 @@ class Block(linen.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.attention_norm = linen.RMSNorm(epsilon=c.norm_epsilon)
-        self.qkv = linen.Dense((c.heads + 2 * c.kv_heads) * c.head_width, use_bias=c.attention_bias)
+        self.attention_norm = linen.RMSNorm()
+        self.qkv = linen.Dense(3 * c.width)
         self.attention_out = linen.Dense(c.width, use_bias=False)
-        self.mlp_norm = linen.RMSNorm(epsilon=c.norm_epsilon)
+        self.mlp_norm = linen.RMSNorm()
         self.gate_up = linen.Dense(2 * c.mlp_width, use_bias=False)
         self.mlp_out = linen.Dense(c.width, use_bias=False)
 
@@ -136,15 +127,15 @@ class Block(linen.Module):
     ) -> tuple[Array, tuple[Array, Array]]:
         """x [B, T, D] at positions [T] -> the same, and the keys and values that it has seen.
 
-        insert: takes its own keys and values [B, T, G, h] and returns all, [B, C, G, h].
+        insert: takes its own keys and values [B, T, H, h] and returns all, [B, C, H, h].
         seen: bool [B, T, C].
         """
         c = self.config
         batch, steps, _ = x.shape
         qkv = self.qkv(self.attention_norm(x))
-        qkv = qkv.reshape(batch, steps, c.heads + 2 * c.kv_heads, c.head_width)
-        turned = rotate(qkv[:, :, : c.heads + c.kv_heads], positions, c.rope_theta)
-        keys, values = insert(turned[:, :, c.heads :], qkv[:, :, c.heads + c.kv_heads :])
+        qkv = qkv.reshape(batch, steps, 3 * c.heads, c.head_width)
+        turned = rotate(qkv[:, :, : 2 * c.heads], positions)
+        keys, values = insert(turned[:, :, c.heads :], qkv[:, :, 2 * c.heads :])
         x = x + self.attention_out(attend(turned[:, :, : c.heads], keys, values, seen))
         gate, up = jnp.split(self.gate_up(self.mlp_norm(x)), 2, axis=-1)
         return x + self.mlp_out(jax.nn.silu(gate) * up), (keys, values)
@@ -171,9 +162,7 @@ class Transformer(linen.Module):
             "embedding", linen.initializers.normal(0.02), (c.vocabulary, c.width)
         )
         self.blocks = [Block(c) for _ in range(c.layers)]
-        self.norm = linen.RMSNorm(epsilon=c.norm_epsilon)
-        if not c.tied:
-            self.head = linen.Dense(c.vocabulary, use_bias=False)
+        self.norm = linen.RMSNorm()
 
     def extend(self, tokens: Array, valid: Array, cache: Cache, start: Any) -> tuple[Array, Cache]:
         def put(slots: Array, new: Array) -> Array:
@@ -195,14 +184,12 @@ class Transformer(linen.Module):
         return self.norm(x), Cache(tuple(keys), tuple(values), all_valid)
 
     def _embed(self, tokens: Array) -> Array:
-        if self.config.vocabulary <= SMALL_VOCABULARY:
-            one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
-            return one_hot @ self.embedding
-        return self.embedding[tokens]
+        """As a matrix product, whose gradient costs less on a CPU than the scatter of a look-up."""
+        one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
+        return one_hot @ self.embedding
 
     def logits(self, features: Array) -> Array:
-        logits = features @ self.embedding.T if self.config.tied else self.head(features)
-        return logits.astype(jnp.float32)
+        return (features @ self.embedding.T).astype(jnp.float32)
 
     def __call__(self, tokens: Array, valid: Array, cache: Cache) -> Array:
         """Every parameter once, for init."""
@@ -210,15 +197,11 @@ class Transformer(linen.Module):
 
 
 def make_decoder(config: DecoderConfig) -> Decoder:
-    """The functions of one decoder. Raises ValueError for numbers that do not fit together."""
-    if config.heads % config.kv_heads:
-        raise ValueError(f"{config.heads} heads cannot share {config.kv_heads} heads of keys")
-    if config.head_width % 2:
-        raise ValueError(f"RoPE turns pairs, so a head cannot have {config.head_width} entries")
+    """The functions of one decoder."""
     model = Transformer(config)
 
     def empty_cache(batch: int, capacity: int) -> Cache:
-        slots = (batch, capacity, config.kv_heads, config.head_width)
+        slots = (batch, capacity, config.heads, config.head_width)
         empty = tuple(jnp.zeros(slots) for _ in range(config.layers))
         return Cache(empty, empty, jnp.zeros((batch, capacity), bool))
 

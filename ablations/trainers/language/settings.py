@@ -96,8 +96,6 @@ def compose(
         width=structure["width"],
         layers=structure["layers"],
         heads=structure["heads"],
-        kv_heads=structure["heads"],
-        head_width=structure["width"] // structure["heads"],
         mlp_width=structure["mlp_width"],
     )
     special = Special(puzzles.PAD, puzzles.END)

@@ -31,7 +31,7 @@ from ablations.trainers.language.completions import (
     read,
     write,
 )
-from ablations.trainers.language.decoder import SMALL_VOCABULARY, Decoder
+from ablations.trainers.language.decoder import Decoder
 from ablations.trainers.language.loss import Batch, language_loss, values
 from ablations.trainers.language.scores import accuracies, average, outcomes
 from ablations.trainers.losses import Metrics, mean, variance
@@ -175,10 +175,7 @@ class Language:
 
     def _noise(self, key: jax.Array, count: int) -> jax.Array:
         """What `write` samples so many completions with."""
-        vocabulary = self.decoder.config.vocabulary
-        if vocabulary > SMALL_VOCABULARY:
-            return jax.random.split(key, self.length)
-        return jax.random.gumbel(key, (self.length, count, vocabulary))
+        return jax.random.gumbel(key, (self.length, count, self.decoder.config.vocabulary))
 
     def prepare(
         self,

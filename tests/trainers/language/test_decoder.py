@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder, token_log_probs
 
-CONFIG = DecoderConfig(
-    vocabulary=11, width=16, layers=2, heads=4, kv_heads=2, head_width=4, mlp_width=24
-)
+CONFIG = DecoderConfig(vocabulary=11, width=16, layers=2, heads=4, mlp_width=24)
 DECODER = make_decoder(CONFIG)
 B, T = 3, 6
 
@@ -124,30 +120,9 @@ def test_gradients_are_finite_whatever_is_padding():
     assert any(np.any(leaf != 0) for leaf in jax.tree.leaves(gradient))
 
 
-def test_both_ways_to_embed_are_one(monkeypatch):
-    tokens, valid = sequences(3)
-    product = at_once(DECODER, PARAMETERS, tokens, valid)
-    monkeypatch.setattr("ablations.trainers.language.decoder.SMALL_VOCABULARY", 0)
-    np.testing.assert_allclose(
-        at_once(make_decoder(CONFIG), PARAMETERS, tokens, valid), product, rtol=1e-5, atol=1e-6
-    )
-
-
 def test_log_probs_are_normalised():
     tokens, valid = sequences(4)
     logits = at_once(DECODER, PARAMETERS, tokens, valid)
     every = [token_log_probs(logits, jnp.full((B, T), v)) for v in range(CONFIG.vocabulary)]
     np.testing.assert_allclose(np.sum(np.exp(every), axis=0), 1, rtol=1e-5)
     np.testing.assert_allclose(every[3], jax.nn.log_softmax(logits)[..., 3], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kv_heads": 3}, "4 heads cannot share 3 heads of keys"),
-        ({"head_width": 5}, "a head cannot have 5 entries"),
-    ],
-)
-def test_numbers_that_do_not_fit_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        make_decoder(dataclasses.replace(CONFIG, **change))
