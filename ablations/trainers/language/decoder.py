@@ -98,10 +98,14 @@ def attend(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
 
     Returns [B, T, H·h].
     """
-    scores = jnp.einsum("bthd,bshd->bhts", queries, keys) / queries.shape[-1] ** 0.5
-    scores = jnp.where(seen[:, None], scores.astype(jnp.float32), HIDDEN)
+    batch, steps, _, width = queries.shape
+    # An axis of one query per head of keys: without it sums are rounded otherwise, and the recorded
+    # results are of these bits.
+    queries = queries[:, :, :, None]
+    scores = jnp.einsum("btgnh,bsgh->bgnts", queries, keys) / width**0.5
+    scores = jnp.where(seen[:, None, None], scores.astype(jnp.float32), HIDDEN)
     weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-    return jnp.einsum("bhts,bshd->bthd", weights, values).reshape(*queries.shape[:2], -1)
+    return jnp.einsum("bgnts,bsgh->btgnh", weights, values).reshape(batch, steps, -1)
 
 
 class Block(linen.Module):
