@@ -133,6 +133,16 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert watched.splitlines()[-3] == "toy_held: 4 done"
 
 
+def test_an_explanation_runs_there_and_is_told_when_it_is_done(sweep) -> None:
+    asked = ("explain", "toy/up", "toy/down", "--seeds", "2", "--steps", "100", "--set", "rate=0.2")
+    first = sweep(*asked, "--cluster", "slurm").stdout
+    assert "4 submitted" in first
+    assert "the whole gap" not in first
+    sweep.finished(4)
+    told = sweep(*asked, "--cluster", "slurm").stdout
+    assert "| line | the whole gap | toy/up → toy/down |" in " ".join(told.split())
+
+
 def test_a_dry_run_changes_nothing(sweep) -> None:
     said = sweep(*TINY, "--dry-run").stdout
     assert "8 to submit" in said
@@ -286,7 +296,7 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     (sweep.shell.folder / "walk.sh").write_text(script)
     (sweep.shell.folder / "walk.toml").write_text(WALK)
     said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
-    assert "2 jobs of 2 cells, 1 worker of 1 lane" in said  # ten minutes each, as assumed
+    assert "2 jobs of 2 cells, 1 worker, about 20 min each" in said
     assert "compile" not in said
     sweep.finished()
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}

