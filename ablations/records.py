@@ -200,7 +200,7 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
-    """Of what a record.json says, without its own checksum."""
+    """Of what a record or a plan says, without its own checksum."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
@@ -274,7 +274,9 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     folder = results / "plans" / plan.study["name"]
     path = folder / f"{plan.name}.json"
     # Keys stay in the study's order: tables list tasks and variants as it does.
-    write_atomically(path, json.dumps({"format": FORMAT} | asdict(plan)))
+    described = {"format": FORMAT} | asdict(plan)
+    described["checksum"] = _checksum(json.loads(json.dumps(described)))
+    write_atomically(path, json.dumps(described))
     if last or not (folder / "last").exists():
         write_atomically(folder / "last", plan.name)
     return path
@@ -293,6 +295,8 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     try:
         name = name or (folder / "last").read_text().strip()
         fields = json.loads((folder / f"{name}.json").read_text())
+        if fields.pop("checksum", None) not in (None, _checksum(fields)):
+            raise ValueError("fails its checksum")
         fields.pop("format")
         return Plan(**fields | {"cells": tuple(fields["cells"])})
     except FileNotFoundError:

@@ -63,7 +63,26 @@ def lecun_normal(*, key: Array, shape: tuple[int, int]) -> Array:
 )
 def orthogonal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
     """gain·Q with orthonormal columns, or rows where there are fewer of them."""
-    return gain * initializers.orthogonal()(key, shape)
+    long, short = max(shape), min(shape)
+    columns = _orthonormal(jax.random.normal(key, (long, short)))
+    return gain * (columns if shape == (long, short) else columns.T)
+
+
+def _orthonormal(matrix: Array) -> Array:
+    """The Q [M, N] of matrix = QR, M >= N, R with a positive diagonal: Gram and Schmidt, twice.
+
+    LAPACK, which would do it, takes other code on other processors, and so gives other bits.
+    """
+
+    def column(place: Array, done: Array) -> Array:
+        one = jax.lax.dynamic_index_in_dim(done, place, axis=1, keepdims=False)
+        for _ in range(2):  # once leaves rounding errors that grow from column to column
+            along = jnp.where(jnp.arange(matrix.shape[1]) < place, one @ done, 0.0)
+            one = one - done @ along
+        one = one / jnp.linalg.norm(one)
+        return jax.lax.dynamic_update_index_in_dim(done, one, place, axis=1)
+
+    return jax.lax.fori_loop(0, matrix.shape[1], column, matrix)
 
 
 @AXIS.choice(

@@ -110,9 +110,8 @@ def made_alike(baseline: Baseline, records: Path) -> str:
         for name, before in then.get("versions", {}).items()
         if now.get("versions", {}).get(name) != before
     ]
-    changed += [
-        f"{what} {then.get(what)} → {now.get(what)}"
-        for what in ("processor", "device")
-        if now.get(what) != then.get(what)
-    ]
-    return f"not made alike: {', '.join(changed)}" if changed else "versions and machine are alike"
+    if now.get("device") != then.get("device"):
+        changed.append(f"device {then.get('device')} → {now.get('device')}")
+    if changed:
+        return f"not made alike: {', '.join(changed)}"
+    return "versions and arithmetic are alike"

@@ -27,7 +27,8 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from ablations import plugins
 from ablations.records import digest, write_atomically
-from ablations.sweep.provenance import OUR_ROOT, processor, versions
+from ablations.sweep.machine import processor
+from ablations.sweep.provenance import OUR_ROOT, versions
 
 OURS = ("ablations/trainers", "ablations/tasks", "ablations/sweep", "variants")
 # What a version does not tell: whether somebody works on them.

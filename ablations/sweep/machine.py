@@ -5,13 +5,30 @@ Importing this starts no JAX.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 from ablations.errors import UserError
+
+# What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
+# instruction set, and no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen).
+# The size of the tiles of a product changes its speed alone. See docs/performance.md.
+PORTABLE = " ".join(
+    [
+        "--xla_cpu_max_isa=AVX2",
+        "--xla_cpu_prefer_vector_width=256",
+        "--xla_cpu_experimental_ynn_fusion_type=",
+        "--xla_cpu_multi_thread_eigen=false",
+        "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,"
+        "xla_llvm_ir_gemm_tile_size=4:16:2*vectwidth",
+    ]
+)
 
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
@@ -20,7 +37,38 @@ def worker_environment(*, accelerator: bool) -> dict[str, str]:
     environment = dict(os.environ)
     if not accelerator:
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+        if "avx2" in processor_features():
+            # What a user sets stands behind ours and wins.
+            given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
+            environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
     return environment
+
+
+def arithmetic() -> str:
+    """What decides the last bits of this process's numbers besides versions: two workers on CPUs
+    that say the same here compute the same."""
+    if os.environ.get("XLA_FLAGS") == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
+        return "x86-64 with AVX2"
+    return processor()
+
+
+def processor() -> str:
+    """The name of the processor."""
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def processor_features() -> frozenset[str]:
+    """What an x86 processor can do beyond the first of its kind, in Linux's words: avx2, fma."""
+    return frozenset(_cpuinfo("flags").split())
+
+
+@functools.cache
+def _cpuinfo(name: str) -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(name):
+                return line.partition(":")[2].strip()
+    return ""
 
 
 def cores() -> int:

@@ -7,7 +7,6 @@ import os
 import platform
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from ablations import plugins
 from ablations.records import digest, write_atomically
+from ablations.sweep.machine import arithmetic, processor
 
 PACKAGES = (
     "rl-ablations",
@@ -100,7 +100,7 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
 
 def of_process() -> dict[str, Any]:
     return {
-        "versions": dict(versions()),
+        "versions": dict(versions()) | {"arithmetic": arithmetic()},
         "host": socket.gethostname(),
         "processor": processor(),
         "plugins": plugins.digests(),
@@ -130,11 +130,3 @@ def _git(root: Path, *arguments: str, code: int = 0) -> str:
     if done.returncode != code:
         raise subprocess.SubprocessError(done.stderr)
     return done.stdout.strip()
-
-
-def processor() -> str:
-    if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -223,6 +223,13 @@ def test_a_plan_that_is_cut_short(shell) -> None:
     shell("table", "toy")
 
 
+def test_a_plan_with_a_changed_byte(shell) -> None:
+    shell("run", "toy", "--seeds", "1")
+    (path,) = shell.results.glob("plans/toy/*.json")
+    path.write_text(path.read_text().replace('"hash"', '"hasi"', 1))
+    assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
+
+
 def test_a_record_of_another_format(shell) -> None:
     shell("run", "toy", "--seeds", "1")
     path = sorted(shell.results.glob("cells/*/record.json"))[0]

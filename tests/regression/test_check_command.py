@@ -93,14 +93,16 @@ def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
     assert "toy/line/up got worse: " in said
     assert "of what the baseline learns" in said
     assert "| worse" in said
-    assert "bits differ from step 20 on (seed 0); versions and machine are alike" in said
+    assert "bits differ from step 20 on (seed 0); versions and arithmetic are alike" in said
 
 
 def test_exact_says_which_step_first_differs(shell: Shell) -> None:
     shell.toy(", jnp.nan, x)", ", jnp.nan, jnp.where(state.updates < 9, x, x + 0.001))")
     said = shell("check", "up", "--exact", code=1)
     # By step 100 at the latest; another program may round differently before.
-    (step,) = re.findall(r"seed 0 differs from step (\d+) on; versions and machine are alike", said)
+    (step,) = re.findall(
+        r"seed 0 differs from step (\d+) on; versions and arithmetic are alike", said
+    )
     assert int(step) in range(20, 101, 20)
     assert "no worse" in shell("check", "up", "--effect", "2")
 

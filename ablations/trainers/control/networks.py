@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import linen
 
 import variants
+from ablations.trainers.products import dense_product
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -79,6 +80,7 @@ class MLP(linen.Module):
                 bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
                     key=key, fan_in=fan_in, size=shape[0]
                 ),
+                dot_general=dense_product,
                 name=f"hidden_{i}",
             )(x)
             if activated:

@@ -19,11 +19,14 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
+from ablations.trainers.products import dense_product, product, transposed
+
 Array = jax.Array
 
 # A finite score for what must not be seen: a query that sees nothing is then finite too, and so
 # are its gradients.
 HIDDEN = -1e30
+Dense = partial(linen.Dense, dot_general=dense_product)
 ROPE_THETA = 10_000.0  # base of RoPE's wavelengths
 
 
@@ -98,14 +101,12 @@ def attend(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
 
     Returns [B, T, H·h].
     """
-    batch, steps, _, width = queries.shape
-    # An axis of one query per head of keys: without it sums are rounded otherwise, and the recorded
-    # results are of these bits.
-    queries = queries[:, :, :, None]
-    scores = jnp.einsum("btgnh,bsgh->bgnts", queries, keys) / width**0.5
-    scores = jnp.where(seen[:, None, None], scores.astype(jnp.float32), HIDDEN)
+    batch, steps, heads, width = queries.shape
+    queries, keys, values = (jnp.swapaxes(x, 1, 2) for x in (queries, keys, values))
+    scores = product(queries, transposed(keys)) / width**0.5  # [B, H, T, S]
+    scores = jnp.where(seen[:, None], scores.astype(jnp.float32), HIDDEN)
     weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-    return jnp.einsum("bgnts,bsgh->btgnh", weights, values).reshape(batch, steps, -1)
+    return jnp.swapaxes(product(weights, values), 1, 2).reshape(batch, steps, heads * width)
 
 
 class Block(linen.Module):
@@ -116,11 +117,11 @@ class Block(linen.Module):
     def setup(self) -> None:
         c = self.config
         self.attention_norm = linen.RMSNorm()
-        self.qkv = linen.Dense(3 * c.width)
-        self.attention_out = linen.Dense(c.width, use_bias=False)
+        self.qkv = Dense(3 * c.width)
+        self.attention_out = Dense(c.width, use_bias=False)
         self.mlp_norm = linen.RMSNorm()
-        self.gate_up = linen.Dense(2 * c.mlp_width, use_bias=False)
-        self.mlp_out = linen.Dense(c.width, use_bias=False)
+        self.gate_up = Dense(2 * c.mlp_width, use_bias=False)
+        self.mlp_out = Dense(c.width, use_bias=False)
 
     def __call__(
         self,
@@ -190,10 +191,10 @@ class Transformer(linen.Module):
     def _embed(self, tokens: Array) -> Array:
         """As a matrix product, whose gradient costs less on a CPU than the scatter of a look-up."""
         one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
-        return one_hot @ self.embedding
+        return dense_product(one_hot, self.embedding, None)
 
     def logits(self, features: Array) -> Array:
-        return (features @ self.embedding.T).astype(jnp.float32)
+        return dense_product(features, transposed(self.embedding), None).astype(jnp.float32)
 
     def __call__(self, tokens: Array, valid: Array, cache: Cache) -> Array:
         """Every parameter once, for init."""

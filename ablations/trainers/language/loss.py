@@ -16,6 +16,7 @@ from ablations.trainers.losses import (
     share_that_counts,
     value_loss,
 )
+from ablations.trainers.products import dense_product
 from ablations.trainers.trainer import Variant
 
 
@@ -48,7 +49,7 @@ def values(
 ) -> jax.Array:
     """The critic's V [B, L] before each token of the completions [B, L], 0 outside the mask."""
     features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
-    return (features @ critic["head"]) * mask
+    return dense_product(features, critic["head"][:, None], None)[..., 0] * mask
 
 
 def language_loss(
