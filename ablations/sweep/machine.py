@@ -12,6 +12,7 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ablations.errors import UserError
@@ -19,6 +20,7 @@ from ablations.errors import UserError
 # What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
 # instruction set, and no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen).
 # The size of the tiles of a product changes its speed alone. See docs/performance.md.
+PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [
         "--xla_cpu_max_isa=AVX2",
@@ -37,11 +39,20 @@ def worker_environment(*, accelerator: bool) -> dict[str, str]:
     environment = dict(os.environ)
     if not accelerator:
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
-        if "avx2" in processor_features():
+        if _portable():
             # What a user sets stands behind ours and wins.
             given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
             environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
     return environment
+
+
+def _portable() -> bool:
+    """Whether the flags of PORTABLE may be set: XLA ends a process that has flags unknown to it."""
+    try:
+        known = version("jaxlib").startswith(PORTABLE_JAXLIB)
+    except PackageNotFoundError:
+        return False
+    return known and {"avx2", "fma"} <= processor_features()
 
 
 def arithmetic() -> str:

@@ -1,0 +1,74 @@
+"""What makes a CPU's bits the same everywhere: flags of workers, and products of one form alone.
+
+That the bits are the same is measured by tests/benchmarks/portable_bits.py, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from ablations import make_trainer
+from ablations.sweep import machine
+
+# The contracted axes of every product in the text of a program that JAX hands to XLA.
+CONTRACTED = re.compile(
+    r"stablehlo\.dot_general.*?(?:batching_dims = \[([\d, ]*)\] x \[[\d, ]*\], )?"
+    r"contracting_dims = \[([\d, ]*)\] x \[([\d, ]*)\]"
+)
+
+GRADIENT = """
+import jax, jax.numpy as jnp
+from ablations.trainers.products import dense_product
+def loss(kernel, inputs):
+    hidden = jnp.tanh(dense_product(inputs, kernel, None))
+    return (dense_product(hidden, kernel, None) ** 2).sum()
+shapes = jax.ShapeDtypeStruct((8, 8), "float32"), jax.ShapeDtypeStruct((32, 8), "float32")
+print(jax.jit(jax.grad(loss, (0, 1))).lower(*shapes).compile().as_text())
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "task", "structure"),
+    [
+        ("ppo", "fast", {}),
+        ("ppo", "fast", {"torso": "shared"}),
+        ("language", "arithmetic", {}),
+    ],
+)
+def test_products_of_a_program_have_the_form_that_xla_compiles_itself(
+    trainer, task, structure
+) -> None:
+    """[M, K] by [K, N], after the axes of a batch; in the gradients too."""
+    composed, variant = make_trainer(task, trainer=trainer, **structure)
+    key = jax.random.key(0)
+    state = jax.eval_shape(composed.init, key, variant)
+    text = jax.jit(composed.chunk).lower(state, variant).as_text()
+    found = CONTRACTED.findall(text)
+    assert len(found) == text.count("stablehlo.dot_general") > 10
+    for batch, left, right in found:
+        axes = len(batch.split(",")) if batch else 0
+        assert (left, right) == (str(axes + 1), str(axes))
+
+
+def test_xla_folds_no_transposition_into_a_product() -> None:
+    environment = machine.worker_environment(accelerator=False)
+    environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
+    done = subprocess.run(
+        [sys.executable, "-c", GRADIENT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    forms = re.findall(
+        r" dot\(.*?lhs_contracting_dims=\{(\d)\}, rhs_contracting_dims=\{(\d)\}", done.stdout
+    )
+    assert len(forms) == 6
+    assert set(forms) == {("1", "0")}
+    assert "custom-call" not in done.stdout
