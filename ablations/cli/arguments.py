@@ -120,7 +120,9 @@ def add_studies(parser: argparse.ArgumentParser, number: str | int) -> None:
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selection")
-    group.add_argument("--profile", help="how much compute: smoke, quick (default) or paper")
+    group.add_argument(
+        "--profile", help="how much compute: smoke, quick (default), claims or paper"
+    )
     group.add_argument("--tasks", nargs="+", action="extend", metavar="T")
     group.add_argument("--variants", nargs="+", action="extend", metavar="V")
     group.add_argument(

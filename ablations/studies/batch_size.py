@@ -16,7 +16,7 @@ register(
         baseline="grpo@prompts=2",
         variants=VARIANTS,
         settings={"samples_per_prompt": 4},
-        profiles=language(quick=VARIANTS, paper=VARIANTS, tasks=("arithmetic",)),
+        profiles=language(quick=VARIANTS, paper=VARIANTS, tasks=("arithmetic",), claims=VARIANTS),
         **LANGUAGE_SCORE,
     )
 )

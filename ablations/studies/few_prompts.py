@@ -24,6 +24,7 @@ register(
             tasks=("arithmetic_few",),
             paper_tasks=("arithmetic_few", "addition_few"),
             iterations=1200,
+            claims=NAMES,
         ),
         **LANGUAGE_SCORE,
     )

@@ -1,7 +1,7 @@
 """Does it matter which advantage estimator is used, and what it does at a truncation?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import control
+from ablations.studies.profiles import claims, control
 
 ESTIMATORS = {
     "standard": Variant(
@@ -41,6 +41,7 @@ register(
         # What happens at a truncation is the question, so there are to be ten for each environment:
         # at 200 steps hopper has at most 9, at 80 at most 24. In `paper` episodes of 1000 steps
         # leave 31 to reacher (2,000,000/64/1000) and more to the others, where they do not fall.
-        profiles=control(quick=ESTIMATORS, paper=GRID, hopper_length=80),
+        profiles=control(quick=ESTIMATORS, paper=GRID, hopper_length=80)
+        | claims(("standard", "brax", "done_cut")),
     )
 )

@@ -30,6 +30,7 @@ register(
             quick=[name for name in VARIANTS if name.startswith("grpo")],
             paper=VARIANTS,
             tasks=("arithmetic",),
+            claims=("grpo@samples=16", "grpo@samples=2"),
         ),
         **LANGUAGE_SCORE,
     )

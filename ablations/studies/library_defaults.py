@@ -1,7 +1,7 @@
 """How far apart are the PPOs of seven libraries, each with its own defaults, on equal terms?"""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.profiles import control
+from ablations.studies.profiles import claims, control
 
 LIBRARIES = {
     "brax": "Brax",
@@ -32,7 +32,8 @@ register(
         baseline="cleanrl",
         variants=DEFAULTS,
         margin=0.05,
-        profiles=control(quick=DEFAULTS, paper=DEFAULTS),
+        profiles=control(quick=DEFAULTS, paper=DEFAULTS)
+        | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper"), learning_rate=None),
         geometry="common",
     )
 )

@@ -33,6 +33,7 @@ register(
             quick=("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none"),
             paper=VARIANTS,
             tasks=("arithmetic",),
+            claims=("clip", "clip_higher", "gspo", "cispo"),
         ),
         **LANGUAGE_SCORE,
     )

@@ -1,6 +1,7 @@
 """How much compute studies take. Those of a kind share it, and so share their cells."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ablations.studies.definition import Profile
@@ -9,7 +10,7 @@ from ablations.studies.definition import Profile
 def control(
     quick: Iterable[str], paper: Iterable[str], hopper_length: int = 200, **settings: Any
 ) -> dict[str, Profile]:
-    """The three profiles: `smoke` and `quick` run the variants `quick`, `paper` runs its grid.
+    """Three profiles: `smoke` and `quick` run the variants `quick`, `paper` runs its grid.
 
     settings: what all variants of the study share. `quick` needs both kinds of end: reacher never
     terminates and is truncated at every 50 steps; hopper falls at first, and reaches the truncation
@@ -51,6 +52,46 @@ def control(
     }
 
 
+CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the cheapest first
+# 40 points of a few iterations of 2048 steps: 409,600 to 1,966,080 steps. How many is for the
+# baseline alone to say, before any variant has run: so many that its mean curve gains less than a
+# margin over the last fifth, as `ablations claims` prints. Reacher ends at Gymnasium's 50.
+_LENGTHS: dict[str, dict[str, Any]] = {
+    "reacher": {"steps": 40 * 5 * 2048, "episode_length": 50, "evaluation_envs": 64},
+    "inverted_double_pendulum": {"steps": 40 * 8 * 2048},
+    "hopper": {"steps": 40 * 20 * 2048},
+    "walker2d": {"steps": 40 * 24 * 2048},
+}
+CLAIM_RATE = 1e-3  # Adam's, on every task: short runs on 64 environments
+
+
+def claims(
+    variants: Iterable[str],
+    tasks: Iterable[str] = CLAIMED,
+    learning_rate: float | None = CLAIM_RATE,
+    **settings: Any,
+) -> dict[str, Profile]:
+    """The profile of published claims on control tasks: 20 seeds, and ten evaluations of 16
+    held-out episodes each (reacher, whose are short: 64).
+
+    One baseline serves all studies: the tasks' own settings at one learning rate. None: every
+    variant at its own, as presets have one. settings: what all variants of the study share.
+    """
+    shared = settings if learning_rate is None else {"learning_rate": learning_rate} | settings
+    return {
+        "claims": Profile(
+            tasks=tuple(tasks),
+            seeds=20,
+            points=40,
+            evaluations=10,
+            evaluation_envs=16,
+            variants=tuple(variants),
+            settings=shared,
+            task_settings={task: _LENGTHS[task] for task in tasks},
+        )
+    }
+
+
 BATCH = 64  # completions of an iteration of the language tasks: what a step of the curve counts
 # How a language study judges: greedy accuracy changes only where the likeliest answer does, so that
 # a policy which merely becomes surer of what it says gains nothing; see docs/language.md.
@@ -75,15 +116,27 @@ def language(
         "mixture",
     ),
     iterations: int = 400,
+    claims: Iterable[str] = (),
     **settings: Any,
 ) -> dict[str, Profile]:
-    """The three profiles of a language study: `smoke` and `quick` run the variants `quick`, `paper`
-    its grid.
+    """The profiles of a language study: `smoke` and `quick` run the variants `quick`, `paper` its
+    grid; `claims` is `quick` with 20 seeds, of the variants that published claims are about.
 
     iterations: of 64 completions, in `quick`; `paper` trains five times as long. settings: what all
     variants of the study share.
     """
     tasks = tuple(tasks)
+    quick_one = Profile(
+        tasks=tasks,
+        seeds=8,
+        steps=BATCH * iterations,
+        points=20,
+        evaluations=10,
+        evaluation_envs=512,
+        variants=tuple(quick),
+        settings=settings,
+    )
+    claimed = tuple(claims)
     return {
         "smoke": Profile(
             tasks=tasks[-1:],
@@ -96,16 +149,8 @@ def language(
             settings=settings
             | {"layers": 1, "width": 16, "heads": 2, "mlp_width": 16, "warm_start_steps": 20},
         ),
-        "quick": Profile(
-            tasks=tasks,
-            seeds=8,
-            steps=BATCH * iterations,
-            points=20,
-            evaluations=10,
-            evaluation_envs=512,
-            variants=tuple(quick),
-            settings=settings,
-        ),
+        "quick": quick_one,
+        **({"claims": replace(quick_one, seeds=20, variants=claimed)} if claimed else {}),
         "paper": Profile(
             tasks=tuple(paper_tasks),
             seeds=20,

@@ -53,6 +53,13 @@ CHOICES = {
 }
 QUICK = ("grpo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo", "none")
 GRID = crossed(CHOICES, "grpo", prompts=(2, 16, 64))
+# Each at one learning rate for all, and at a third and three times of it: GRPO against REINFORCE++.
+RATES = crossed(
+    {name: CHOICES[name] for name in ("grpo", "reinforce_pp", "reinforce_pp_baseline")},
+    "grpo",
+    learning_rate=(1e-4, 3e-4, 1e-3),
+)
+CLAIMED = ("grpo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo", "lite_ppo", *RATES)
 
 register(
     Study(
@@ -67,9 +74,9 @@ register(
             "Hu et al. 2025 (REINFORCE++); Shao et al. 2024 (GRPO); OpenRLHF issues 830 and 924"
         ),
         baseline="grpo",
-        variants=CHOICES | GRID,
+        variants=CHOICES | GRID | RATES,
         settings={"samples_per_prompt": 4},
-        profiles=language(quick=QUICK, paper=GRID),
+        profiles=language(quick=QUICK, paper=GRID, claims=CLAIMED),
         tuning=TUNING,
         **LANGUAGE_SCORE,
     )

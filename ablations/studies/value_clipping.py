@@ -1,7 +1,7 @@
 """Does clipping the value loss help, and does the reward scale decide whether it bites?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import control
+from ablations.studies.profiles import CLAIM_RATE, claims, control
 
 CLIPS = {
     "none": Variant({"value_clip": "none"}, summary="Brax and TorchRL by default"),
@@ -20,6 +20,20 @@ DEPLOYED = {
     for name in ("none", "pessimistic")
 }
 GRID = crossed(CLIPS, "none", reward_scale=(0.1, 1.0, 10.0), learning_rate=(1e-4, 3e-4, 1e-3))
+# At three learning rates; and ranges around 0.2, in units of value, at the middle one.
+RATES = crossed(
+    {name: CLIPS[name] for name in ("none", "pessimistic")},
+    "none",
+    learning_rate=(3e-4, CLAIM_RATE, 3e-3),
+)
+RANGES = {
+    f"pessimistic@value_clip_range={value_clip_range:g}": Variant(
+        {**CLIPS["pessimistic"].sets, "value_clip_range": value_clip_range},
+        versus=f"none@learning_rate={CLAIM_RATE}",
+        summary="0.2 is what libraries have",
+    )
+    for value_clip_range in (0.02, 2.0)
+}
 
 register(
     Study(
@@ -34,8 +48,8 @@ register(
             "openai/baselines ppo2; doubted by Engstrom et al. 2020 and Andrychowicz et al. 2021"
         ),
         baseline="none@reward_scale=0.1",
-        variants=SCALES | DEPLOYED | GRID,
+        variants=SCALES | DEPLOYED | GRID | RATES | RANGES,
         margin=0.05,
-        profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED),
+        profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED) | claims(RATES | RANGES),
     )
 )

@@ -1,7 +1,7 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import control
+from ablations.studies.profiles import claims, control
 
 # Each way to couple them by itself. The clip: 0.5, which most libraries have.
 COUPLED = {
@@ -23,9 +23,11 @@ EITHER = {
             {**COEFFICIENTS[name].sets, **sets}, versus=f"{how}_0.25", summary=summary
         )
         for how, (sets, summary) in COUPLED.items()
-        for name in ("0.25", "1")
+        for name in ("0.25", "0.5", "1")
     },
 }
+QUICK = tuple(name for name in EITHER if name not in ("shared_0.5", "clipped_0.5"))
+CLAIMED = ("separate_0.25", "separate_0.5", "shared_0.25", "shared_0.5")
 GRID = crossed(
     COEFFICIENTS, "0.25", torso=("separate", "shared"), gradient_clip=("none", "global_norm")
 )
@@ -43,6 +45,6 @@ register(
         baseline="separate_0.25",
         variants=EITHER | GRID,
         margin=0.05,
-        profiles=control(quick=EITHER, paper=GRID),
+        profiles=control(quick=QUICK, paper=GRID) | claims(CLAIMED),
     )
 )

@@ -113,15 +113,40 @@ def test_names_are_stored_and_never_indices() -> None:
         assert cell.config["choices"]["advantage"]["name"] == cell.variant
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+@pytest.mark.parametrize("profile", ["smoke", "quick", "claims", "paper"])
 @pytest.mark.parametrize(
     "study",
-    ["gae", "value_coefficient", "value_clipping", "advantage_normalization", "library_defaults"],
+    [
+        *("gae", "value_coefficient", "value_clipping", "advantage_normalization"),
+        *("library_defaults", "single_choices", "code_level", "four_details"),
+    ],
 )
 def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None:
     resolved = plan(Request(study, profile, seeds=1))
     for name, variant in resolved.variants.items():
         assert (variant["versus"] or resolved.study["baseline"]) in (*resolved.variants, name)
+
+
+def test_claims_share_one_baseline_and_their_curves_fit_an_archive() -> None:
+    """The same composition is the same cell in every study of claims whose environments are the
+    same; seeds are at least 20, points at most 50."""
+    plans = {
+        name: plan(Request(name, "claims", tasks=("reacher",)))
+        for name in ("gae", "value_coefficient", "value_clipping", "single_choices")
+    }
+    baselines = {
+        "gae": "standard",
+        "value_coefficient": "separate_0.25",
+        "value_clipping": "none@learning_rate=0.001",
+        "single_choices": "baseline",
+    }
+    shared = [
+        {cell["hash"] for cell in plans[name].cells if cell["variant"] == baseline}
+        for name, baseline in baselines.items()
+    ]
+    assert all(one == shared[0] for one in shared)
+    assert len(shared[0]) >= 20
+    assert all(cell["config"]["run"]["points"] <= 50 for cell in plans["gae"].cells)
 
 
 def test_what_run_all_runs_has_at_most_two_dozen_variants_in_all() -> None:
