@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ablations.cli import checking, describe, explaining, gating, results, running, tuning
+from ablations.cli import (
+    checking,
+    claiming,
+    describe,
+    explaining,
+    gating,
+    results,
+    running,
+    tuning,
+)
 from ablations.cli.arguments import Parser
 from ablations.errors import UserError, missing_extra
 
@@ -102,6 +111,6 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (describe, running, tuning, explaining, results, checking, gating):
+    for room in (describe, running, tuning, explaining, results, claiming, checking, gating):
         room.add_commands(commands)
     return parser

@@ -1,0 +1,1 @@
+"""Published claims, judged: what results/claims.toml asks, what the records say, and the page."""

@@ -1,0 +1,88 @@
+"""What the claims cost: cells, steps and core-hours, in the order in which they are best run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ablations.records import Plan, canonical
+from ablations.report.tables.entries import Sheet, Shown
+
+
+def cost_sheet(plans: Sequence[Plan], rates: Mapping[str, float], compiling: float) -> Sheet:
+    """A row per task and study, task by task, so that whatever is finished is whole comparisons.
+
+    rates: task -> steps per second of one core. compiling: seconds for each program. A cell that
+    an earlier row has costs nothing more. Steps of evaluations count like those of training.
+    """
+    tasks = list(dict.fromkeys(task for plan in plans for task in plan.tasks))
+    seen: set[str] = set()
+    compiled: set[str] = set()
+    rows: list[tuple[Any, ...]] = []
+    total = 0.0
+    for task in tasks:
+        for plan in plans:
+            mine = [cell for cell in plan.cells if cell["task"] == task]
+            if not mine:
+                continue
+            new = {cell["hash"]: cell["config"] for cell in mine if cell["hash"] not in seen}
+            programs = {_program(config) for config in new.values()} - compiled
+            steps = sum(_training(config) for config in new.values())
+            evaluated = sum(_evaluation(config) for config in new.values())
+            seconds = (steps + evaluated) / rates[task] + compiling * len(programs)
+            total += seconds / 3600
+            seen |= set(new)
+            compiled |= programs
+            study = plan.study["name"]
+            distinct = len({cell["hash"] for cell in mine})
+            hours = seconds / 3600
+            rows.append((task, study, distinct, len(new), steps, evaluated, hours, total))
+    cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
+    named = sum(row[2] for row in rows)
+    rows.append(("all", "", named, cells, steps, evaluated, total, total))
+    assumed = ", ".join(f"{task} {rates[task]:,.0f}" for task in tasks)
+    return Sheet(
+        "claims",
+        "cost",
+        f"What the claims cost, task by task. Cells that a row above has are not run again. Steps "
+        f"per second of one core: {assumed}; {compiling:.0f} s for each program that is compiled. "
+        f"Steps of evaluations are counted like those of training, which is too many.",
+        ("task", "study", "cells", "new", "steps", "evaluation_steps", "hours", "total_hours"),
+        tuple(rows),
+        (
+            Shown("task", "text", ("task",)),
+            Shown("study", "text", ("study",)),
+            Shown("cells", "count", ("cells",)),
+            Shown("new", "count", ("new",)),
+            Shown("steps", "steps", ("steps",)),
+            Shown("of evaluations", "steps", ("evaluation_steps",)),
+            Shown("core-hours", "fixed", ("hours",), places=2),
+            Shown("so far", "fixed", ("total_hours",), places=2),
+        ),
+    )
+
+
+def commands(plans: Sequence[Plan], profile: str) -> list[str]:
+    """One per task, in the order of the rows."""
+    tasks = dict.fromkeys(task for plan in plans for task in plan.tasks)
+    return [
+        f"ablations run {' '.join(plan.study['name'] for plan in plans if task in plan.tasks)} "
+        f"--profile {profile} --tasks {task}"
+        for task in tasks
+    ]
+
+
+def _program(config: Mapping[str, Any]) -> str:
+    parts = ("trainer", "task", "structure")
+    return canonical([config[name] for name in parts] + [config["run"]["updates_per_chunk"]])
+
+
+def _training(config: Mapping[str, Any]) -> int:
+    run = config["run"]
+    return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])
+
+
+def _evaluation(config: Mapping[str, Any]) -> int:
+    run = config["run"]
+    length = config["task"]["settings"].get("episode_length", 1)
+    return int(run["evaluations"] * run["evaluation_envs"] * length)

@@ -1,0 +1,166 @@
+"""results/claims.toml: one published claim an entry, with how it is judged."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ablations.errors import UserError, unknown
+
+STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
+DIRECTIONS = ("higher", "lower", "none", "differs")
+_RUN = ("ablations", "run")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence that somebody published, and what would make it true here.
+
+    id: names it in files and links. title: the sentence in short. source: who says so, and where.
+    published: the numbers that were given. judged: the sentence that is judged, in our words.
+    variant, versus: what it is about. Several variants are each compared with the one in `versus`;
+        of statistic "robustness" both are lines, one variant per learning rate.
+    factor: of statistic "effect", whose levels. against: of "agreement", the other metric.
+    direction: what the sentence says of the variant: "higher" or "lower" than versus, "none" (no
+        difference that matters) or "differs" (one that matters, either way).
+    margin: a share of what was learned; of an accuracy, points of it; of "spread", a ratio; of
+        "agreement", what may lack to a rank correlation of 1.
+    command: what runs all that it needs.
+    """
+
+    id: str
+    title: str
+    source: str
+    published: str
+    judged: str
+    study: str
+    metric: str
+    statistic: str
+    direction: str
+    tasks: tuple[str, ...]
+    margin: float
+    command: str
+    variant: tuple[str, ...] = ()
+    versus: tuple[str, ...] = ()
+    factor: str = ""
+    against: str = ""
+
+    @property
+    def profile(self) -> str:
+        words = shlex.split(self.command)
+        return words[words.index("--profile") + 1]
+
+
+def read(path: Path) -> list[Claim]:
+    """The claims of a file. Raises UserError for what is no claim, in one line."""
+    try:
+        found = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"there are no claims: '{path}' is missing") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None
+    entries = found.pop("claim", None)
+    if found or not isinstance(entries, list) or not entries:
+        raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
+    claims = [_claim(path, number, entry) for number, entry in enumerate(entries, 1)]
+    seen: set[str] = set()
+    for claim in claims:
+        if claim.id in seen:
+            raise UserError(f"'{path}' has two claims '{claim.id}'")
+        seen.add(claim.id)
+    return claims
+
+
+_NAMES = {field.name: field.type for field in fields(Claim)}
+_LISTS = ("variant", "versus", "tasks")
+_OPTIONAL = ("variant", "versus", "factor", "against")
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "difference": ("variant", "versus"),
+    "spread": ("variant", "versus"),
+    "robustness": ("variant", "versus"),
+    "effect": ("factor",),
+    "interaction": (),
+    "agreement": ("against",),
+}
+
+
+def _claim(path: Path, number: int, entry: Any) -> Claim:
+    where = f"'{path}': claim {number}"
+    if not isinstance(entry, dict):
+        raise UserError(f"{where} is no table: it begins with [[claim]]")
+    if isinstance(entry.get("id"), str):
+        where = f"'{path}': claim '{entry['id']}'"
+    for name in entry:
+        if name not in _NAMES:
+            raise UserError(f"{where}: {unknown('field', name, _NAMES)}")
+    values: dict[str, Any] = {}
+    for name in _NAMES:
+        if name not in entry:
+            if name not in _OPTIONAL:
+                raise UserError(f"{where} lacks {name}")
+            continue
+        values[name] = _value(where, name, entry[name])
+    claim = Claim(**values)
+    for name, known in (("statistic", STATISTICS), ("direction", DIRECTIONS)):
+        if values[name] not in known:
+            raise UserError(f"{where}: {unknown(name, values[name], known)}")
+    needed = _NEEDS[claim.statistic]
+    for name in _OPTIONAL:
+        if bool(getattr(claim, name)) != (name in needed):
+            lacks = "needs" if name in needed else "has no"
+            raise UserError(f"{where}: the statistic {claim.statistic} {lacks} {name}")
+    _require_shape(where, claim)
+    _require_command(where, claim)
+    return claim
+
+
+def _value(where: str, name: str, value: Any) -> Any:
+    if name in _LISTS:
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not listed or not all(_is_text(x) for x in listed):
+            raise UserError(f"{where}: {name} is a text, or a list of texts")
+        if len(set(listed)) < len(listed):
+            raise UserError(f"{where}: {name} names one twice")
+        return tuple(listed)
+    if name == "margin":
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+            raise UserError(f"{where}: margin is a positive number, not {value!r}")
+        return float(value)
+    if not _is_text(value):
+        raise UserError(f"{where}: {name} is a text, not {value!r}")
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _require_shape(where: str, claim: Claim) -> None:
+    if claim.statistic == "robustness":
+        if len(claim.variant) != len(claim.versus) or len(claim.variant) < 2:
+            raise UserError(
+                f"{where}: robustness compares two lines, with as many variants in each"
+            )
+        if len(claim.tasks) < 2:
+            raise UserError(f"{where}: robustness is lost between tasks: it needs two")
+    elif len(claim.versus) > 1:
+        raise UserError(f"{where}: versus names one variant")
+    if claim.statistic == "spread" and not claim.margin > 1:
+        raise UserError(f"{where}: the margin of a spread is a ratio above 1, not {claim.margin}")
+
+
+def _require_command(where: str, claim: Claim) -> None:
+    """What is judged must be what the command runs."""
+    try:
+        words = shlex.split(claim.command)
+    except ValueError:
+        words = []
+    if tuple(words[:2]) != _RUN or claim.study not in words or "--profile" not in words[:-1]:
+        raise UserError(
+            f"{where}: the command is `ablations run {claim.study} --profile NAME`, "
+            f"not `{claim.command}`"
+        )
