@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.cli.arguments import add_command
+from ablations.cli.arguments import Parser, add_command, add_studies, selection
+from ablations.cli.results import FORMATS
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ def add_commands(commands: Any) -> None:
     one.add_argument(
         "--file", type=Path, metavar="FILE", help="default: claims.toml in the results folder"
     )
+    one.add_argument(
+        "--write",
+        action="store_true",
+        help="README.md and its figure in the results folder, anew",
+    )
+    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
     one.add_argument("--cost", action="store_true", help="what their runs cost, and nothing else")
     one.add_argument(
         "--rate",
@@ -38,33 +46,71 @@ def _claims(options: argparse.Namespace) -> None:
     claims = read(options.file or options.results / "claims.toml")
     if options.rate and not options.cost:
         raise UserError("--rate is for --cost")
+    plans = _plans(claims, options.results)
     if options.cost:
-        _cost(options, claims)
+        _cost(options, plans)
+    else:
+        _judge(options, claims, plans)
+
+
+def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
+    from ablations.records import write_atomically
+    from ablations.report import formats
+    from ablations.report.claims.judge import Evidence, by_training, judged
+    from ablations.report.claims.page import FIGURE, claims_sheet, page
+    from ablations.report.statistics import LEVEL
+
+    evidence = Evidence(options.results)
+    found, at_once, training = [], [], {}
+    for claim in claims:
+        plan = plans[claim.command]
+        found.append(judged(claim, plan, evidence))
+        at_once.append(judged(claim, plan, evidence, LEVEL / len(claims)))
+        if other := by_training(claim):
+            training[claim.id] = judged(other, plan, evidence)
+    if not options.write:
+        print(formats.render(claims_sheet(found, at_once), options.format))
         return
+    from ablations.report.figures import claims as figure
+
+    path = options.results / "README.md"
+    write_atomically(path, page(found, at_once, training))
+    print(path, *figure.write(options.results, found, FIGURE), sep="\n")
 
 
-def _cost(options: argparse.Namespace, claims: list[Claim]) -> None:
+def _plans(claims: list[Claim], results: Path) -> dict[str, Plan]:
+    """command -> the plan that it runs, in the order in which claims first ask for it."""
+    from ablations.sweep.planned import planned
+
+    found = {}
+    for claim in claims:
+        if claim.command not in found:
+            (found[claim.command],) = planned([claim.study], results, _selected(claim))
+    return found
+
+
+def _selected(claim: Claim) -> dict[str, Any]:
+    """The selection of a claim's command. Raises UserError for one that `run` would not take."""
+    parser = Parser(prog="ablations run")
+    add_studies(parser, "+")
+    try:
+        asked = parser.parse_args(shlex.split(claim.command)[2:])
+        if asked.studies != [claim.study]:
+            raise UserError(f"it runs {', '.join(asked.studies)}")
+        return selection(asked)
+    except UserError as error:
+        raise UserError(f"claim '{claim.id}': its command `{claim.command}`: {error}") from None
+
+
+def _cost(options: argparse.Namespace, plans: dict[str, Plan]) -> None:
     from ablations.report import formats
     from ablations.report.claims.cost import commands, cost_sheet
 
-    plans = _plans(claims, options.results)
     rates = _rates(options, list(plans.values()))
     sheet = cost_sheet(list(plans.values()), rates, COMPILE_SECONDS)
-    print(formats.render(sheet, "markdown"))
-    for profile in dict.fromkeys(profile for _, profile in plans):
-        mine = [plan for (_, asked), plan in plans.items() if asked == profile]
-        print(*commands(mine, profile), sep="\n")
-
-
-def _plans(claims: list[Claim], results: Path) -> dict[tuple[str, str], Plan]:
-    """(study, profile) -> its plan, in the order in which claims first ask for it."""
-    from ablations.sweep.planned import planned
-
-    asked = dict.fromkeys((claim.study, claim.profile) for claim in claims)
-    return {
-        (study, profile): planned([study], results, {"profile": profile})[0]
-        for study, profile in asked
-    }
+    print(formats.render(sheet, options.format))
+    if options.format == "markdown":
+        print("", *commands(plans), sep="\n")
 
 
 def _rates(options: argparse.Namespace, plans: list[Plan]) -> dict[str, float]:

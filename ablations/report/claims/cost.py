@@ -62,14 +62,23 @@ def cost_sheet(plans: Sequence[Plan], rates: Mapping[str, float], compiling: flo
     )
 
 
-def commands(plans: Sequence[Plan], profile: str) -> list[str]:
-    """One per task, in the order of the rows."""
-    tasks = dict.fromkeys(task for plan in plans for task in plan.tasks)
-    return [
-        f"ablations run {' '.join(plan.study['name'] for plan in plans if task in plan.tasks)} "
-        f"--profile {profile} --tasks {task}"
-        for task in tasks
-    ]
+def commands(plans: Mapping[str, Plan]) -> list[str]:
+    """From command -> its plan: one command per task for all studies of the same flags, in the
+    order of the rows."""
+    tasks = dict.fromkeys(task for plan in plans.values() for task in plan.tasks)
+    found = []
+    for task in tasks:
+        by_flags: dict[str, list[str]] = {}
+        for command, plan in plans.items():
+            if task in plan.tasks:
+                study = str(plan.study["name"])
+                flags = command.partition(f" {study}")[2].strip()
+                by_flags.setdefault(flags, []).append(study)
+        found += [
+            f"ablations run {' '.join(studies)} {flags} --tasks {task}"
+            for flags, studies in by_flags.items()
+        ]
+    return found
 
 
 def _program(config: Mapping[str, Any]) -> str:

@@ -67,7 +67,9 @@ from ablations.report.statistics.power import (
     seeds_range,
     seeds_to_decide,
 )
+from ablations.report.statistics.robustness import compare_lost, lost
 from ablations.report.statistics.shares import Attribution, attribution, shares
+from ablations.report.statistics.spread import compare_spreads
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
@@ -103,12 +105,15 @@ __all__ = [
     "by_task",
     "chances",
     "compare",
+    "compare_lost",
+    "compare_spreads",
     "design",
     "deviations",
     "effects",
     "interval",
     "iqm",
     "judge",
+    "lost",
     "median_steps",
     "most_differing",
     "normalise",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +47,12 @@ class Effect:
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
     """The factorial that variants form, or None: fewer than two factors, or combinations missing.
 
-    sets: variant -> what it sets. Settings that change together are one factor. The baseline's
-    levels come first. A setting that a variant leaves out is at its default.
+    sets: variant -> what it sets. Settings that change together are one factor, and so are two of
+    which not every combination is there, if that makes a factorial: its levels are those that are.
+    The baseline's levels come first. A setting that a variant leaves out is at its default.
     """
     names = list(dict.fromkeys(name for one in sets.values() for name in one))
-    columns: dict[tuple[int, ...], list[str]] = {}
+    columns: _Columns = {}
     texts: dict[str, list[str]] = {}
     order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
     for name in names:
@@ -59,19 +60,50 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
         levels = list(dict.fromkeys(said))
         if len(levels) > 1:
             columns.setdefault(tuple(levels.index(one) for one in said), []).append(name)
-            texts[name] = levels
-    shape = [1 + max(column) for column in columns]
-    combinations = set(zip(*columns, strict=True))
-    if len(columns) < 2 or len(combinations) != len(order) or np.prod(shape) != len(order):
+            texts[name] = said
+    if len(set(zip(*columns, strict=True))) != len(order):
+        return None
+    whole = next((one for one in _joined(columns) if _is_full(one, len(order))), None)
+    if whole is None or len(whole) < 2:
         return None
     factors = {
-        ", ".join(grouped): tuple(
-            ", ".join(level) for level in zip(*(texts[name] for name in grouped), strict=True)
-        )
-        for grouped in columns.values()
+        ", ".join(grouped): _levels([texts[name] for name in grouped], column)
+        for column, grouped in whole.items()
     }
-    places = zip(*columns, strict=True)
+    places = zip(*whole, strict=True)
     return Design(factors, dict(zip(order, places, strict=True)))
+
+
+_Columns = dict[tuple[int, ...], list[str]]  # the level of each variant -> settings of those levels
+
+
+def _joined(columns: _Columns) -> Iterator[_Columns]:
+    """The factors as they are; then each two of them as one, whose levels are the combinations that
+    are there, in order of appearance."""
+    yield columns
+    for first, second in itertools.combinations(columns, 2):
+        pairs = list(zip(first, second, strict=True))
+        seen = list(dict.fromkeys(pairs))
+        joint = tuple(seen.index(pair) for pair in pairs)
+        rest = {column: names for column, names in columns.items() if column != second}
+        yield {
+            (joint if column == first else column): (
+                names + columns[second] if column == first else names
+            )
+            for column, names in rest.items()
+        }
+
+
+def _is_full(columns: _Columns, variants: int) -> bool:
+    shape = [1 + max(column) for column in columns]
+    return int(np.prod(shape)) == variants == len(set(zip(*columns, strict=True)))
+
+
+def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
+    """texts: of each setting, by variant. Each level as the first variant that has it says it."""
+    return tuple(
+        ", ".join(said[column.index(level)] for said in texts) for level in range(1 + max(column))
+    )
 
 
 def effects(

@@ -69,17 +69,17 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         share = 1 if place == ALL_TASKS else len(plan.tasks)
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
         seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
-        y = _factorial_scores(seen, found_design, tasks, sizes if scaled else {})
+        y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
         contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
     rows: list[tuple[Any, ...]] = []
     for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
         said = "too few seeds"
-        if _identical(seen, found_design, effect, tasks):
+        if identical_effect(seen, found_design, effect, tasks):
             said = "identical"
         elif c.n > 1:
-            said = _guarded(verdict(c, effect.margin), seen, found_design, effect, tasks)
+            said = guarded_effect(verdict(c, effect.margin), seen, found_design, effect, tasks)
             if learned is None or len(effect.factors) > 1:
                 # An interaction has no good direction: it says where a main effect does not hold.
                 said = said.replace("better", "higher").replace("worse", "lower")
@@ -134,7 +134,7 @@ def _sizes(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str
     return sizes
 
 
-def _factorial_scores(
+def factorial_scores(
     found: Scores,
     factorial: Design,
     tasks: Sequence[str],
@@ -173,7 +173,9 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
     ]
 
 
-def _identical(found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]) -> bool:
+def identical_effect(
+    found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+) -> bool:
     """Whether one of an effect's factors changes no bit, so that the effect is exactly 0."""
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return any(
@@ -182,7 +184,7 @@ def _identical(found: Scores, factorial: Design, effect: Effect, tasks: Sequence
     )
 
 
-def _guarded(
+def guarded_effect(
     said: str, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> str:
     """A verdict in view of failures on the two sides of an effect."""

@@ -1,0 +1,251 @@
+"""results/README.md: every claim, what was run and what was found, from the records alone."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from ablations.report.claims.entries import Claim
+from ablations.report.claims.judge import Judged, Part
+from ablations.report.claims.words import sentence, stands, turning, verdict
+from ablations.report.formats.markdown import markdown_text, pipes
+from ablations.report.formats.numbers import decimals
+from ablations.report.tables.entries import Sheet, Shown
+
+FIGURE = "claims"  # the stem of the figure's file, beside the page
+_LEVELLED = 1.0  # margins in the last fifth of training
+
+_OPENING = """\
+# Published claims, judged
+
+Each line is a sentence that somebody published. The runs, the metric and the margin were written
+into [claims.toml](claims.toml) before any of them; the numbers below are regenerated from the
+[archives](archive) by `ablations claims --write`, and a test compares them byte for byte. What the
+words mean is [here](../docs/claims.md)."""
+
+_LIMITS = """\
+## Limits
+
+- **Physics.** Brax's spring backend on a CPU, with Brax's versions of the tasks. A return here is
+  no return of MuJoCo's; claims about other simulators are judged by what carries over.
+- **Size.** Networks of 64 x 64 units, 64 environments, and 0.4 to 2 million steps; a two-layer
+  transformer on three hundred problems of arithmetic. A claim about a model of billions of weights
+  is judged as one about the mechanism.
+- **Tasks.** Those that are named with each claim. No verdict reaches beyond them.
+- **Settings.** One change of a common baseline at one learning rate, where a claim is not about
+  rates. A detail may matter inside another library's settings.
+- **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
+  wrong; the last column of the table shows what is left when the intervals of all claims hold at
+  once. The interval of a spread covers 90 to 93% where returns are skewed."""
+
+
+def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
+    """A row per claim: the effect of its clearest and its least clear comparison would be two; here
+    are the verdicts, with the range of all effects in margins."""
+    rows = []
+    for one, other in zip(found, at_once, strict=True):
+        ran = [part for part in one.parts if part.effect_low is not None]
+        effects = [part.effect for part in ran if part.effect is not None]
+        lows = [part.effect_low for part in ran if part.effect_low is not None]
+        highs = [part.effect_high for part in ran if part.effect_high is not None]
+        seeds = min((part.n for part in one.parts if part.ran), default=0)
+        rows.append(
+            (
+                one.claim.id,
+                one.claim.title,
+                min(effects, default=None),
+                max(effects, default=None),
+                min(lows, default=None),
+                max(highs, default=None),
+                len(one.parts),
+                seeds,
+                verdict(one),
+                verdict(other),
+            )
+        )
+    return Sheet(
+        "claims",
+        "claims",
+        "Published claims. effects: of all comparisons that a claim rests on, in margins (beyond "
+        "-1 and 1 they matter), and how far their intervals reach. all at once: the verdict when "
+        "the intervals of all claims hold at once.",
+        (
+            *("claim", "title", "least", "most", "low", "high", "comparisons", "seeds"),
+            *("verdict", "at_once"),
+        ),
+        tuple(rows),
+        (
+            Shown("claim", "text", ("claim",)),
+            Shown("effects", "fixed", ("least", "least", "most"), "+", 1),
+            Shown("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Shown("of", "count", ("comparisons",)),
+            Shown("seeds", "count", ("seeds",)),
+            Shown("verdict", "text", ("verdict",)),
+            Shown("all at once", "text", ("at_once",)),
+        ),
+    )
+
+
+def page(found: Sequence[Judged], at_once: Sequence[Judged], training: Mapping[str, Judged]) -> str:
+    """The whole page. at_once: the same claims when the intervals of all hold at once. training:
+    claim -> itself, judged by training returns."""
+    lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
+    lines += _wrapped(_counts(found))
+    lines += ["", *_overview(found, at_once), ""]
+    for one in found:
+        lines += [*_section(one, training.get(one.claim.id)), ""]
+    lines += _LIMITS.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _counts(found: Sequence[Judged]) -> str:
+    ran = [one for one in found if any(part.ran for part in one.parts)]
+    whole = [one for one in ran if all(part.ran for part in one.parts)]
+    by_verdict: dict[str, int] = {}
+    for one in whole:
+        kinds = set(stands(one))
+        if kinds == {"holds"}:
+            kind = "hold on every task"
+        elif "holds" in kinds:
+            kind = "hold on some"
+        elif kinds & {"undecided", "unstable"}:
+            kind = "are undecided, at least in part"
+        else:
+            kind = "hold on none"
+        by_verdict[kind] = by_verdict.get(kind, 0) + 1
+    told = ", ".join(f"{number} {kind}" for kind, number in sorted(by_verdict.items()))
+    text = f"Of {len(found)} claims, {len(whole)} have been run in full"
+    text += f": {told}." if told else "."
+    if partly := len(ran) - len(whole):
+        text += f" {partly} more have been run in part."
+    if left := len(found) - len(ran):
+        text += f" {left} have not been run yet."
+    return text
+
+
+def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> list[str]:
+    rows = []
+    for one, other in zip(found, at_once, strict=True):
+        mine, joint = verdict(one), verdict(other)
+        title = f"[{markdown_text(one.claim.title)}](#{one.claim.id})"
+        rows.append([title, mine, "the same" if joint == mine else joint])
+    return pipes(["claim", "verdict", "all at once"], rows, set())
+
+
+def _section(one: Judged, training: Judged | None) -> list[str]:
+    claim = one.claim
+    lines = [f'<a id="{claim.id}"></a>', "", f"## {claim.title}", ""]
+    lines += [
+        *_wrapped(f"**Said.** {_text(claim.source)}. Published: {_text(claim.published)}."),
+        "",
+    ]
+    lines += [*_wrapped(f"**Judged.** {_text(claim.judged)} {_measure(claim)}"), ""]
+    lines += [*_wrapped(f"**Run.** {_run(one)}"), ""]
+    if any(part.ran for part in one.parts):
+        lines += [*_numbers(one), ""]
+    lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
+    for note in one.notes:
+        lines += [*_wrapped(f"{note[0].upper()}{_text(note[1:])}."), ""]
+    if training is not None and any(part.ran for part in training.parts):
+        same = stands(training) == stands(one)
+        said = "the same" if same else sentence(training)
+        lines += [*_wrapped(f"**By training returns:** {_text(said).rstrip('.')}."), ""]
+    lines += [*_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
+    lines += ["```", claim.command, "```"]
+    return lines
+
+
+def _measure(claim: Claim) -> str:
+    what = {
+        "difference": "The difference of means",
+        "spread": "The ratio of standard deviations between seeds",
+        "robustness": (
+            "What one learning rate for all tasks loses against the best for each, of the one "
+            "minus of the other"
+        ),
+        "effect": "The mean change over all levels of the other details",
+        "interaction": "What two changes do together beyond the sum of each alone",
+        "agreement": f"The difference by {claim.metric} minus that by {claim.against}",
+    }[claim.statistic]
+    pair = ""
+    if len(claim.versus) == 1 and len(claim.variant) == 1:
+        pair = f", {claim.variant[0]} against {claim.versus[0]}"
+    elif len(claim.versus) == 1:
+        pair = f", each against {claim.versus[0]}"
+    of = "" if claim.statistic == "agreement" else f" of {claim.metric}"
+    return _text(f"{what}{of}{pair}; margin {_margin(claim)}.")
+
+
+def _margin(claim: Claim) -> str:
+    if claim.statistic == "spread":
+        return f"a factor of {claim.margin:g}"
+    if claim.metric.endswith("accuracy"):
+        return f"{claim.margin:g}"
+    return f"{100 * claim.margin:g}% of what was learned"
+
+
+def _run(one: Judged) -> str:
+    claim = one.claim
+    tasks = ", ".join(f"{task} ({steps:,} {one.step_unit})" for task, steps in one.steps.items())
+    text = f"{one.seeds} paired seeds on {tasks}."
+    if one.rising:
+        still = [
+            f"{task} ({rose:+.1f} margins)"
+            for task, rose in one.rising.items()
+            if abs(rose) > _LEVELLED
+        ]
+        if still:
+            text += (
+                f" Over the last fifth of training the curve that is compared with still moved on "
+                f"{', '.join(still)}."
+            )
+        if level := [task for task, rose in one.rising.items() if abs(rose) <= _LEVELLED]:
+            text += f" It had levelled off on {', '.join(level)}."
+    assert claim.tasks
+    return _text(text)
+
+
+def _numbers(one: Judged) -> list[str]:
+    several = any(part.label for part in one.parts)
+    ratio = one.claim.statistic == "spread"
+    head = ["task", *(["variant"] if several else [])]
+    head += ["ratio" if ratio else "difference", "[95% joint]", "in margins", "word", "seeds"]
+    rows = []
+    last = None
+    for part in one.parts:
+        row = ["" if part.task == last else part.task]
+        last = part.task
+        if several:
+            row.append(markdown_text(part.label))
+        rows.append([*row, *_estimate(part, ratio), part.word, _seeds(part)])
+    return pipes(head, rows, {"difference", "ratio", "[95% joint]", "in margins", "seeds"})
+
+
+def _estimate(part: Part, ratio: bool) -> list[str]:
+    if part.value is None or part.low is None or part.high is None:
+        value = "" if part.value is None else f"{part.value:.3g}"
+        return [value, "", ""]
+    places = decimals(part.value, part.low, part.high)
+    sign = "" if ratio else "+"
+    numbers = [_fixed(x, places, sign) for x in (part.value, part.low, part.high)]
+    inside = ""
+    if part.effect_low is not None and part.effect_high is not None:
+        inside = f"[{_fixed(part.effect_low, 1, '+')}, {_fixed(part.effect_high, 1, '+')}]"
+    return [numbers[0], f"[{numbers[1]}, {numbers[2]}]", inside]
+
+
+def _fixed(value: float, places: int, sign: str) -> str:
+    rounded = round(value, places) or 0.0  # no "-0.0"
+    return f"{rounded:{sign if rounded else ''}.{places}f}"
+
+
+def _seeds(part: Part) -> str:
+    return str(part.n) if part.n == part.planned else f"{part.n} of {part.planned}"
+
+
+def _text(text: str) -> str:
+    return markdown_text(text)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 110, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,202 @@
+"""What a claim's comparisons say together, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from ablations.report.claims.judge import NOT_RUN, NOTHING_LEARNED, Judged, Part
+from ablations.report.formats.numbers import seeds_range_text
+
+Stand = Literal[
+    "holds", "no difference", "opposite", "differs", "amount", "undecided", "unstable", "not run"
+]  # fmt: skip
+
+_SAID: dict[Stand, str] = {
+    "holds": "holds",
+    "no difference": "no difference that matters",
+    "opposite": "the opposite",
+    "differs": "differs",
+    "amount": "differs, by an undecided amount",
+    "undecided": "undecided",
+    "unstable": "runs fail",
+    "not run": NOT_RUN,
+}
+_AGAINST: tuple[Stand, ...] = ("no difference", "opposite", "differs")
+_FEW = 4  # places that a sentence names
+
+
+def stand(word: str, direction: str) -> Stand:
+    """What a comparison says of a sentence of that direction.
+
+    An interval on the wanted side of 0 makes "higher" and "lower" hold, whether or not the margin
+    is inside. "none" holds, and "differs" fails, only where the interval is within the margin;
+    where it excludes 0 and contains the margin there is a difference, and whether it matters is
+    open: "amount".
+    """
+    if word == NOT_RUN:
+        return "not run"
+    if word.startswith("unstable"):
+        return "unstable"
+    sign = {"better": "higher", "higher": "higher", "worse": "lower", "lower": "lower"}.get(
+        word.partition(",")[0]
+    )
+    same = word in ("equivalent", "identical")
+    if direction in ("higher", "lower"):
+        if same:
+            return "no difference"
+        return "undecided" if sign is None else "holds" if sign == direction else "opposite"
+    if sign is None and not same:
+        return "undecided"
+    if sign is not None and "," in word:
+        return "amount"
+    if direction == "none":
+        return "holds" if same else "differs"
+    return "no difference" if same else "holds"
+
+
+def stands(one: Judged) -> list[Stand]:
+    """Of each part."""
+    return [stand(part.word, one.claim.direction) for part in one.parts]
+
+
+def tasks_disagree(parts: Iterable[Part]) -> bool:
+    """Whether one task's interval lies above 0, and another's of the same comparison below."""
+    signs: dict[str, set[int]] = {}
+    for part in parts:
+        signs.setdefault(part.label, set()).add(part.sign)
+    return any({1, -1} <= of for of in signs.values())
+
+
+def verdict(one: Judged) -> str:
+    """A claim's verdict in a few words, for a table or a figure."""
+    found = stands(one)
+    ran = [each for each in found if each != "not run"]
+    if not ran:
+        return NOT_RUN
+    said = _verdict(ran, one)
+    if len(ran) < len(found):
+        said = f"so far: {said}"
+    return said + ("; tasks disagree" if tasks_disagree(one.parts) else "")
+
+
+def _verdict(ran: Sequence[Stand], one: Judged) -> str:
+    kinds = set(ran)
+    if kinds == {"holds"}:
+        amounts = [part.word for part in one.parts if part.ran]
+        all_open = all("undecided amount" in word for word in amounts)
+        return "holds, by an undecided amount" if all_open else "holds"
+    if len(kinds) == 1:
+        return _SAID[ran[0]]
+    if kinds <= {*_AGAINST}:
+        return "fails"
+    if "holds" in kinds:
+        return f"holds on {ran.count('holds')} of {len(ran)}"
+    against = sum(each in _AGAINST for each in ran)
+    return f"fails on {against} of {len(ran)}" if against else "undecided"
+
+
+def sentence(one: Judged) -> str:
+    """The verdict with its places: on which tasks it holds, on which not, and what seeds would
+    decide the rest."""
+    groups: dict[str, list[Part]] = {}
+    for part, each in zip(one.parts, stands(one), strict=True):
+        groups.setdefault(_phrase(part, each), []).append(part)
+    phrases = [
+        f"{phrase}{_places(parts, one)}{_would_decide(parts)}" for phrase, parts in groups.items()
+    ]
+    text = "; ".join(phrases)
+    if tasks_disagree(one.parts):
+        text += "; tasks disagree: one interval lies above 0 and another below"
+    return text[0].upper() + text[1:] + "."
+
+
+def _phrase(part: Part, each: Stand) -> str:
+    said = _SAID[each]
+    if each == "not run":
+        return said if not part.n else f"{said} ({part.n} of {part.planned} seeds)"
+    if part.word == NOTHING_LEARNED:
+        return "cannot be judged, as nothing was learned,"
+    if each == "amount":
+        return f"{said} ({part.word.partition(',')[0]})"
+    if each in ("undecided", "no difference") or part.word in ("equivalent", "identical"):
+        return said
+    return f"{said} ({part.word})"
+
+
+def _would_decide(parts: Sequence[Part]) -> str:
+    """The least and the most of the seeds that would decide some comparisons."""
+    needed = [part.needed for part in parts if part.needed is not None]
+    if not needed:
+        return ""
+    lows = [one.low for one in needed if one.low is not None]
+    highs = [one.high for one in needed if one.high is not None]
+    most = max(highs) if len(highs) == len(needed) else None
+    seeds = seeds_range_text(min(lows, default=None), most) or "more than 10,000"
+    return f" ({seeds} seeds would decide)"
+
+
+def _places(parts: Sequence[Part], one: Judged) -> str:
+    if len(parts) == len(one.parts) and len(parts) > 1:
+        return (
+            f" on all {len(parts)}" if not parts[0].label else f" in all {len(parts)} comparisons"
+        )
+    if len(parts) > _FEW:
+        return f" in {len(parts)} of {len(one.parts)} comparisons"
+    named = [f"{part.label} on {part.task}" if part.label else part.task for part in parts]
+    return f" on {_listed(named)}" if not parts[0].label else f" for {_listed(named)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def turning(one: Judged) -> str:
+    """What would change the verdict."""
+    found = stands(one)
+    ran = [(part, each) for part, each in zip(one.parts, found, strict=True) if each != "not run"]
+    if not ran:
+        return "The runs: nothing is known yet."
+    told = []
+    if len(ran) < len(found):
+        told.append("the runs that are missing")
+    if any(each in ("undecided", "amount") for _, each in ran):
+        told.append("more seeds, where it is undecided")
+    if margins := _margins(one, [part for part, _ in ran]):
+        told.append(margins)
+    text = "; ".join(told) or "no margin and no number of seeds: curves are identical"
+    return text[0].upper() + text[1:] + "."
+
+
+def _margins(one: Judged, parts: Sequence[Part]) -> str:
+    """Which margins would take another word: those inside the interval that lies nearest."""
+    margin = one.claim.margin
+    within = [
+        max(-part.effect_low, part.effect_high)
+        for part in parts
+        if part.word == "equivalent"
+        and part.effect_low is not None
+        and part.effect_high is not None
+    ]
+    beyond = [
+        min(abs(part.effect_low), abs(part.effect_high))
+        for part in parts
+        if part.sign and "," not in part.word and part.word != "equivalent"
+        if part.effect_low is not None and part.effect_high is not None
+    ]
+    told = []
+    if within:
+        told.append(f"a margin below {_margin_text(one, margin, max(within))}")
+    if beyond:
+        told.append(f"a margin above {_margin_text(one, margin, min(beyond))}")
+    return " or ".join(told) + (f" (it is {_margin_text(one, margin, 1.0)})" if told else "")
+
+
+def _margin_text(one: Judged, margin: float, times: float) -> str:
+    if one.claim.statistic == "spread":
+        return f"a ratio of {margin**times:.2f}"
+    if one.claim.metric.endswith("accuracy"):
+        return f"{margin * times:.3f}"
+    return f"{100 * margin * times:.1f}% of what was learned"

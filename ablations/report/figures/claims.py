@@ -1,0 +1,125 @@
+"""All claims in one figure: every comparison in margins with its interval, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ablations.report.claims.judge import Judged, Part
+from ablations.report.claims.words import Stand, stand, verdict
+from ablations.report.figures.style import COLORS, UNDECIDED, footnote, save, style, title
+
+_SAYS: dict[Stand, str] = {
+    "holds": "#0072B2",
+    "no difference": "#D55E00",
+    "opposite": "#D55E00",
+    "differs": "#D55E00",
+    "amount": UNDECIDED,
+    "undecided": UNDECIDED,
+    "unstable": "#CC79A7",
+    "not run": UNDECIDED,
+}
+_REACH = 12.0  # margins on each side; what lies beyond stands at the edge
+_ROW = 0.27  # inches
+_MARKERS = "osD^vPX*"
+_TICKS = (-10, -5, -2, -1, 0, 1, 2, 5, 10)
+
+
+def write(folder: Path, found: Sequence[Judged], stem: str) -> list[Path]:
+    """Draws the claims into a folder as SVG; the files."""
+    with style():
+        return save(_draw(found), folder, stem, ["svg"])
+
+
+def _draw(found: Sequence[Judged]) -> Figure:
+    count = len(found)
+    drawn = Figure(figsize=(11.0, 1.6 + _ROW * count), layout="constrained")
+    panel = drawn.subplots()
+    edge = _place(_REACH)
+    tasks = list(dict.fromkeys(part.task for one in found for part in one.parts))
+    markers = {task: _MARKERS[k % len(_MARKERS)] for k, task in enumerate(tasks)}
+    panel.axvspan(_place(-1.0), _place(1.0), color="#EFEFEF", zorder=0)
+    panel.axvline(0.0, color=COLORS[0], linewidth=0.8, zorder=1)
+    for row, one in enumerate(found):
+        if row % 2:
+            panel.axhspan(row - 0.5, row + 0.5, color="#F7F7F7", zorder=-1)
+        shown = [part for part in one.parts if part.effect is not None]
+        places = np.linspace(-0.28, 0.28, len(shown)) if len(shown) > 1 else np.zeros(1)
+        for part, aside in zip(shown, places, strict=False):
+            look = (_SAYS[stand(part.word, one.claim.direction)], markers[part.task])
+            _interval(panel, part, row + float(aside), look, small=len(shown) > 4)
+        said = verdict(one)
+        panel.text(edge * 1.04, row, said, va="center", fontsize=8.5, color=_color(one, said))
+    panel.set_ylim(count - 0.4, -0.6)
+    panel.set_xlim(-edge, edge)
+    panel.set_yticks(range(count), [one.claim.title for one in found])
+    panel.tick_params(axis="y", length=0)
+    panel.set_xticks([_place(tick) for tick in _TICKS], [f"{tick}" for tick in _TICKS])
+    panel.set_xlabel("effect in margins: what the sentence names, minus what it compares with")
+    panel.xaxis.grid(visible=True)
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    entries: dict[str, Stand] = {
+        "the sentence holds": "holds",
+        "it does not": "opposite",
+        "undecided": "undecided",
+    }
+    handles = [
+        Line2D([], [], color=_SAYS[each], linewidth=2, label=text) for text, each in entries.items()
+    ]
+    handles += [
+        Line2D([], [], color="#444444", marker=marker, linewidth=0, markersize=4.5, label=task)
+        for task, marker in markers.items()
+    ]
+    panel.legend(
+        handles=handles, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=4, frameon=False
+    )
+    title(drawn, f"{count} published claims")
+    footnote(
+        drawn,
+        "A line per comparison: its estimate and the interval that holds for all comparisons of "
+        "its claim at once with 95%. Grey: the margin, within which a difference does not matter. "
+        f"Scale: linear to 1, logarithmic beyond; what lies beyond {_REACH:g} stands at the edge.",
+    )
+    return drawn
+
+
+def _place(effect: float) -> float:
+    """Linear within a margin, logarithmic beyond."""
+    size = abs(effect)
+    return float(np.sign(effect) * (size if size <= 1 else 1 + np.log2(size)))
+
+
+def _interval(panel: Any, part: Part, row: float, look: tuple[str, str], small: bool) -> None:
+    """look: colour and marker."""
+    color, marker = look
+    assert part.effect is not None
+    low = part.effect if part.effect_low is None else part.effect_low
+    high = part.effect if part.effect_high is None else part.effect_high
+    low, middle, high = (_place(min(max(one, -_REACH), _REACH)) for one in (low, part.effect, high))
+    panel.hlines(row, low, high, color=color, linewidth=0.8 if small else 1.6, alpha=0.85)
+    panel.plot(
+        middle,
+        row,
+        marker,
+        color=color,
+        markersize=2.8 if small else 4.2,
+        mew=0,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _color(one: Judged, said: str) -> str:
+    kinds = {stand(part.word, one.claim.direction) for part in one.parts}
+    if kinds == {"holds"}:
+        return _SAYS["holds"]
+    if kinds <= {"no difference", "opposite", "differs"}:
+        return _SAYS["opposite"]
+    return "#444444"

@@ -1,0 +1,446 @@
+"""Published claims: the statistics against loops that anyone can read, the words against their
+rules, the page against the archives."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from synthetic import synthetic_study
+
+from ablations import cli
+from ablations.errors import UserError
+from ablations.exchange import archive, restore
+from ablations.records import read_plan, read_record
+from ablations.report.claims.entries import Claim, read
+from ablations.report.claims.judge import NOT_RUN, Evidence, by_training, judged
+from ablations.report.claims.page import claims_sheet, page
+from ablations.report.claims.words import sentence, stand, verdict
+from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
+from ablations.report.statistics.summaries import REPLICATES, SEED
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 20
+
+
+# Statistics
+
+
+def test_a_ratio_of_spreads_is_the_jackknife_of_its_logarithm() -> None:
+    rng = np.random.default_rng(3)
+    common = rng.normal(size=12)
+    a, b = common + rng.gamma(1.0, 2.0, 12), common + rng.normal(size=12)
+    ratio = math.log(np.std(a, ddof=1) / np.std(b, ddof=1))
+    pseudo = []
+    for k in range(12):
+        rest = [np.std(np.delete(x, k), ddof=1) for x in (a, b)]
+        pseudo.append(12 * ratio - 11 * math.log(rest[0] / rest[1]))
+    reach = stats.t.ppf(0.995, 11) * np.std(pseudo, ddof=1) / math.sqrt(12)
+    found = compare_spreads(a, b, 0.01)
+    assert (found.difference, found.low, found.high) == pytest.approx(
+        (ratio, ratio - reach, ratio + reach)
+    )
+    turned = compare_spreads(b, a, 0.01)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))  # type: ignore[operator]
+    moved = compare_spreads(5 + 3 * a, b - 7, 0.01)
+    assert moved.difference == pytest.approx(ratio + math.log(3))
+
+
+def test_a_spread_of_nothing_has_no_interval() -> None:
+    some = [1.0, 2.0, 4.0, 3.0]
+    assert compare_spreads([1.0] * 4, some).low is None
+    assert compare_spreads([1.0, 1.0, 1.0, 9.0], some).low is None, "one seed alone differs"
+    assert compare_spreads(some[:3], some[:3]).low is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "least"), [("normal", 0.93), ("skewed", 0.88), ("collapses", 0.93)]
+)
+def test_intervals_of_ratios_of_spreads_cover(shape: str, least: float) -> None:
+    """Of skewed returns 90%, as its docstring says, where Pitman's and Morgan's cover 70%."""
+    rng = np.random.default_rng(5)
+    hits = 0
+    for _ in range(800):
+        draw = {
+            "normal": lambda: rng.normal(size=SEEDS),
+            "skewed": lambda: -np.exp(0.6 * rng.normal(size=SEEDS)),
+            "collapses": lambda: np.where(rng.random(SEEDS) < 0.15, -5, 0) + rng.normal(size=SEEDS),
+        }[shape]
+        found = compare_spreads(draw(), draw())
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 0 <= found.high
+    assert hits / 800 >= least
+
+
+def test_what_one_setting_for_all_loses() -> None:
+    assert lost([[1.0, 0.0], [0.0, 1.0]]) == pytest.approx(1.0 - 0.5)
+    assert lost([[3.0, 2.0], [7.0, 1.0]]) == 0, "the first setting is the best everywhere"
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(3, 4))
+    by_hand = np.mean([max(row) for row in means]) - max(np.mean(means[:, h]) for h in range(4))
+    assert lost(means) == pytest.approx(by_hand)
+
+
+def test_losses_are_compared_by_a_bootstrap_over_seeds() -> None:
+    rng = np.random.default_rng(1)
+    ours, theirs = rng.normal(size=(2, 2, 3, 9)) + rng.normal(size=9)
+    found = compare_lost(ours, theirs, 0.1)
+    drawn = np.random.default_rng([SEED, 9]).integers(0, 9, (REPLICATES, 9))
+    loops = [
+        float(lost(ours[:, :, row].mean(axis=2)) - lost(theirs[:, :, row].mean(axis=2)))
+        for row in drawn
+    ]
+    tail = stats.norm.cdf(stats.t.ppf(0.05, 8) * math.sqrt(9 / 8))
+    assert found.difference == pytest.approx(lost(ours.mean(2)) - lost(theirs.mean(2)))
+    assert (found.low, found.high) == pytest.approx(np.quantile(loops, (tail, 1 - tail)))
+    same = compare_lost(ours, ours)
+    assert (same.difference, same.low, same.high) == (0, 0, 0)
+
+
+def test_two_settings_of_which_some_combinations_lack_are_one_factor() -> None:
+    statistics = [("all", "minibatch"), ("all", "batch"), ("group", "batch")]
+    sets = {
+        f"{a},{s},{c}": {"advantage": a, "statistics": s, "scope": c}
+        for a, (s, c) in itertools.product(("gae", "brax"), statistics)
+    }
+    found = design(sets, "gae,all,minibatch")
+    assert found is not None
+    assert found.factors == {
+        "advantage": ("gae", "brax"),
+        "statistics, scope": ("all, minibatch", "all, batch", "group, batch"),
+    }
+    assert found.variants["brax,group,batch"] == (1, 2)
+    del sets["brax,all,batch"]
+    assert design(sets, "gae,all,minibatch") is None
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("word", "higher", "lower", "none", "differs"),
+    [
+        ("better", "holds", "opposite", "differs", "holds"),
+        ("better, by an undecided amount", "holds", "opposite", "amount", "amount"),
+        ("worse", "opposite", "holds", "differs", "holds"),
+        ("lower, by an undecided amount", "opposite", "holds", "amount", "amount"),
+        ("equivalent", "no difference", "no difference", "holds", "no difference"),
+        ("identical", "no difference", "no difference", "holds", "no difference"),
+        ("undecided", "undecided", "undecided", "undecided", "undecided"),
+        ("unstable", "unstable", "unstable", "unstable", "unstable"),
+        (NOT_RUN, "not run", "not run", "not run", "not run"),
+    ],
+)
+def test_what_a_word_says_of_a_sentence(word, higher, lower, none, differs) -> None:
+    directions = ("higher", "lower", "none", "differs")
+    assert tuple(stand(word, one) for one in directions) == (higher, lower, none, differs)
+
+
+def claim(**changes: object) -> Claim:
+    values: dict[str, object] = {
+        "id": "one",
+        "title": "Brax is better",
+        "source": "a paper",
+        "published": "no number",
+        "judged": "Brax's estimator is better.",
+        "study": "gae",
+        "metric": "training/return",
+        "statistic": "difference",
+        "direction": "higher",
+        "tasks": ("hopper", "reacher"),
+        "margin": 0.05,
+        "command": "ablations run gae",
+        "variant": ("brax",),
+        "versus": ("standard",),
+    }
+    return Claim(**(values | changes))  # type: ignore[arg-type]
+
+
+def around(mean: float, spread: float = 0.01) -> list[float]:
+    """Scores of known mean, whose differences between variants have a spread of their own."""
+    noise = np.random.default_rng(int(1e6 * abs(mean)) + 7).normal(size=SEEDS)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    return [float(x) for x in mean + spread * noise]
+
+
+def study(tmp_path: Path, finals: dict[tuple[str, str], list[float]], **how: object):
+    return synthetic_study(tmp_path, finals, **how)  # type: ignore[arg-type]
+
+
+FINALS = {
+    ("hopper", "standard"): around(1.0),
+    ("hopper", "brax"): around(1.2),
+    ("reacher", "standard"): around(1.0),
+    ("reacher", "brax"): around(1.001),
+}
+
+
+def test_a_claim_holds_on_one_task_and_makes_no_difference_on_another(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS)
+    one = judged(claim(), plan, Evidence(tmp_path))
+    assert [part.word for part in one.parts] == ["better", "equivalent"]
+    assert verdict(one) == "holds on 1 of 2"
+    assert sentence(one).startswith("Holds (better) on hopper; no difference that matters on rea")
+    both = [np.array(FINALS["hopper", name]) for name in ("brax", "standard")]
+    difference = both[0] - both[1]
+    # Two comparisons share the 5%; the unit of the synthetic curves is what they rise by.
+    reach = stats.t.ppf(1 - LEVEL / 4, SEEDS - 1) * stats.sem(difference)
+    assert one.parts[0].low == pytest.approx(difference.mean() - reach)
+    unit = one.parts[0].value / one.parts[0].effect / 0.05  # type: ignore[operator]
+    assert unit == pytest.approx(1.0, abs=0.05)
+
+
+def test_all_claims_at_once_have_wider_intervals(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS)
+    alone = judged(claim(), plan, Evidence(tmp_path)).parts[0]
+    wide = judged(claim(), plan, Evidence(tmp_path), LEVEL / 50).parts[0]
+    assert wide.low < alone.low  # type: ignore[operator]
+    assert wide.value == alone.value
+
+
+def test_the_other_way_round_it_is_the_opposite(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS)
+    turned = claim(variant=("standard",), versus=("brax",), tasks=("hopper",))
+    one = judged(turned, plan, Evidence(tmp_path))
+    assert (one.parts[0].word, verdict(one)) == ("worse", "the opposite")
+    assert verdict(judged(replace(turned, direction="lower"), plan, Evidence(tmp_path))) == "holds"
+    assert verdict(judged(replace(turned, direction="none"), plan, Evidence(tmp_path))) == "differs"
+
+
+def test_tasks_that_disagree_are_named(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS | {("reacher", "brax"): around(0.7)})
+    one = judged(claim(direction="differs"), plan, Evidence(tmp_path))
+    assert verdict(one) == "holds; tasks disagree"
+    assert "one interval lies above 0 and another below" in sentence(one)
+
+
+def test_what_is_undecided_says_how_many_seeds_would_decide(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS | {("reacher", "brax"): around(1.0, 0.3)})
+    one = judged(claim(tasks=("reacher",)), plan, Evidence(tmp_path))
+    assert verdict(one) == "undecided"
+    assert "seeds would decide)" in sentence(one)
+
+
+def test_a_seed_that_is_missing_is_not_judged(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS, missing=[("reacher", "brax", 3)])
+    one = judged(claim(), plan, Evidence(tmp_path))
+    assert verdict(one) == "so far: holds"
+    assert "not run yet (19 of 20 seeds) on reacher" in sentence(one)
+    nothing = study(
+        tmp_path / "b", FINALS, missing=[(t, v, s) for t, v in FINALS for s in range(SEEDS)]
+    )
+    assert verdict(judged(claim(), nothing, Evidence(tmp_path / "b"))) == NOT_RUN
+
+
+def test_a_variant_that_fails_more_often_gets_no_flattering_word(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS, failed={("hopper", "brax", 1): "NaN"})
+    one = judged(claim(tasks=("hopper",)), plan, Evidence(tmp_path))
+    assert (one.parts[0].word, verdict(one)) == ("unstable", "runs fail")
+    wide = claim(statistic="spread", margin=1.5, direction="lower", tasks=("hopper",))
+    finals = FINALS | {("hopper", "brax"): around(1.2, 0.001)}
+    plan = study(tmp_path / "b", finals, failed={("hopper", "brax", 1): "NaN"})
+    assert verdict(judged(wide, plan, Evidence(tmp_path / "b"))) == "runs fail"
+
+
+def test_a_smaller_spread_holds_and_is_a_ratio(tmp_path: Path) -> None:
+    finals = FINALS | {("hopper", "brax"): around(1.2, 0.001)}
+    plan = study(tmp_path, finals)
+    one = judged(claim(statistic="spread", margin=1.5, direction="lower"), plan, Evidence(tmp_path))
+    (part, other) = one.parts
+    assert part.value == pytest.approx(0.1)
+    assert part.effect == pytest.approx(math.log(0.1) / math.log(1.5))
+    assert (part.word, other.value) == ("lower", pytest.approx(1.0))
+    expected = compare_spreads(finals["hopper", "brax"], finals["hopper", "standard"], LEVEL / 2)
+    assert part.low == pytest.approx(math.exp(expected.low))  # type: ignore[arg-type]
+
+
+def test_robustness_is_lost_between_the_best_rates_of_tasks(tmp_path: Path) -> None:
+    """One line wants another rate on each task; the other has one that is best on both."""
+    means = {
+        ("hopper", "a@rate=1"): 1.0,
+        ("hopper", "a@rate=2"): 0.5,
+        ("reacher", "a@rate=1"): 0.5,
+        ("reacher", "a@rate=2"): 1.0,
+        ("hopper", "b@rate=1"): 1.0,
+        ("hopper", "b@rate=2"): 0.5,
+        ("reacher", "b@rate=1"): 1.0,
+        ("reacher", "b@rate=2"): 0.5,
+    }
+    plan = study(
+        tmp_path, {place: around(mean) for place, mean in means.items()}, baseline="b@rate=1"
+    )
+    asked = claim(
+        statistic="robustness",
+        variant=("a@rate=1", "a@rate=2"),
+        versus=("b@rate=1", "b@rate=2"),
+    )
+    one = judged(asked, plan, Evidence(tmp_path))
+    unit = 1 - math.exp(-4 * 0.9)  # by the smoothed curve, nearly what the final score rises by
+    assert one.parts[0].value == pytest.approx(0.25, rel=0.1), unit
+    assert one.parts[0].word == "higher"
+    assert "a is best at rate=1 on hopper, rate=2 on reacher" in one.notes[0]
+
+
+def test_effects_average_over_the_other_details(tmp_path: Path) -> None:
+    finals, sets = {}, {}
+    for a, b in itertools.product((0, 1), (0, 1)):
+        finals["hopper", f"{a}{b}"] = around(1.0 + 0.2 * a + 0.3 * a * b + 0.001 * b)
+        sets[f"{a}{b}"] = {"first": str(a), "second": str(b)}
+    plan = study(tmp_path, finals, sets=sets)
+    asked = claim(tasks=("hopper",), variant=(), versus=(), direction="differs")
+    main = judged(replace(asked, statistic="effect", factor="first"), plan, Evidence(tmp_path))
+    assert main.parts[0].value == pytest.approx(0.35, abs=0.005)
+    assert verdict(main) == "holds"
+    both = judged(replace(asked, statistic="interaction"), plan, Evidence(tmp_path))
+    assert both.parts[0].value == pytest.approx(0.3, abs=0.005)
+    with pytest.raises(UserError, match="factor of claim 'one'"):
+        judged(replace(asked, statistic="effect", factor="third"), plan, Evidence(tmp_path))
+
+
+# The file
+
+
+GOOD = """[[claim]]
+id = "one"
+title = "t"
+source = "s"
+published = "no number"
+judged = "j"
+study = "gae"
+variant = "brax"
+versus = "standard"
+metric = "training/return"
+statistic = "difference"
+direction = "higher"
+tasks = ["fast"]
+margin = 0.05
+command = "ablations run gae --profile smoke"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('id = "one"', "id = 1", "id is a text, not 1"),
+        ('id = "one"\n', "", "claim 1 lacks id"),
+        ("margin = 0.05", 'margin = "big"', "margin is a positive number"),
+        ("margin = 0.05", "margin = true", "margin is a positive number"),
+        ("margin = 0.05", "margin = -1", "margin is a positive number"),
+        ('statistic = "difference"', 'statistic = "diference"', "did you mean 'difference'"),
+        ('statistic = "difference"', 'statistic = "effect"', "effect has no variant"),
+        ('statistic = "difference"', 'statistic = "spread"', "a ratio above 1"),
+        ('statistic = "difference"', 'statistic = "robustness"', "two lines"),
+        ('direction = "higher"', 'direction = "up"', "unknown direction 'up'"),
+        ('variant = "brax"\n', "", "difference needs variant"),
+        ('versus = "standard"', 'versus = ["standard", "brax"]', "versus names one variant"),
+        ('tasks = ["fast"]', "tasks = []", "tasks is a text, or a list of texts"),
+        ('tasks = ["fast"]', 'tasks = ["fast", "fast"]', "tasks names one twice"),
+        ('title = "t"', 'titel = "t"', "unknown field 'titel'"),
+        ("ablations run gae", "ablations run value_clipping", "begins with `ablations run gae`"),
+        ("ablations run gae", "rm gae", "begins with `ablations run gae`"),
+        ("--profile smoke", "--profil smoke", "unknown flag --profil"),
+        ("--profile smoke", "--profile none", "unknown profile of 'gae' 'none'"),
+        ("--profile smoke", "value_clipping", "it runs gae, value_clipping"),
+        ('variant = "brax"', 'variant = "braks"', "did you mean 'brax'"),
+        ('tasks = ["fast"]', 'tasks = ["hopper"]', "unknown task of claim 'one' 'hopper'"),
+        ('study = "gae"', 'study = "gea"', "begins with `ablations run gea`"),
+        ("[[claim]]", "[claim]", "holds no claims"),
+        ("[[claim]]", "[[claims]]", "holds no claims"),
+        ("[[claim]]", "[[", "cannot be read"),
+        (GOOD, "", "holds no claims"),
+        (GOOD, GOOD + GOOD, "two claims 'one'"),
+    ],
+)
+def test_a_bad_file_is_one_line(old: str, new: str, said: str, tmp_path: Path, capsys) -> None:
+    assert old in GOOD
+    (tmp_path / "claims.toml").write_text(GOOD.replace(old, new))
+    assert cli.main(["claims", "--results", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_without_a_file_there_is_one_line(tmp_path: Path, capsys) -> None:
+    assert cli.main(["claims", "--results", str(tmp_path)]) == 2
+    assert "there are no claims" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--rate", "fast=3"], "--rate is for --cost"),
+        (["--cost", "--rate", "fast"], "--rate takes TASK=N"),
+        (["--cost", "--rate", "fast=0"], "--rate takes TASK=N"),
+        (["--cost", "--rate", "hopper=3"], "unknown task of the claims 'hopper'"),
+    ],
+)
+def test_bad_flags_are_one_line(flags: list[str], said: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "claims.toml").write_text(GOOD)
+    assert cli.main(["claims", "--results", str(tmp_path), *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_cost_counts_each_cell_once(tmp_path: Path, capsys) -> None:
+    twice = GOOD + GOOD.replace('id = "one"', 'id = "two"')
+    (tmp_path / "claims.toml").write_text(twice)
+    flags = ["claims", "--results", str(tmp_path), "--cost", "--rate", "fast=1000"]
+    assert cli.main([*flags, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["task"] for row in rows] == ["fast", "all"]
+    # 5 variants x 3 seeds of 20,480 steps, an evaluation of 4 episodes of 50, one program
+    steps, evaluated = 15 * 20_480, 15 * 4 * 50
+    assert (rows[0]["new"], rows[0]["steps"]) == (15, steps)
+    assert rows[1]["hours"] == pytest.approx(((steps + evaluated) / 1000 + 80) / 3600)
+    assert cli.main(flags) == 0
+    assert "ablations run gae --profile smoke --tasks fast\n" in capsys.readouterr().out
+
+
+# The page
+
+
+def test_the_published_claims_are_at_least_25_and_whole() -> None:
+    claims = read(ROOT / "results" / "claims.toml")
+    assert len(claims) >= 25
+    assert len({one.judged for one in claims}) == len(claims), "one sentence is one claim"
+    assert all(by_training(one) for one in claims if one.metric == "evaluation/return")
+
+
+def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:
+    """Byte for byte, whether claims have been run or not."""
+    committed = ROOT / "results"
+    shutil.copytree(committed / "archive", tmp_path / "archive")
+    shutil.copy(committed / "claims.toml", tmp_path)
+    assert cli.main(["claims", "--results", str(tmp_path), "--write"]) == 0
+    for name in ("README.md", "claims.svg"):
+        made, kept = ((folder / name).read_bytes() for folder in (tmp_path, committed))
+        assert made == kept, f"results/{name} is another one: `ablations claims --write`"
+
+
+def test_a_page_says_what_was_found(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS)
+    found = [judged(claim(), plan, Evidence(tmp_path))]
+    text = page(found, found, {})
+    assert "Of 1 claims, 1 have been run in full: 1 hold on some." in text
+    assert "**Verdict: holds on 1 of 2.**" in text
+    row = next(line for line in text.splitlines() if line.startswith("| hopper "))
+    value = np.mean(FINALS["hopper", "brax"]) - np.mean(FINALS["hopper", "standard"])
+    assert f"{value:+.3f}" in row
+    assert claims_sheet(found, found).rows[0][8] == "holds on 1 of 2"
+
+
+def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
+    plan = study(tmp_path / "a", FINALS)
+    archive([plan], tmp_path / "a", tmp_path / "b" / "archive")
+    restore(tmp_path / "b")
+    again = read_plan(tmp_path / "b", plan.study["name"])
+    assert read_record(tmp_path / "b", plan.cells[0]["hash"]) is not None
+    one = judged(claim(), plan, Evidence(tmp_path / "a"))
+    assert judged(claim(), again, Evidence(tmp_path / "b")) == one
