@@ -18,11 +18,11 @@ from synthetic import synthetic_study
 from ablations import cli
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
-from ablations.records import read_plan, read_record
+from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.entries import Claim, read
 from ablations.report.claims.judge import NOT_RUN, Evidence, by_training, judged
 from ablations.report.claims.page import claims_sheet, page
-from ablations.report.claims.words import sentence, stand, verdict
+from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
 
@@ -305,6 +305,161 @@ def test_effects_average_over_the_other_details(tmp_path: Path) -> None:
         judged(replace(asked, statistic="effect", factor="third"), plan, Evidence(tmp_path))
 
 
+def with_evaluations(
+    folder: Path, finals: dict[tuple[str, str], tuple[list[float], list[float]]]
+) -> Plan:
+    """A study whose cells end at known training and evaluation returns: training rises by 1 in a
+    straight line, and the first of five evaluations comes when most of that is done."""
+    everything = [(task, v, s) for task, v in finals for s in range(SEEDS)]
+    plan = study(folder, {place: both[0] for place, both in finals.items()}, missing=everything)
+    step = np.arange(1, 21) * 1000
+    for cell in plan.cells:
+        trained, evaluated = (one[cell["seed"]] for one in finals[cell["task"], cell["variant"]])
+        seen = [evaluated - 0.1 * (20 - k) / 20 if k % 4 == 0 else None for k in range(1, 21)]
+        columns = {
+            "step": step,
+            "training/return": trained - 1 + np.minimum(step / 19_000, 1.0),
+            "evaluation/return": seen,
+        }
+        write_record(folder, Record(cell["hash"], cell["config"], status="done"), columns)
+    return plan
+
+
+def test_evaluations_are_judged_by_what_training_learned(tmp_path: Path) -> None:
+    """By the rise of evaluations alone, 0.08 here, a margin would be a twelfth of it."""
+    finals = {
+        ("hopper", "standard"): (around(1.0), around(1.5)),
+        ("hopper", "brax"): (around(1.0, 0.02), around(1.52)),
+    }
+    plan = with_evaluations(tmp_path, finals)
+    asked = claim(tasks=("hopper",), metric="evaluation/return")
+    (part,) = judged(asked, plan, Evidence(tmp_path)).parts
+    assert part.value == pytest.approx(0.02)
+    assert part.value / part.effect / 0.05 == pytest.approx(1.0, rel=0.1)  # type: ignore[operator]
+    assert part.word == "equivalent"
+
+
+def test_metrics_agree_where_differences_are_the_same(tmp_path: Path) -> None:
+    finals = {
+        ("hopper", "standard"): (around(1.0), around(1.5)),
+        ("hopper", "brax"): (around(1.2), around(1.7)),
+        ("hopper", "other"): (around(1.1), around(1.3)),
+    }
+    plan = with_evaluations(tmp_path, finals)
+    asked = claim(statistic="agreement", direction="none", variant=(), versus=(), tasks=("hopper",))
+    one = judged(replace(asked, against="evaluation/return"), plan, Evidence(tmp_path))
+    same, other = one.parts
+    assert (same.label, same.word) == ("brax", "equivalent")
+    trained, evaluated = (
+        np.array(finals["hopper", "other"][k]) - np.array(finals["hopper", "standard"][k])
+        for k in (0, 1)
+    )
+    assert other.value == pytest.approx(np.mean(trained - evaluated), rel=0.1)
+    reach = stats.t.ppf(1 - LEVEL / 4, SEEDS - 1) * stats.sem(trained - evaluated)
+    assert other.high - other.value == pytest.approx(reach, rel=0.1)  # type: ignore[operator]
+    assert other.word == "higher"
+    assert "1 of 2 comparisons get the same word, and 1 the opposite one" in one.notes[0]
+    assert "0.50 on hopper" in one.notes[0], "ranks 1, 3, 2 and 2, 3, 1"
+
+
+def test_a_curve_that_still_rises_is_named(tmp_path: Path) -> None:
+    finals = {("hopper", v): (around(1.0), around(1.0)) for v in ("standard", "brax")}
+    plan = with_evaluations(tmp_path, finals)
+    one = judged(claim(tasks=("hopper",)), plan, Evidence(tmp_path))
+    # From the tenth that ends at 80% of training to the last one: points 15, 16 and 19, 20.
+    rise = (19 / 19 + 1) / 2 - (15 + 16) / 2 / 19
+    assert one.rising["hopper"] == pytest.approx(rise / 0.05, rel=0.1)
+    assert "still moved on hopper (+" in page([one], [one], {})
+    level = judged(
+        claim(tasks=("hopper",)), study(tmp_path / "b", FINALS), Evidence(tmp_path / "b")
+    )
+    assert abs(level.rising["hopper"]) < 1.5
+
+
+def test_the_margin_is_the_claims_own(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS)
+    wide = judged(claim(margin=0.5), plan, Evidence(tmp_path))
+    assert [part.word for part in wide.parts] == ["equivalent", "equivalent"]
+    assert verdict(wide) == "no difference that matters"
+    # What would change it: a margin as small as the interval that reaches furthest.
+    furthest = max(part.effect_high for part in wide.parts if part.effect_high is not None)
+    assert f"A margin below {50 * furthest:.1f}% of what was learned (it is 50.0%" in turning(wide)
+
+
+def test_robustness_is_a_share_of_what_was_learned(tmp_path: Path) -> None:
+    """Ten times the returns and ten times the learning: the same loss."""
+    values = {"a@rate=1": (1.0, 0.5), "a@rate=2": (0.5, 1.0), "b@rate=1": (1.0, 1.0)}
+    values["b@rate=2"] = (0.5, 0.5)
+    found = []
+    for times in (1.0, 10.0):
+        finals = {
+            (task, v): [times * x for x in around(values[v][k])]
+            for v in values
+            for k, task in enumerate(("hopper", "reacher"))
+        }
+        folder = tmp_path / str(times)
+        units = dict.fromkeys(("hopper", "reacher"), times)
+        plan = study(folder, finals, baseline="b@rate=1", units=units)
+        asked = claim(
+            statistic="robustness",
+            variant=("a@rate=1", "a@rate=2"),
+            versus=("b@rate=1", "b@rate=2"),
+        )
+        found.append(judged(asked, plan, Evidence(folder)).parts[0])
+    assert found[0].value == pytest.approx(found[1].value)
+    assert found[0].low == pytest.approx(found[1].low)
+
+
+def test_effects_of_two_tasks_share_their_level(tmp_path: Path) -> None:
+    finals, sets = {}, {}
+    for task, a, b in itertools.product(("hopper", "reacher"), (0, 1), (0, 1)):
+        finals[task, f"{a}{b}"] = around(1.0 + 0.2 * a + 0.003 * b)
+        sets[f"{a}{b}"] = {"first": str(a), "second": str(b)}
+    plan = study(tmp_path, finals, sets=sets)
+    asked = claim(variant=(), versus=(), statistic="effect", factor="first")
+    part = judged(asked, plan, Evidence(tmp_path)).parts[0]
+    y = {name: np.array(finals["hopper", name]) for name in sets}
+    contrast = (y["10"] + y["11"] - y["00"] - y["01"]) / 2
+    reach = stats.t.ppf(1 - LEVEL / 4, SEEDS - 1) * stats.sem(contrast)
+    assert (part.low, part.high) == pytest.approx(
+        (contrast.mean() - reach, contrast.mean() + reach)
+    )
+
+
+def test_an_undecided_amount_says_what_seeds_tell_on_which_side_it_lies(tmp_path: Path) -> None:
+    plan = study(tmp_path, FINALS | {("hopper", "brax"): around(1.06, 0.02)})
+    one = judged(claim(direction="none", tasks=("hopper",)), plan, Evidence(tmp_path))
+    (part,) = one.parts
+    assert part.word == "better, by an undecided amount"
+    assert verdict(one) == "differs, by an undecided amount"
+    assert part.needed is not None
+    assert part.needed.seen is not None
+    margin = part.value / part.effect  # type: ignore[operator]
+    differences = np.array(around(1.06, 0.02)) - np.array(FINALS["hopper", "standard"])
+    away, deviation = differences.mean() - margin, differences.std(ddof=1)
+
+    def power(n: int) -> float:
+        shift = away / deviation * math.sqrt(n)
+        far = stats.t.ppf(1 - LEVEL / 2, n - 1)
+        return float(stats.nct.sf(far, n - 1, shift) + stats.nct.cdf(-far, n - 1, shift))
+
+    assert power(part.needed.seen) >= 0.79
+    assert power(part.needed.seen - 2) < 0.81
+
+
+def test_a_range_of_seeds_covers_all_that_is_undecided(tmp_path: Path) -> None:
+    finals = FINALS | {
+        ("hopper", "brax"): around(1.0, 0.1),
+        ("reacher", "brax"): around(1.001, 0.3),
+    }
+    one = judged(claim(), study(tmp_path, finals), Evidence(tmp_path))
+    needed = [part.needed for part in one.parts]
+    assert None not in needed
+    low = min(each.low for each in needed)  # type: ignore[union-attr, type-var]
+    high = max(each.high for each in needed)  # type: ignore[union-attr, type-var]
+    assert f"Undecided on all 2 ({low} to {high:,} seeds would decide)." in sentence(one)
+
+
 # The file
 
 
@@ -401,6 +556,20 @@ def test_a_cost_counts_each_cell_once(tmp_path: Path, capsys) -> None:
     assert rows[1]["hours"] == pytest.approx(((steps + evaluated) / 1000 + 80) / 3600)
     assert cli.main(flags) == 0
     assert "ablations run gae --profile smoke --tasks fast\n" in capsys.readouterr().out
+
+
+def test_what_an_earlier_row_has_costs_nothing_more(tmp_path: Path, capsys) -> None:
+    """The baselines of two studies are the same cells."""
+    flags = "--profile claims --tasks reacher --variants"
+    texts = [GOOD.replace("--profile smoke", f"{flags} standard brax").replace("fast", "reacher")]
+    texts += [texts[0].replace("gae", "value_coefficient").replace("one", "two")]
+    texts[1] = texts[1].replace("standard brax", "separate_0.25 separate_0.5")
+    texts[1] = texts[1].replace('"brax"', '"separate_0.5"').replace("standard", "separate_0.25")
+    (tmp_path / "claims.toml").write_text("".join(texts))
+    flags = f"claims --results {tmp_path} --cost --rate reacher=1000 --format json"
+    assert cli.main(flags.split()) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["cells"], row["new"]) for row in rows] == [(40, 40), (40, 20), (80, 60)]
 
 
 # The page

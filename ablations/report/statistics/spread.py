@@ -21,9 +21,10 @@ def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL
     (Miller 1968, "Jackknifing variances"): pseudo-values n * log(s / s0) - (n - 1) * log(s / s0)
     without one seed, whose Student interval is put around the ratio itself. It knows that the two
     share their seeds, and rests on no shape: simulated at 20 and 40 seeds, 95% intervals cover 95%
-    of normal returns, 90 to 93% of skewed and 92 to 95% of heavy-tailed ones, and 94% or more where
-    some runs collapse. Pitman's and Morgan's, which is exact for normal returns, covers 68 to 75%
-    of skewed ones. No interval where one side does not differ, nor with fewer than four seeds.
+    of normal returns, 90 to 93% of skewed ones, 91 to 94% at a ceiling, and 93% or more where some
+    runs collapse (`tests/benchmarks/coverage_of_claims.py`); Pitman's and Morgan's, exact for
+    normal returns, did 68 to 75% of skewed ones. No interval where one side does not differ, nor
+    with fewer than four seeds.
     """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
