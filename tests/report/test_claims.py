@@ -447,9 +447,9 @@ def test_an_undecided_amount_says_what_seeds_tell_on_which_side_it_lies(tmp_path
     assert power(part.needed.seen - 2) < 0.81
 
 
-def test_a_range_of_seeds_covers_all_that_is_undecided(tmp_path: Path) -> None:
+def test_a_range_of_seeds_is_that_of_all_that_is_undecided(tmp_path: Path) -> None:
     finals = FINALS | {
-        ("hopper", "brax"): around(1.0, 0.1),
+        ("hopper", "brax"): around(1.0, 0.2),
         ("reacher", "brax"): around(1.001, 0.3),
     }
     one = judged(claim(), study(tmp_path, finals), Evidence(tmp_path))
