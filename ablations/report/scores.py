@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,8 +87,14 @@ class Scores:
 
     def of(self, task: str, variant: str) -> list[Cell]:
         """The cells of a task and variant, by seed."""
-        found = [cell for cell in self.cells if (cell.task, cell.variant) == (task, variant)]
-        return sorted(found, key=lambda cell: cell.seed)
+        return list(self._by_place.get((task, variant), ()))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Cell]]:
+        found: dict[tuple[str, str], list[Cell]] = {}
+        for cell in sorted(self.cells, key=lambda cell: cell.seed):
+            found.setdefault((cell.task, cell.variant), []).append(cell)
+        return found
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
         """Whether two variants trained alike, bit for bit, on every seed that both have: they share

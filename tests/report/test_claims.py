@@ -369,7 +369,7 @@ def test_a_curve_that_still_rises_is_named(tmp_path: Path) -> None:
     # From the tenth that ends at 80% of training to the last one: points 15, 16 and 19, 20.
     rise = (19 / 19 + 1) / 2 - (15 + 16) / 2 / 19
     assert one.rising["hopper"] == pytest.approx(rise / 0.05, rel=0.1)
-    assert "still moved on hopper (+" in page([one], [one], {})
+    assert "still moved on hopper (+3.9 margins)" in " ".join(page([one], [one], {}).split())
     level = judged(
         claim(tasks=("hopper",)), study(tmp_path / "b", FINALS), Evidence(tmp_path / "b")
     )

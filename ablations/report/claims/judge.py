@@ -89,9 +89,9 @@ class Part:
 class Judged:
     """A claim with what was found.
 
-    parts: on every task, each variant. rising: task -> by how many margins the curve of what the
-    claim compares with still rose over the last fifth of training. steps: task -> of a run.
-    notes: more numbers, in words.
+    parts: on every task, each variant. source: the variant whose learning is the unit. rising:
+    task -> by how many margins its mean training curve still rose over the last fifth of training.
+    steps: task -> of a run. notes: more numbers, in words.
     """
 
     claim: Claim
@@ -99,6 +99,7 @@ class Judged:
     steps: Mapping[str, int]
     seeds: int
     step_unit: str
+    source: str
     rising: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -132,6 +133,7 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
         {task: plan.tasks[task]["steps"] for task in claim.tasks},
         len(plan.seeds),
         "completions" if plan.study.get("step_unit") == "completion" else "steps",
+        first,
         _rising(claim, asked, evidence, first),
         tuple(notes),
     )

@@ -185,23 +185,15 @@ def _margin(claim: Claim) -> str:
 
 
 def _run(one: Judged) -> str:
-    claim = one.claim
     tasks = ", ".join(f"{task} ({steps:,} {one.step_unit})" for task, steps in one.steps.items())
     text = f"{one.seeds} paired seeds on {tasks}."
-    if one.rising:
-        still = [
-            f"{task} ({rose:+.1f} margins)"
-            for task, rose in one.rising.items()
-            if abs(rose) > _LEVELLED
-        ]
-        if still:
-            text += (
-                f" Over the last fifth of training the curve that is compared with still moved on "
-                f"{', '.join(still)}."
-            )
-        if level := [task for task, rose in one.rising.items() if abs(rose) <= _LEVELLED]:
-            text += f" It had levelled off on {', '.join(level)}."
-    assert claim.tasks
+    moved = {task: rose for task, rose in one.rising.items() if abs(rose) > _LEVELLED}
+    level = [task for task in one.rising if task not in moved]
+    if level:
+        text += f" The curve of {one.source} had levelled off on {', '.join(level)}."
+    if moved:
+        by = ", ".join(f"{task} ({rose:+.1f} margins)" for task, rose in moved.items())
+        text += f" Over the last fifth of training that of {one.source} still moved on {by}."
     return _text(text)
 
 

@@ -99,11 +99,14 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
 def sentence(one: Judged) -> str:
     """The verdict with its places: on which tasks it holds, on which not, and what seeds would
     decide the rest."""
-    groups: dict[str, list[Part]] = {}
+    groups: dict[tuple[str, Stand], list[Part]] = {}
     for part, each in zip(one.parts, stands(one), strict=True):
-        groups.setdefault(_phrase(part, each), []).append(part)
+        groups.setdefault((_phrase(part, each), each), []).append(part)
     phrases = [
-        f"{phrase}{_places(parts, one)}{_would_decide(parts)}" for phrase, parts in groups.items()
+        phrase
+        + _places(parts, one)
+        + (_would_decide(parts) if each in ("undecided", "amount") else "")
+        for (phrase, each), parts in groups.items()
     ]
     text = "; ".join(phrases)
     if tasks_disagree(one.parts):
