@@ -1,5 +1,5 @@
-"""Our own PPO against the baseline in results/baselines, with a small budget: at most 7 seeds of
-20,000 steps on `fast`, 4 where it still gives the same bits."""
+"""Our own PPO against the baseline in results/baselines: the same bits, on whatever processor has
+AVX2, or else a curve that is no worse (at most 7 seeds of 20,000 steps on `fast`)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ablations.sweep.machine import PORTABLE, worker_environment
+
 BASELINE = Path(__file__).parents[2] / "results" / "baselines" / "fast"
 
 
 def test_ppo_still_learns(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ablations.cli", "check", str(BASELINE)]
     environment = dict(os.environ)
     environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)  # it has the bits of what users run
+    portable = PORTABLE in worker_environment(accelerator=False).get("XLA_FLAGS", "")
+    how = ["--exact"] if portable else ["--effect", "0.25"]
+    said = "identical, to the bit" if portable else "caught with 95%"
     done = subprocess.run(
-        [*command, "--effect", "0.25", "--results", str(tmp_path / "results")],
+        [sys.executable, "-m", "ablations.cli", "check", str(BASELINE), *how]
+        + ["--results", str(tmp_path / "results")],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "caught with 95%: a loss of 7.51 (25% of what the baseline learns)" in done.stdout
+    assert said in done.stdout
