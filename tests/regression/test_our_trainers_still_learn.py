@@ -19,9 +19,9 @@ def test_ppo_still_learns(tmp_path: Path) -> None:
     portable = PORTABLE in worker_environment(accelerator=False).get("XLA_FLAGS", "")
     how = ["--exact"] if portable else ["--effect", "0.25"]
     said = "identical, to the bit" if portable else "caught with 95%"
+    command = [sys.executable, "-m", "ablations.cli", "check", str(BASELINE), *how]
     done = subprocess.run(
-        [sys.executable, "-m", "ablations.cli", "check", str(BASELINE), *how]
-        + ["--results", str(tmp_path / "results")],
+        [*command, "--results", str(tmp_path / "results")],
         env=environment,
         capture_output=True,
         text=True,

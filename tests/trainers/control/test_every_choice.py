@@ -145,7 +145,7 @@ def test_one_environment_in_many_minibatches() -> None:
         "unroll_length": 16,
         "num_minibatches": 8,
         "epochs": 2,
+        "fixed": only("minibatch_unit"),
     }
-    structure |= {"epochs": 2, "fixed": only("minibatch_unit")}
     _, metrics = train(variant(minibatch_unit="transitions"), chunks=2, **structure)
     assert np.isfinite(metrics["loss/total"])
