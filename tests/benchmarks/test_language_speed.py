@@ -24,6 +24,8 @@ from typing import Any
 
 import pytest
 
+from ablations.sweep.machine import worker_environment
+
 ITERATIONS = 100
 ROUNDS = 3
 GOAL = 80.0
@@ -155,7 +157,7 @@ def measured(part: str, *cores: int) -> list[float]:
     processes = [
         subprocess.Popen(
             [sys.executable, __file__, part],
-            env=dict(os.environ) | {"NPROC": "1"},
+            env=worker_environment(accelerator=False),
             stdout=subprocess.PIPE,
             text=True,
             preexec_fn=lambda core=core: os.sched_setaffinity(0, {core}),  # type: ignore[misc]

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from ablations.sweep.machine import worker_environment
+
 ROUNDS = 7
 STRUCTURE = {"num_envs": 256, "unroll_length": 16, "num_minibatches": 8, "epochs": 4}
 LANES = 4
@@ -136,7 +138,7 @@ def test_share_of_the_physics_rate(name: str, benchmark: Any) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["NPROC"] = "1"  # before JAX starts
+    os.environ |= worker_environment(accelerator=False)  # before JAX starts
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     for task_name in sys.argv[1:] or ["hopper", "ant"]:

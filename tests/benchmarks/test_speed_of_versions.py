@@ -26,12 +26,17 @@ ROUNDS = 31
 SLOWER = 1.05
 
 WORKER = """
-import sys, time
+import os, sys, time
+from ablations.sweep.machine import worker_environment
+os.environ |= worker_environment(accelerator=False)
 import jax
 from ablations import make_trainer
+from ablations.tasks import task
 
-trainer, variant = make_trainer(sys.argv[1], updates_per_chunk=4)
-state = jax.jit(trainer.init)(jax.random.key(0), variant)
+of = next(iter(task(sys.argv[1]).hyperparameters))
+trainer, variant = make_trainer(sys.argv[1], trainer=of, updates_per_chunk=4)
+start = [trainer.start(0)] if trainer.start else []
+state = jax.jit(trainer.init)(jax.random.key(0), variant, *start)
 chunk = jax.jit(trainer.chunk, donate_argnums=0)
 state, _ = jax.block_until_ready(chunk(state, variant))
 print("ready", flush=True)
@@ -44,11 +49,7 @@ for _ in sys.stdin:
 
 def start(checkout: Path, task: str) -> subprocess.Popen[str]:
     """A process that trains a chunk with the code of a checkout for each line it is sent."""
-    environment = dict(os.environ) | {
-        "PYTHONPATH": str(checkout),
-        "NPROC": "1",
-        "JAX_PLATFORMS": "cpu",
-    }
+    environment = dict(os.environ) | {"PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, task],
         cwd=checkout,

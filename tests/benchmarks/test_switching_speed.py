@@ -26,6 +26,8 @@ from typing import Any
 
 import pytest
 
+from ablations.sweep.machine import worker_environment
+
 ROUNDS = 9
 LANES = 4
 RUN_LIMIT, COMPILE_LIMIT = 1.05, 1.20
@@ -144,7 +146,7 @@ def test_switched_against_specialised(name: str, lanes: str, benchmark: Any) -> 
 
 
 if __name__ == "__main__":
-    os.environ["NPROC"] = "1"  # before JAX starts
+    os.environ |= worker_environment(accelerator=False)  # before JAX starts
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     parser = argparse.ArgumentParser()

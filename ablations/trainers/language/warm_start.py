@@ -78,7 +78,7 @@ def _folder() -> Path | None:
 
 
 def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
-    """What decides the numbers to the bit: what is taught, by what code, on how many threads."""
+    """What decides the numbers to the bit: what is taught, by what code, compiled how."""
     decides = {
         "decoder": asdict(config),
         "kinds": kinds,
@@ -87,7 +87,8 @@ def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
         "revision": REVISION,
         "jax": jax.__version__,
         "backend": jax.default_backend(),
-        "threads": os.environ.get("NPROC"),
+        "compiled": [os.environ.get(name) for name in ("NPROC", "XLA_FLAGS")]
+        + [jax.config.values["jax_disable_most_optimizations"]],
     }
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:16]
 
