@@ -1,0 +1,700 @@
+"""A whole study against other ways to run it: rejax over seeds, plain vmap, Brax's ppo.train.
+
+    python tests/benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
+        [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--output results/reference/peers.md]
+
+The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
+they must. Ours is the real command, with records, policies and checkpoints, from an empty results
+folder and an empty cache of programs. It composes what the peer does (its preset, with the same
+arguments) and nobody evaluates while the clock runs. Peers run with XLA's defaults and with our
+flags, in an environment of their own that is made once and kept; vmap, which is our own chunk, in
+this one. A round measures ours, then each peer's two settings; ratios are within a round, and their
+median is printed. At the end one instrument judges the policies of both: the mode's return over
+whole episodes from the same resets.
+
+Brax compiles anew for each run, so only --runs of them are measured: the whole is the start, the
+first run, and the mean of the others for each of the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ("rejax", "vmap", "brax")
+# Besides the versions of requirements.lock, which hold for all. Rejax's environments of Brax lack
+# what later versions of gymnax ask of a state.
+PACKAGES = {"rejax": ("rejax==0.1.3", "gymnax==0.0.9", "brax==0.14.2"), "brax": ("brax==0.14.2",)}
+SHOWN = ("rejax", "gymnax", "distrax", "brax", "jax", "jaxlib", "flax", "optax")
+# Ours: a study whose baseline sets nothing but what both presets have.
+STUDY, BASELINE = "value_coefficient", "separate_0.25"
+LAMBDAS = (0.95, 0.9, 0.8, 1.0)
+NUM_ENVS, UNROLL, MINIBATCHES, EPOCHS = 64, 32, 4, 4
+LAYERS = [64, 64]
+EPISODE_LENGTH = 1000
+JUDGED_EPISODES = 16
+ITERATION = NUM_ENVS * UNROLL
+WORKERS = 2
+FLAGS = ("XLA's defaults", "our flags")
+# What each library is called with, by its own names; its preset says what that is here.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "rejax": {
+        "num_envs": NUM_ENVS,
+        "num_steps": UNROLL,
+        "num_minibatches": MINIBATCHES,
+        "num_epochs": EPOCHS,
+        "learning_rate": 3e-4,
+        "gamma": 0.99,
+        "normalize_observations": True,
+        "activation": "tanh",
+    },
+    "brax": {
+        "batch_size": NUM_ENVS // MINIBATCHES,
+        "num_minibatches": MINIBATCHES,
+        "unroll_length": UNROLL,
+        "num_updates_per_batch": EPOCHS,
+        "learning_rate": 3e-4,
+        "discounting": 0.99,
+        "entropy_cost": 1e-2,
+        "normalize_observations": True,
+        "activation": "tanh",
+    },
+}
+OURS_WITH_VMAP = {
+    "num_envs": NUM_ENVS,
+    "unroll_length": UNROLL,
+    "num_minibatches": MINIBATCHES,
+    "epochs": EPOCHS,
+    "policy_layers": LAYERS,
+    "value_layers": LAYERS,
+    "activation": "tanh",
+}
+SETTINGS = {"episode_length": EPISODE_LENGTH, "random_elapsed_steps": False}
+# name -> (what it is, how it is printed). Less is better but for the rates.
+MEASURES = {
+    "seconds": ("whole study, s", "{:.1f}"),
+    "rate": ("steps/s of it", "{:,.0f}"),
+    "compile": ("compiling, s", "{:.1f}"),
+    "steady": ("steady steps/s", "{:,.0f}"),
+    "cold": ("to the first iteration, cold, s", "{:.1f}"),
+    "warm": ("the same, warm, s", "{:.1f}"),
+    "megabytes": ("peak RSS, MB", "{:,.0f}"),
+}
+RATES = ("rate", "steady")
+
+Spec = Mapping[str, Any]
+Measured = dict[str, Any]
+
+
+# What a peer does, in a process and an environment of its own. These import nothing of ours.
+
+
+def judged(task: str, act: Callable[[Any, Any], Any], policies: Any) -> list[float]:
+    """Mean return of each of the stacked policies over whole episodes, all from the same resets."""
+    import brax.envs
+    import jax
+    import jax.numpy as jnp
+
+    env = brax.envs.get_environment(task, backend="spring")
+
+    def episodes(policy: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            state, alive, total = carry
+            state = jax.vmap(env.step)(state, act(policy, state.obs))
+            return (state, alive * (1 - state.done), total + alive * state.reward), None
+
+        start = jax.vmap(env.reset)(jax.random.split(jax.random.key(12_345), JUDGED_EPISODES))
+        zero = jnp.zeros(JUDGED_EPISODES)
+        return jax.lax.scan(step, (start, zero + 1, zero), None, EPISODE_LENGTH)[0][2].mean()
+
+    return jax.jit(lambda stacked: jax.lax.map(episodes, stacked))(policies).tolist()
+
+
+def stacked(policies: Sequence[Any]) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
+
+
+def by_run(spec: Spec, returns: Iterable[float]) -> dict[str, float]:
+    """Returns of lanes, variant after variant, by run."""
+    names = [run_name(value, seed) for value in spec["lambdas"] for seed in range(spec["seeds"])]
+    return dict(zip(names, returns, strict=True))
+
+
+def run_name(value: float, seed: int) -> str:
+    return f"{value:g}/{seed}"
+
+
+def run_rejax(spec: Spec) -> Measured:
+    """One program over all seeds, which each variant calls: their numbers are its arguments."""
+    import jax
+    import jax.numpy as jnp
+    from rejax import PPO
+
+    algorithm = PPO.create(
+        env=f"brax/{spec['task']}",
+        env_params={"backend": "spring", "episode_length": EPISODE_LENGTH},
+        agent_kwargs={"activation": "tanh", "hidden_layer_sizes": tuple(LAYERS)},
+        total_timesteps=spec["steps"],
+        eval_freq=spec["steps"],
+        skip_initial_evaluation=True,
+        **{k: v for k, v in ARGUMENTS["rejax"].items() if k != "activation"},
+    ).replace(eval_callback=lambda *_: jnp.zeros(()))
+
+    def with_lambda(value: float) -> Any:
+        return algorithm.replace(gae_lambda=jnp.float32(value))
+
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
+    began = time.time()
+    train = jax.vmap(lambda one, key: one.train(key)[0], in_axes=(None, 0))
+    compiled = jax.jit(train).lower(with_lambda(LAMBDAS[0]), keys).compile()
+    ready = time.time()
+    states = [
+        jax.block_until_ready(compiled(with_lambda(value), keys)) for value in spec["lambdas"]
+    ]
+    trained = time.time()
+    found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
+    if spec["judge"]:
+        kept = [(state.actor_ts.params, state.obs_rms_state) for state in states]
+        lanes = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept)
+
+        def mode(actor: Any, observation: Any) -> Any:
+            return actor.action_mean(actor.features(observation))
+
+        def act(policy: Any, observation: Any) -> Any:
+            parameters, statistics = policy
+            observation = algorithm.normalize_obs(statistics, observation)
+            action = algorithm.actor.apply(parameters, observation, method=mode)
+            return jnp.clip(action, -1.0, 1.0)
+
+        found["returns"] = by_run(spec, judged(spec["task"], act, lanes))
+    return found
+
+
+def run_vmap(spec: Spec) -> Measured:
+    """Our chunk, specialised to its choices, over all variants and seeds at once."""
+    import jax
+    import jax.numpy as jnp
+
+    from ablations import make_trainer
+
+    trainer, variant = make_trainer(
+        spec["task"],
+        updates_per_chunk=spec["steps"] // spec["points"] // ITERATION,
+        **OURS_WITH_VMAP,
+        **SETTINGS,
+    )
+    lanes = len(spec["lambdas"]) * spec["seeds"]
+    values = jnp.repeat(jnp.float32(jnp.array(spec["lambdas"])), spec["seeds"])
+    numbers = {n: jnp.full(lanes, x, jnp.float32) for n, x in variant.numbers.items()}
+    variants = variant._replace(
+        numbers=numbers | {"gae_lambda": values},
+        iterations=jnp.full(lanes, variant.iterations, jnp.float32),
+    )
+    axes = jax.tree.map(lambda _: 0, variants)._replace(choices=None)
+    keys = jax.vmap(jax.random.key)(jnp.tile(jnp.arange(spec["seeds"]), len(spec["lambdas"])))
+    began = time.time()
+    init = jax.jit(jax.vmap(trainer.init, in_axes=(0, axes)))
+    state = init(keys, variants)
+    chunk = jax.jit(jax.vmap(trainer.chunk, in_axes=(0, axes)), donate_argnums=0)
+    compiled = chunk.lower(state, variants).compile()
+    ready = time.time()
+    for _ in range(spec["points"]):
+        state, _ = jax.block_until_ready(compiled(state, variants))
+    trained = time.time()
+    found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
+    if spec["judge"]:
+        policies = jax.vmap(trainer.policy)(state)
+        assert trainer.act is not None
+        act = trainer.act
+        found["returns"] = by_run(
+            spec, judged(spec["task"], lambda p, observation: act(p, observation, None), policies)
+        )
+    return found
+
+
+def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
+    """What jax.device_put_replicated did before JAX 0.10 removed it: one copy per device, stacked.
+    Brax 0.14.2 still calls it."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
+    return jax.tree.map(
+        lambda x: jax.device_put(jnp.stack([jnp.asarray(x)] * len(devices)), sharding), tree
+    )
+
+
+def run_brax(spec: Spec) -> Measured:
+    """Run after run in one process, each traced and compiled anew."""
+    import functools
+
+    import brax.envs
+    import jax
+    from brax.training.agents.ppo import networks, train
+
+    if not hasattr(jax, "device_put_replicated"):
+        jax.device_put_replicated = stand_in_for_device_put_replicated
+    runs = [(value, seed) for seed in range(spec["seeds"]) for value in spec["lambdas"]]
+    lanes, runs = len(runs), runs[: spec["runs"]]
+    arguments = {k: v for k, v in ARGUMENTS["brax"].items() if k != "activation"}
+    seconds, points, kept = [], [], []
+    for value, seed in runs:
+        marks = [time.time()]
+        make_policy, parameters, _ = train.train(
+            environment=brax.envs.get_environment(spec["task"], backend="spring"),
+            num_timesteps=spec["steps"],
+            num_evals=spec["points"] + 1,
+            run_evals=False,
+            policy_params_fn=lambda *_, marks=marks: marks.append(time.time()),
+            episode_length=EPISODE_LENGTH,
+            num_envs=NUM_ENVS,
+            gae_lambda=value,
+            seed=seed,
+            network_factory=functools.partial(
+                networks.make_ppo_networks,
+                policy_hidden_layer_sizes=tuple(LAYERS),
+                value_hidden_layer_sizes=tuple(LAYERS),
+                activation=jax.nn.tanh,
+            ),
+            **arguments,
+        )
+        jax.block_until_ready(parameters)
+        seconds.append(time.time() - marks[0])
+        # Between callbacks: the start, the first part, which is compiled, and the other parts.
+        points += [b - a for a, b in itertools.pairwise(marks[2:])]
+        kept.append(parameters)
+    steady = statistics.median(points) if points else None
+    later = statistics.mean(seconds[1:] or seconds)
+    found: Measured = {
+        "trained_at": time.time(),
+        "training": sum(seconds),
+        "unmeasured": later * (lanes - len(runs)),
+        "steady": spec["steps"] / spec["points"] / steady if steady else None,
+        "compile": max(seconds[0] - steady * spec["points"], 0.0) if steady else None,
+    }
+    if spec["judge"]:
+
+        def act(policy: Any, observation: Any) -> Any:
+            return make_policy(policy, deterministic=True)(observation, jax.random.key(0))[0]
+
+        returns = judged(spec["task"], act, stacked(kept))
+        names = [run_name(value, seed) for value, seed in runs]
+        found["returns"] = dict(zip(names, returns, strict=True))
+    return found
+
+
+def judge_ours(spec: Spec) -> Measured:
+    """Of the last policies in a results folder."""
+    from ablations.policies import find_cell, load_policy
+
+    loaded = [
+        load_policy(find_cell(STUDY, variant=variant, seed=seed, results=spec["results"]), "last")
+        for variant in spec["variants"]
+        for seed in range(spec["seeds"])
+    ]
+    trained = loaded[0].trainer.act
+    assert trained is not None
+
+    def act(policy: Any, observation: Any) -> Any:
+        return trained(policy, observation, None)
+
+    states = stacked([policy.state for policy in loaded])
+    return {"returns": by_run(spec, judged(spec["task"], act, states))}
+
+
+SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_ours}
+
+
+def run_side(side: str, spec: Spec) -> None:
+    """Prints what was measured, as the last line."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = SIDES[side](spec)
+    versions = {}
+    for name in SHOWN:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    print(json.dumps(found | {"versions": versions}), flush=True)
+
+
+# The parent: it makes environments, takes turns, and never starts JAX.
+
+
+def environment_of(peer: str, folder: Path) -> Path:
+    """The Python of a peer's environment, made where it is not there yet."""
+    if peer not in PACKAGES:
+        return Path(sys.executable)
+    lock = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(r"^([\w.-]+==[^\s;]+)", lock, re.M)
+    place = folder / peer
+    wanted = "\n".join([sys.version, *PACKAGES[peer], *pins])
+    made = place / "made-of.txt"
+    python = place / "bin" / "python"
+    if made.exists() and made.read_text() == wanted:
+        return python
+    print(f"making the environment of {peer} in {place}", flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    venv.create(place, with_pip=True)
+    constraints = place / "constraints.txt"
+    constraints.write_text("\n".join(pins) + "\n")
+    pip = [python, "-m", "pip", "install", "--quiet", "-c", constraints, *PACKAGES[peer]]
+    done = subprocess.run([str(part) for part in pip], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{peer} cannot be installed:\n{done.stderr[-3000:]}")
+    made.write_text(wanted)
+    return python
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it started, in Linux's /proc."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        children = []
+    return [process, *(one for child in children for one in family(int(child)))]
+
+
+def resident(process: int) -> float:
+    """MB."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def timed(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> tuple[str, float, float, float]:
+    """What a command prints, when it began, its seconds, and the peak of the resident MB of its
+    processes together, looked at five times a second."""
+    peak, ended = 0.0, threading.Event()
+    began = time.time()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+
+        def watch() -> None:
+            nonlocal peak
+            while not ended.wait(0.2):
+                peak = max(peak, sum(map(resident, family(process.pid))))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        printed, _ = process.communicate()
+        seconds = time.time() - began
+        ended.set()
+        watcher.join()
+        if process.returncode:
+            errors.seek(0)
+            sys.exit(f"{' '.join(command)[:400]}\n{printed[-2000:]}\n{errors.read()[-4000:]}")
+    return printed, began, seconds, peak
+
+
+def base_environment(cache: Path) -> dict[str, str]:
+    """Without what would change either side."""
+    dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return kept | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+
+
+def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> Measured:
+    """One process of a peer, from its start to the end of training."""
+    from ablations.sweep.machine import PORTABLE
+
+    environment = base_environment(cache)
+    if flags == FLAGS[1]:
+        environment["XLA_FLAGS"] = PORTABLE
+    if peer not in PACKAGES:
+        environment["PYTHONPATH"] = str(ROOT)
+    command = [str(python), str(Path(__file__).resolve()), "--side", peer, "--spec"]
+    printed, began, _, peak = timed([*command, json.dumps(spec)], environment)
+    found: Measured = json.loads(printed.splitlines()[-1])
+    steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
+    seconds = found["trained_at"] - began + found.get("unmeasured", 0.0)
+    found.setdefault("steady", steps / found["training"])
+    return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
+
+
+def settings_as(peer: str) -> tuple[list[str], dict[str, Any]]:
+    """Flags and settings with which our command does what the peer does."""
+    from ablations.presets import preset
+
+    if peer not in ARGUMENTS:
+        return [], {**OURS_WITH_VMAP, **SETTINGS}
+    library = preset(peer)
+    asked = {
+        **library.values(**ARGUMENTS[peer]),
+        "policy_layers": LAYERS,
+        "value_layers": LAYERS,
+    }
+    default = library.values()
+    changed = {n: x for n, x in asked.items() if n not in default or default[n] != x}
+    return ["--base", peer, "--geometry", "own"], {**changed, **SETTINGS}
+
+
+def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
+    """The command `ablations run`, from its start to its end."""
+    flags, sets = settings_as(peer)
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
+        command += ["--tasks", spec["task"], "--seeds", str(spec["seeds"])]
+        command += ["--steps", str(spec["steps"]), "--evaluations", "0"]
+        command += ["--workers", str(WORKERS), "--results", str(results)]
+        values = ",".join(f"{value:g}" for value in spec["lambdas"])
+        if len(spec["lambdas"]) > 1:
+            command += ["--vary", f"gae_lambda={values}"]
+        else:
+            command += ["--variants", BASELINE]
+            sets["gae_lambda"] = spec["lambdas"][0]
+        sets["points"] = spec["points"]
+        command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
+        environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
+        _, _, seconds, peak = timed(command, environment)
+        records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
+        steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
+        about = [record["provenance"] for record in records]
+        failed = [record["reason"] for record in records if record["status"] != "done"]
+        assert not failed, failed
+        assert len(records) * spec["steps"] == steps
+        training = sum(one["seconds"] for one in about) / min(WORKERS, len(records))
+        found = {
+            "seconds": seconds,
+            "rate": steps / seconds,
+            "compile": max(one["compile_seconds"] for one in about),
+            "steady": steps / training,
+            "megabytes": peak,
+        }
+        if spec["judge"]:
+            (plan,) = results.glob(f"plans/{STUDY}/*.json")
+            variants = list(json.loads(plan.read_text())["variants"])
+            judge = {**spec, "results": str(results), "variants": variants}
+            command = [sys.executable, str(Path(__file__).resolve()), "--side", "judge", "--spec"]
+            printed, *_ = timed([*command, json.dumps(judge)], environment)
+            found |= json.loads(printed.splitlines()[-1])
+    return found
+
+
+def with_first_iteration(
+    measure: Callable[[Spec, Path], Measured], spec: Spec, first: Spec
+) -> Measured:
+    """A study from an empty cache; and one iteration, cold and then warm."""
+    with tempfile.TemporaryDirectory() as cache:
+        found = measure(spec, Path(cache))
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (measure(first, Path(cache))["seconds"] for _ in range(2))
+    return found | {"cold": cold, "warm": warm}
+
+
+def in_turns(
+    peer: str, python: Path, spec: Spec, rounds: int
+) -> list[tuple[Measured, dict[str, Measured]]]:
+    """Per round: ours, and the peer by its flags, one after the other."""
+    # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
+    first = {**spec, "steps": ITERATION, "points": 1, "judge": False}
+    one = {**first, "seeds": 1, "lambdas": spec["lambdas"][:1], "runs": 1}
+    found = []
+    for turn in range(rounds):
+        now = {**spec, "judge": turn == 0}
+        ours = with_first_iteration(lambda s, c: ours_once(peer, s, c), now, one)
+        said(f"ours as {peer}", ours)
+        theirs = {}
+        for flags in FLAGS:
+            start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
+            start = first if peer == "vmap" else start
+            theirs[flags] = with_first_iteration(
+                lambda s, c, flags=flags: peer_once(peer, python, flags, s, c), now, start
+            )
+            said(f"{peer}, {flags}", theirs[flags])
+        found.append((ours, theirs))
+    return found
+
+
+def said(who: str, found: Measured) -> None:
+    shown = [f"{label} {form_of(name, found[name])}" for name, (label, _) in MEASURES.items()]
+    print(f"{who}: {', '.join(shown)}", file=sys.stderr, flush=True)
+
+
+def form_of(name: str, value: float | None) -> str:
+    return "-" if value is None else MEASURES[name][1].format(value)
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
+    """How many times better ours is, in one measure of one round."""
+    if not ours[name] or not theirs[name]:
+        return None
+    return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
+
+
+def mean_and_spread(returns: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(returns):.1f}" if len(returns) > 1 else ""
+    return f"{statistics.mean(returns):.1f}{spread}"
+
+
+def page(
+    found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]], spec: Spec, asked: Any
+) -> str:
+    from ablations.sweep.machine import cores, processor
+
+    heads = " | ".join(label for label, _ in MEASURES.values())
+    rule = "|---" * (len(MEASURES) + 1) + "|"
+    runs = len(spec["lambdas"]) * spec["seeds"]
+    ratios = [f"| against | {heads} |", rule]
+    values = [f"| who | {heads} |", rule]
+    returns = ["| peer | runs | the peer's return | ours |", "|---|---|---|---|"]
+    versions = []
+    for peer, rounds in found.items():
+        row = " | ".join(form_of(name, median(o[name] for o, _ in rounds)) for name in MEASURES)
+        values.append(f"| ours, as {peer} | {row} |")
+        for flags in FLAGS:
+            cells = []
+            for name in MEASURES:
+                each = [advantage(name, ours, theirs[flags]) for ours, theirs in rounds]
+                known = [x for x in each if x is not None]
+                cells.append(
+                    f"{statistics.median(known):.2f} [{min(known):.2f}, {max(known):.2f}]"
+                    if known
+                    else "-"
+                )
+            ratios.append(f"| {peer}, {flags} | {' | '.join(cells)} |")
+            row = " | ".join(
+                form_of(name, median(theirs[flags][name] for _, theirs in rounds))
+                for name in MEASURES
+            )
+            values.append(f"| {peer}, {flags} | {row} |")
+            ours, theirs = rounds[0][0]["returns"], rounds[0][1][flags]["returns"]
+            returns.append(
+                f"| {peer}, {flags} | {len(theirs)} | {mean_and_spread(list(theirs.values()))} | "
+                f"{mean_and_spread([ours[run] for run in theirs])} |"
+            )
+        of = rounds[0][1][FLAGS[0]]["versions"]
+        versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
+    chosen = f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
+    chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs}"
+    lines = [
+        f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
+        "",
+        f"{spec['task']}, spring backend: {len(spec['lambdas'])} values of gae_lambda x "
+        f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
+        f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, tanh networks {LAYERS}, "
+        f"episodes of {EPISODE_LENGTH} steps. On {processor()}, {cores()} cores. Ours: the command "
+        f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
+        "its end; a peer: one process, from its start to the end of training. Caches of programs "
+        "are empty at the start, and no one evaluates.",
+        "",
+        f"How many times better ours is, the median of the ratios of {asked.rounds} rounds "
+        "[least, most]: seconds and MB of the peer over ours, steps/s of ours over the peer's.",
+        "",
+        *ratios,
+        "",
+        "Medians:",
+        "",
+        *values,
+        "",
+        "steps/s of it: of all runs, over the seconds of the whole study. Compiling: of Brax, what "
+        "the first run takes beyond its steady steps; of ours, the worker that compiles; "
+        "the other finds the program. The first iteration: of the study, with "
+        "as many lanes as the side runs at once. Peak RSS: of all processes of a side together, "
+        "shared pages counted in each.",
+        "",
+        *(
+            [
+                f"Of Brax's {runs} runs {min(asked.runs, runs)} were measured; the whole is scaled "
+                "linearly from them: the start, the first run, and for each other run the mean of "
+                "those after the first.",
+                "",
+            ]
+            if "brax" in found and asked.runs < runs
+            else []
+        ),
+        f"Learned at the end: the mode's return over {JUDGED_EPISODES} whole episodes, mean over "
+        "runs ± their standard deviation; ours over the same variants and seeds, with random "
+        "numbers of its own.",
+        "",
+        *returns,
+        "",
+        "Versions:",
+        "",
+        *versions,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--task", default="hopper")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--steps", type=int, default=491_520, help="of a run")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--variants", type=int, default=4, help=f"1 to {len(LAMBDAS)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2, help="of Brax that are measured")
+    parser.add_argument("--output", type=Path, help="where to write the page as well")
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=cache / "rl-ablations" / "peers",
+        help="where the peers' environments are kept",
+    )
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--spec", type=json.loads, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.side:
+        run_side(asked.side, asked.spec)
+        return
+    if asked.steps < ITERATION or asked.steps % ITERATION:
+        parser.error(f"--steps {asked.steps} is not a multiple of an iteration's {ITERATION} steps")
+    if not 1 <= asked.variants <= len(LAMBDAS):
+        parser.error(f"--variants {asked.variants} is not within 1 and {len(LAMBDAS)}")
+    if min(asked.seeds, asked.rounds, asked.runs) < 1:
+        parser.error("--seeds, --rounds and --runs are at least 1")
+    pythons = {peer: environment_of(peer, asked.environments) for peer in asked.peers}
+    spec = {
+        "task": asked.task,
+        "steps": asked.steps,
+        "points": math.gcd(asked.steps // ITERATION, 16),
+        "seeds": asked.seeds,
+        "lambdas": LAMBDAS[: asked.variants],
+        "runs": asked.runs,
+    }
+    found = {peer: in_turns(peer, pythons[peer], spec, asked.rounds) for peer in asked.peers}
+    text = page(found, spec, asked)
+    if asked.output:
+        asked.output.parent.mkdir(parents=True, exist_ok=True)
+        asked.output.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
