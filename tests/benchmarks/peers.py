@@ -51,7 +51,7 @@ EPISODE_LENGTH = 1000
 JUDGED_EPISODES = 16
 ITERATION = NUM_ENVS * UNROLL
 WORKERS = 2
-FLAGS = ("XLA's defaults", "our flags")
+FLAGS = {"defaults": "XLA's defaults", "ours": "our flags"}
 # What each library is called with, by its own names; its preset says what that is here.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "rejax": {
@@ -305,22 +305,36 @@ def run_brax(spec: Spec) -> Measured:
 
 
 def judge_ours(spec: Spec) -> Measured:
-    """Of the last policies in a results folder."""
-    from ablations.policies import find_cell, load_policy
+    """Of the last policies in a results folder: its cells have one program."""
+    import jax
+    import numpy as np
 
-    loaded = [
-        load_policy(find_cell(STUDY, variant=variant, seed=seed, results=spec["results"]), "last")
+    from ablations.policies import find_cell
+    from ablations.sweep.snapshots import ABOUT
+    from ablations.trainers.composed import compose
+    from ablations.trainers.leaves import from_arrays
+
+    cells = [
+        find_cell(STUDY, variant=variant, seed=seed, results=spec["results"])
         for variant in spec["variants"]
         for seed in range(spec["seeds"])
     ]
-    trained = loaded[0].trainer.act
-    assert trained is not None
+    config = json.loads((cells[0] / "record.json").read_text())["config"]
+    trainer, as_data = compose(config, fixed=tuple(config["choices"]))
+    variant = as_data(config)
+    kept = jax.eval_shape(lambda key: trainer.policy(trainer.init(key, variant)), jax.random.key(0))
+    policies = []
+    for cell in cells:
+        with np.load(cell / "policies" / f"{spec['steps']}.npz") as stored:
+            arrays = {name: stored[name] for name in stored.files if name != ABOUT}
+        policies.append(from_arrays(arrays, kept))
+    assert trainer.act is not None
+    trained = trainer.act
 
     def act(policy: Any, observation: Any) -> Any:
         return trained(policy, observation, None)
 
-    states = stacked([policy.state for policy in loaded])
-    return {"returns": by_run(spec, judged(spec["task"], act, states))}
+    return {"returns": by_run(spec, judged(spec["task"], act, stacked(policies)))}
 
 
 SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_ours}
@@ -388,10 +402,11 @@ def resident(process: int) -> float:
 
 def timed(
     command: Sequence[str], environment: Mapping[str, str]
-) -> tuple[str, float, float, float]:
-    """What a command prints, when it began, its seconds, and the peak of the resident MB of its
-    processes together, looked at five times a second."""
-    peak, ended = 0.0, threading.Event()
+) -> tuple[str, float, float, list[tuple[float, float]]]:
+    """What a command prints, when it began, its seconds, and (time, resident MB of its processes
+    together), looked at five times a second."""
+    seen: list[tuple[float, float]] = []
+    ended = threading.Event()
     began = time.time()
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -399,9 +414,8 @@ def timed(
         )
 
         def watch() -> None:
-            nonlocal peak
             while not ended.wait(0.2):
-                peak = max(peak, sum(map(resident, family(process.pid))))
+                seen.append((time.time(), sum(map(resident, family(process.pid)))))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -412,7 +426,7 @@ def timed(
         if process.returncode:
             errors.seek(0)
             sys.exit(f"{' '.join(command)[:400]}\n{printed[-2000:]}\n{errors.read()[-4000:]}")
-    return printed, began, seconds, peak
+    return printed, began, seconds, seen
 
 
 def base_environment(cache: Path) -> dict[str, str]:
@@ -427,16 +441,17 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> M
     from ablations.sweep.machine import PORTABLE
 
     environment = base_environment(cache)
-    if flags == FLAGS[1]:
+    if flags == "ours":
         environment["XLA_FLAGS"] = PORTABLE
     if peer not in PACKAGES:
         environment["PYTHONPATH"] = str(ROOT)
     command = [str(python), str(Path(__file__).resolve()), "--side", peer, "--spec"]
-    printed, began, _, peak = timed([*command, json.dumps(spec)], environment)
+    printed, began, _, seen = timed([*command, json.dumps(spec)], environment)
     found: Measured = json.loads(printed.splitlines()[-1])
     steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
     seconds = found["trained_at"] - began + found.get("unmeasured", 0.0)
     found.setdefault("steady", steps / found["training"])
+    peak = max(megabytes for at, megabytes in seen if at <= found["trained_at"])
     return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
 
 
@@ -475,7 +490,7 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         sets["points"] = spec["points"]
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
         environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
-        _, _, seconds, peak = timed(command, environment)
+        _, _, seconds, seen = timed(command, environment)
         records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
         about = [record["provenance"] for record in records]
@@ -488,7 +503,7 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
             "rate": steps / seconds,
             "compile": max(one["compile_seconds"] for one in about),
             "steady": steps / training,
-            "megabytes": peak,
+            "megabytes": max(megabytes for _, megabytes in seen),
         }
         if spec["judge"]:
             (plan,) = results.glob(f"plans/{STUDY}/*.json")
@@ -512,7 +527,7 @@ def with_first_iteration(
 
 
 def in_turns(
-    peer: str, python: Path, spec: Spec, rounds: int
+    peer: str, python: Path, spec: Spec, rounds: int, settings: Sequence[str]
 ) -> list[tuple[Measured, dict[str, Measured]]]:
     """Per round: ours, and the peer by its flags, one after the other."""
     # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
@@ -524,13 +539,13 @@ def in_turns(
         ours = with_first_iteration(lambda s, c: ours_once(peer, s, c), now, one)
         said(f"ours as {peer}", ours)
         theirs = {}
-        for flags in FLAGS:
+        for flags in settings:
             start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
             start = first if peer == "vmap" else start
             theirs[flags] = with_first_iteration(
                 lambda s, c, flags=flags: peer_once(peer, python, flags, s, c), now, start
             )
-            said(f"{peer}, {flags}", theirs[flags])
+            said(f"{peer}, {FLAGS[flags]}", theirs[flags])
         found.append((ours, theirs))
     return found
 
@@ -576,7 +591,7 @@ def page(
     for peer, rounds in found.items():
         row = " | ".join(form_of(name, median(o[name] for o, _ in rounds)) for name in MEASURES)
         values.append(f"| ours, as {peer} | {row} |")
-        for flags in FLAGS:
+        for flags in asked.flags:
             cells = []
             for name in MEASURES:
                 each = [advantage(name, ours, theirs[flags]) for ours, theirs in rounds]
@@ -586,18 +601,16 @@ def page(
                     if known
                     else "-"
                 )
-            ratios.append(f"| {peer}, {flags} | {' | '.join(cells)} |")
+            ratios.append(f"| {peer}, {FLAGS[flags]} | {' | '.join(cells)} |")
             row = " | ".join(
                 form_of(name, median(theirs[flags][name] for _, theirs in rounds))
                 for name in MEASURES
             )
-            values.append(f"| {peer}, {flags} | {row} |")
+            values.append(f"| {peer}, {FLAGS[flags]} | {row} |")
             ours, theirs = rounds[0][0]["returns"], rounds[0][1][flags]["returns"]
-            returns.append(
-                f"| {peer}, {flags} | {len(theirs)} | {mean_and_spread(list(theirs.values()))} | "
-                f"{mean_and_spread([ours[run] for run in theirs])} |"
-            )
-        of = rounds[0][1][FLAGS[0]]["versions"]
+            both = [mean_and_spread([side[run] for run in theirs]) for side in (theirs, ours)]
+            returns.append(f"| {peer}, {FLAGS[flags]} | {len(theirs)} | {' | '.join(both)} |")
+        of = rounds[0][1][asked.flags[0]]["versions"]
         versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
     chosen = f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs}"
@@ -660,6 +673,9 @@ def main() -> None:
     parser.add_argument("--variants", type=int, default=4, help=f"1 to {len(LAMBDAS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=2, help="of Brax that are measured")
+    parser.add_argument(
+        "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="of XLA, for peers"
+    )
     parser.add_argument("--output", type=Path, help="where to write the page as well")
     parser.add_argument(
         "--environments",
@@ -688,7 +704,9 @@ def main() -> None:
         "lambdas": LAMBDAS[: asked.variants],
         "runs": asked.runs,
     }
-    found = {peer: in_turns(peer, pythons[peer], spec, asked.rounds) for peer in asked.peers}
+    found = {
+        peer: in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags) for peer in asked.peers
+    }
     text = page(found, spec, asked)
     if asked.output:
         asked.output.parent.mkdir(parents=True, exist_ok=True)
