@@ -1,7 +1,8 @@
 """A whole study against other ways to run it: rejax over seeds, plain vmap, Brax's ppo.train.
 
     python tests/benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
-        [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--output results/reference/peers.md]
+        [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--flags defaults ours]
+        [--output results/reference/peers.md]
 
 The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
 they must. Ours is the real command, with records, policies and checkpoints, from an empty results
@@ -612,7 +613,8 @@ def page(
             returns.append(f"| {peer}, {FLAGS[flags]} | {len(theirs)} | {' | '.join(both)} |")
         of = rounds[0][1][asked.flags[0]]["versions"]
         versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
-    chosen = f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
+    chosen = f"--peers {' '.join(asked.peers)} --flags {' '.join(asked.flags)} "
+    chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs}"
     lines = [
         f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
