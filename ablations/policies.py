@@ -156,7 +156,7 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         config, step = about["config"], about["step"]
     except Exception:
         raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
-    trainer, as_data = compose(config)
+    trainer, as_data = compose(config, fixed=tuple(config["choices"]))
     if trainer.act is None:
         raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
     like = jax.eval_shape(

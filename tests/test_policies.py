@@ -98,6 +98,14 @@ def test_a_single_file_is_enough(cell, tmp_path) -> None:
     assert bool((load_policy(alone)(observation) == load_policy(cell, step)(observation)).all())
 
 
+def test_one_with_a_spread_of_its_own_is_loaded(shell) -> None:
+    """Choices that change the shape of the state are compiled into it."""
+    sets = ("--steps", "2000", "--set", "policy_std=exp_parameter")
+    shell("run", "gae", *FLAGS[:-2], *sets, "--workers", "1", plugin=False)
+    policy = load_policy(find_cell("gae", results=shell.results))
+    assert np.all(np.isfinite(policy(jnp.zeros(3))))
+
+
 def test_by_hash_too(study, cell) -> None:
     assert load_policy(cell.name, results=study.results).config == load_policy(cell).config
 
