@@ -133,7 +133,7 @@ def write_record(
                 "sha256": hashlib.sha256(curve.read_bytes()).hexdigest(),
             },
         }
-        described["checksum"] = _checksum(json.loads(json.dumps(described)))
+        described["checksum"] = _checksum(described)
         write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
         os.chmod(temporary, 0o755)
         if files is not None:
@@ -201,7 +201,8 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 def _checksum(fields: Mapping[str, Any]) -> str:
     """Of what a record or a plan says, without its own checksum."""
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    as_read = json.loads(json.dumps(fields))  # keys are text in a file, and sorted as such
+    return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
 
 
 def read_curve(results: Path, record: Record) -> pyarrow.Table:
@@ -275,7 +276,7 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     path = folder / f"{plan.name}.json"
     # Keys stay in the study's order: tables list tasks and variants as it does.
     described = {"format": FORMAT} | asdict(plan)
-    described["checksum"] = _checksum(json.loads(json.dumps(described)))
+    described["checksum"] = _checksum(described)
     write_atomically(path, json.dumps(described))
     if last or not (folder / "last").exists():
         write_atomically(folder / "last", plan.name)

@@ -597,7 +597,7 @@ def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
     found = [judged(claim(), plan, Evidence(tmp_path))]
     text = page(found, found, {})
-    assert "Of 1 claims, 1 have been run in full: 1 hold on some." in text
+    assert "Of 1 claims, 1 have been run in full: 1 held on some." in text
     assert "**Verdict: holds on 1 of 2.**" in text
     row = next(line for line in text.splitlines() if line.startswith("| hopper "))
     value = np.mean(FINALS["hopper", "brax"]) - np.mean(FINALS["hopper", "standard"])

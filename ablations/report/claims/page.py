@@ -105,13 +105,13 @@ def _counts(found: Sequence[Judged]) -> str:
     for one in whole:
         kinds = set(stands(one))
         if kinds == {"holds"}:
-            kind = "hold on every task"
+            kind = "held on every task"
         elif "holds" in kinds:
-            kind = "hold on some"
-        elif kinds & {"undecided", "unstable"}:
-            kind = "are undecided, at least in part"
+            kind = "held on some"
+        elif kinds & {"undecided", "amount", "unstable"}:
+            kind = "stayed undecided, at least in part"
         else:
-            kind = "hold on none"
+            kind = "held on none"
         by_verdict[kind] = by_verdict.get(kind, 0) + 1
     told = ", ".join(f"{number} {kind}" for kind, number in sorted(by_verdict.items()))
     text = f"Of {len(found)} claims, {len(whole)} have been run in full"
