@@ -28,10 +28,11 @@ _LIMITS = """\
 
 - **Physics.** Brax's spring backend on a CPU, with Brax's versions of the tasks. A return here is
   no return of MuJoCo's; claims about other simulators are judged by what carries over.
-- **Size.** Networks of 64 x 64 units, 64 environments, and 0.4 to 2 million steps; a two-layer
+- **Size.** Networks of 64 x 64 units, 64 environments, and 160,000 to 660,000 steps; a two-layer
   transformer on three hundred problems of arithmetic. A claim about a model of billions of weights
   is judged as one about the mechanism.
-- **Tasks.** Those that are named with each claim. No verdict reaches beyond them.
+- **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
+  (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them.
 - **Settings.** One change of a common baseline at one learning rate, where a claim is not about
   rates. A detail may matter inside another library's settings.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
