@@ -53,10 +53,11 @@ def control(
 
 
 CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the cheapest first
-# 40 points of a few iterations of 2048 steps: 163,840 to 655,360 steps. How many is for the baseline
-# alone to say, before any variant has run: so many that its mean curve gains about a margin or less
-# over the last fifth, as `ablations claims` prints. Reacher ends at Gymnasium's 50. The others are
-# truncated early, so that the baseline both falls and is truncated, and levels off within reach.
+# 40 points of a few iterations of 2048 steps: 163,840 to 655,360 steps. How many is for the
+# baseline alone to say, before any variant has run: so many that its mean curve gains about a
+# margin or less over the last fifth, as `ablations claims` prints. Reacher ends at Gymnasium's 50.
+# The others are truncated early, so that the baseline both falls and is truncated, and levels off
+# within reach.
 _LENGTHS: dict[str, dict[str, Any]] = {
     "reacher": {"steps": 40 * 2 * 2048, "episode_length": 50, "evaluation_envs": 64},
     "inverted_double_pendulum": {"steps": 40 * 6 * 2048, "episode_length": 100},
@@ -121,7 +122,8 @@ def language(
     **settings: Any,
 ) -> dict[str, Profile]:
     """The profiles of a language study: `smoke` and `quick` run the variants `quick`, `paper` its
-    grid; `claims` is `quick` with 20 seeds, of the variants that published claims are about.
+    grid; `claims` is `quick` with 20 seeds and ten evaluations, of the variants that published
+    claims are about.
 
     iterations: of 64 completions, in `quick`; `paper` trains five times as long. settings: what all
     variants of the study share.
@@ -132,12 +134,12 @@ def language(
         seeds=8,
         steps=BATCH * iterations,
         points=20,
-        evaluations=10,
+        evaluations=4,
         evaluation_envs=512,
         variants=tuple(quick),
         settings=settings,
     )
-    claimed = tuple(claims)
+    in_full = replace(quick_one, seeds=20, evaluations=10, variants=tuple(claims))
     return {
         "smoke": Profile(
             tasks=tasks[-1:],
@@ -151,7 +153,7 @@ def language(
             | {"layers": 1, "width": 16, "heads": 2, "mlp_width": 16, "warm_start_steps": 20},
         ),
         "quick": quick_one,
-        **({"claims": replace(quick_one, seeds=20, variants=claimed)} if claimed else {}),
+        **({"claims": in_full} if in_full.variants else {}),
         "paper": Profile(
             tasks=tuple(paper_tasks),
             seeds=20,

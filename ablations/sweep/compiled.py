@@ -16,12 +16,14 @@ import importlib.util
 import os
 import pickle
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from filelock import FileLock, Timeout
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
@@ -63,6 +65,20 @@ def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
     if made.lasts:
         _keep(path, made)
     return made
+
+
+def by_turns(parts: Mapping[str, Callable[[], Any]], locks: Path | None) -> None:
+    """Each part once, those that another process is at last: by then it can be found.
+
+    locks: the folder of the parts' locks, shared by whoever needs the same ones; None: nobody does.
+    """
+    left = dict(parts)
+    for waits in (False, True):
+        for name, part in list(left.items()):
+            lock = FileLock(locks / f"{name}.lock", blocking=waits) if locks else nullcontext()
+            with contextlib.suppress(Timeout), lock:
+                part()
+                del left[name]
 
 
 def _find(path: Path) -> Compiled | None:

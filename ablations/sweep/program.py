@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.sweep.cell import Cell
-from ablations.sweep.compiled import Compiled, find_or_make, place
+from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
 from ablations.sweep.training import Training
@@ -56,21 +56,33 @@ class Program:
 
     With one lane the arrays have no lane axis: the very program that a notebook would compile. With
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
+
+    locks: a folder that workers share, who compile the functions by turns; None: this one compiles
+    alone.
     """
 
-    def __init__(self, cell: Cell, *, lanes: int = 1, accelerator: bool = False):
+    def __init__(
+        self,
+        cell: Cell,
+        *,
+        lanes: int = 1,
+        accelerator: bool = False,
+        locks: Path | None = None,
+    ):
         self.lanes = lanes
         self.trainer, self._as_data = compose(
             cell.config, cell.compiled_in(accelerator=accelerator)
         )
-        self._compile(cell, cell.program(accelerator=accelerator))
+        self.compile_seconds = 0.0
+        self._compile(cell, cell.program(accelerator=accelerator), locks)
 
-    def _compile(self, cell: Cell, name: str) -> None:
-        started = time.monotonic()
+    def _compile(self, cell: Cell, name: str, locks: Path | None) -> None:
         measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
         lift = jax.vmap if self.lanes > 1 else lambda function: function
         keys, measuring_keys, data = self._inputs([cell])
+        given = [jax.tree.map(self._shape, self.trainer.given)] if self.trainer.start else []
         self._constants: list[Any] = []
+        state: Any = None
         # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
         # and the next chunk expects its shard.
         spread: dict[str, Any] = {}
@@ -78,7 +90,7 @@ class Program:
             spread = {"out_shardings": self._sharding}
 
         def compile_init() -> Compiled:
-            begin = (keys, data, *self._given([cell]))
+            begin = (keys, data, *given)
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
             state = jax.eval_shape(function, *inputs)
@@ -101,21 +113,34 @@ class Program:
             return Compiled(jax.jit(lift(measure)).lower(state, data, measuring_keys).compile())
 
         def made(part: str, make: Callable[[], Compiled]) -> Compiled:
-            return find_or_make(place(part, name, self.lanes), make)
+            started = time.monotonic()
+            found = find_or_make(place(part, name, self.lanes), make)
+            self.compile_seconds += time.monotonic() - started
+            return found
 
-        self._init, state, _ = made("init", compile_init)
+        def make_init() -> None:
+            nonlocal state
+            self._init, state, _ = made("init", compile_init)
+
+        def make_chunk() -> None:
+            self._chunk = made("chunk", compile_chunk).function
+
+        def make_measure() -> None:
+            self._measure = made("measure", compile_measure).function
+
+        by_turns({"init": make_init}, locks)
         self._one_state = state
         if self.lanes > 1:
             self._one_state = jax.tree.map(
                 lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), state
             )
-        if self._sharding is not None:
-            state = jax.tree.map(
-                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._sharding), state
-            )
-        self._chunk = made("chunk", compile_chunk).function
-        self._measure = made("measure", compile_measure).function if cell.measured else None
-        self.compile_seconds = time.monotonic() - started
+            state = jax.tree.map(self._shape, self._one_state)
+        # What `start` makes for a seed is kept; its own program is compiled with the others.
+        parts = {"chunk": make_chunk, "start": lambda: self._given([cell])}
+        self._measure = None
+        if cell.measured:
+            parts["measure"] = make_measure
+        by_turns(parts, locks)
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
         """Of at most `lanes` of its cells, as `Prepared` says."""
@@ -165,6 +190,11 @@ class Program:
         given = [self.trainer.start(cell.config["seed"]) for cell in block]
         whole = given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given)
         return (self._place(whole),)
+
+    def _shape(self, one: Any) -> jax.ShapeDtypeStruct:
+        """The shape of an array of one lane over all lanes, where that lies."""
+        lanes = (self.lanes,) if self.lanes > 1 else ()
+        return jax.ShapeDtypeStruct((*lanes, *one.shape), one.dtype, sharding=self._sharding)
 
     def _place(self, tree: Any) -> Any:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)

@@ -26,8 +26,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from ablations import plugins
 from ablations.errors import UserError
 from ablations.records import Record, write_record
@@ -157,16 +155,15 @@ class Worker:
             self._publish_end(cell, one, training.ended(index), costs | training.cost(index))
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
-        """The cell's program; compiled by one worker at a time, so that the others find it in the
-        cache.
+        """The cell's program; each function is compiled by one worker, and the others find it in
+        the cache.
         """
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
-            lock = self.results / "work" / "programs" / f"{name}-{self.order.lanes}.lock"
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(lock):
-                program = prepared(cell, self.order)
+            locks = self.results / "work" / "programs" / f"{name}-{self.order.lanes}"
+            locks.mkdir(parents=True, exist_ok=True)
+            program = prepared(cell, self.order, locks)
             self._program = (name, program)
             print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
             return program, round(program.compile_seconds, 3)
@@ -216,8 +213,9 @@ class Worker:
         self._claims.remove(held)
 
 
-def prepared(cell: Cell, order: Order) -> Prepared:
-    """What runs a cell of an order and those of its program: compiled here, or a command."""
+def prepared(cell: Cell, order: Order, locks: Path) -> Prepared:
+    """What runs a cell of an order and those of its program: compiled here, or a command. locks:
+    the folder in which those who need the same program take turns."""
     if cell.is_command:
         from ablations.sweep.command.training import Command
 
@@ -225,7 +223,7 @@ def prepared(cell: Cell, order: Order) -> Prepared:
     from ablations.sweep.program import Program
 
     use_cache(order.cache)
-    return Program(cell, lanes=order.lanes, accelerator=order.accelerator)
+    return Program(cell, lanes=order.lanes, accelerator=order.accelerator, locks=locks)
 
 
 def _one_line(error: BaseException) -> str:

@@ -22,6 +22,9 @@ class Task:
         defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.
+    data: name of a setting -> its value as an array, for settings that trainers are given as data
+        (`Variant.task`) instead of having them compiled in. Tasks with the same `make` that differ
+        in such settings alone share their programs; `make` does not read them.
     check: settings -> complaints in words, [] when the task can be made with them.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
@@ -33,8 +36,15 @@ class Task:
     hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     steps: int = 1_000_000
     source: str = ""
+    data: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
     revision: int = 1
+
+    def program(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What of the task, with these settings, names the programs that it is compiled into."""
+        name = f"{self.make.__module__}.{self.make.__qualname__}" if self.data else self.name
+        compiled = {key: value for key, value in settings.items() if key not in self.data}
+        return {"name": name, "revision": self.revision, "settings": compiled}
 
 
 def check_episodes(settings: Mapping[str, Any]) -> list[str]:

@@ -171,6 +171,10 @@ def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
         numbers={
             name: np.float32(value) for name, value in {**numbers, **config["numbers"]}.items()
         },
+        task={
+            name: as_array(config["task"]["settings"][name])
+            for name, as_array in task(config["task"]["name"]).data.items()
+        },
     )
 
 

@@ -29,11 +29,13 @@ class Variant(NamedTuple):
     numbers: name -> float32 scalar, of all numbers that the trainer knows.
     iterations: float32 scalar, how many the whole run has, for what changes over training; infinite
         where no end is planned.
+    task: name -> array, of the task's settings that are data (`Task.data`).
     """
 
     choices: Mapping[str, Any]
     numbers: Mapping[str, Any]
     iterations: Any = np.float32(np.inf)
+    task: Mapping[str, Any] = {}
 
 
 class Trainer(NamedTuple):
@@ -50,6 +52,7 @@ class Trainer(NamedTuple):
     start(seed) -> a pytree of arrays on the host, passed to init as `given`: what all variants of a
         seed start from and no program computes, such as a model that was taught before. None:
         nothing is given.
+    given: what `start` returns, as shapes and dtypes, so that init compiles before anything starts.
     """
 
     init: Callable[..., Any]
@@ -59,6 +62,7 @@ class Trainer(NamedTuple):
     steps_per_chunk: int
     act: Callable[[Any, Any, Any], Any] | None = None
     start: Callable[[int], Any] | None = None
+    given: Any = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,7 @@ class Definition:
         run = config["run"]
         return {
             "trainer": config["trainer"],
-            "task": config["task"],
+            "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
             "structure": config["structure"],
             "updates_per_chunk": run["updates_per_chunk"],
             "evaluation_envs": run["evaluation_envs"],

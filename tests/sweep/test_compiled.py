@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from ablations import plugins
 from ablations.sweep import compiled
-from ablations.sweep.compiled import Compiled, find_or_make, place
+from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 
 
 @pytest.fixture
@@ -124,3 +125,24 @@ def test_another_process_finds_lapack_too(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert said == [["made", "1.0"], ["1.0"]]
+
+
+def test_what_another_makes_is_waited_for_only_when_all_else_is_made(tmp_path) -> None:
+    told: list[str] = []
+    begun, released = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        assert released.wait(300)
+        told.append("theirs")
+
+    def other() -> None:
+        told.append("other")
+        released.set()
+
+    thread = threading.Thread(target=by_turns, args=({"a": slow}, tmp_path))
+    thread.start()
+    assert begun.wait(300)
+    by_turns({"a": lambda: told.append("ours"), "b": other}, tmp_path)
+    thread.join()
+    assert told == ["other", "theirs", "ours"]

@@ -6,9 +6,11 @@ One step is one completion, so the score of a task does not depend on a length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ablations.tasks.task import Task, register
 
@@ -33,17 +35,13 @@ TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
 
 @dataclass(frozen=True)
 class Problems:
-    """Problems to be solved and what that pays.
+    """Problems to be solved.
 
-    mixture: the kinds of problem, equally likely. rewards: (of a wrong answer, of a right one),
-        times scales[kind], plus noise of that standard deviation. train_prompts: how many prompts
-        the training set has; 0: every one is new.
+    mixture: the kinds of problem, equally likely. train_prompts: how many prompts the training set
+        has; 0: every one is new.
     """
 
     mixture: Mixture
-    rewards: tuple[float, float]
-    scales: tuple[float, ...]
-    noise: float
     train_prompts: int
 
     @property
@@ -93,16 +91,31 @@ class Problems:
         of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
         return jax.vmap(of_prompt)(problems, responses)
 
-    def reward(self, correct: jax.Array, kind: jax.Array, key: jax.Array | None) -> jax.Array:
-        """float32 [P, K] of correct [P, K] and the problems' kinds [P]; without a key no noise."""
-        import jax
-        import jax.numpy as jnp
 
-        wrong, right = self.rewards
-        paid = jnp.where(correct, right, wrong) * jnp.asarray(self.scales)[kind][:, None]
-        if key is None:
-            return paid
-        return paid + self.noise * jax.random.normal(key, paid.shape)
+def reward(
+    correct: jax.Array, kind: jax.Array, pay: Mapping[str, jax.Array], key: jax.Array | None
+) -> jax.Array:
+    """What completions are paid, float32 [P, K], of correct [P, K] and their problems' kinds [P].
+
+    pay: `reward_right` or `reward_wrong`, times `reward_scales` [kinds], plus normal noise of
+        standard deviation `reward_noise`; without a key no noise.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    paid = jnp.where(correct, pay["reward_right"], pay["reward_wrong"])
+    paid = paid * pay["reward_scales"][kind][:, None]
+    if key is None:
+        return paid
+    return paid + pay["reward_noise"] * jax.random.normal(key, paid.shape)
+
+
+PAY: dict[str, Callable[[Any], Any]] = {
+    "reward_wrong": np.float32,
+    "reward_right": np.float32,
+    "reward_scales": lambda text: np.array(_numbers(text), np.float32),
+    "reward_noise": np.float32,
+}
 
 
 def _numbers(text: str) -> list[float] | None:
@@ -117,9 +130,6 @@ def _make(settings: Mapping[str, Any]) -> Problems:
 
     return Problems(
         mixture=puzzles.mixture(settings["kinds"].split(",")),
-        rewards=(settings["reward_wrong"], settings["reward_right"]),
-        scales=tuple(_numbers(settings["reward_scales"]) or ()),
-        noise=settings["reward_noise"],
         train_prompts=settings["train_prompts"],
     )
 
@@ -167,6 +177,7 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
             hyperparameters={"language": {"warm_start_steps": warm_start_steps}},
             steps=64 * 2000,
             source="own choice",
+            data=PAY,
             check=_check,
         )
     )

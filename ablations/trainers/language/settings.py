@@ -122,6 +122,8 @@ def compose(
 
 def make(**program: Any) -> Trainer:
     """The composed program in the form that the engine runs."""
+    import jax
+
     language = compose(**program)
     return Trainer(
         init=language.init,
@@ -131,6 +133,7 @@ def make(**program: Any) -> Trainer:
         steps_per_chunk=language.updates_per_chunk * iteration_steps(program["structure"]),
         act=language.act,
         start=language.start,
+        given=jax.eval_shape(language.decoder.init, jax.random.key(0)),
     )
 
 

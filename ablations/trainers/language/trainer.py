@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import optax
 
 from ablations.tasks.language.problems import Problems
+from ablations.tasks.language.problems import reward as paid
 from ablations.tasks.language.puzzles import Problem
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
@@ -133,7 +134,7 @@ class Language:
         completions = self.sample(state.parameters["policy"], problems, key_samples, temperature)
         tokens = completions.tokens.reshape(self.prompts, self.samples, self.length)
         correct = self.problems.correct(problems, tokens)
-        reward = self.problems.reward(correct, problems.kind, key_rewards)
+        reward = paid(correct, problems.kind, variant.task, key_rewards)
         batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
 
         progress = state.iteration.astype(jnp.float32) / variant.iterations
@@ -166,12 +167,12 @@ class Language:
             self.decoder, policy, problems.prompt, self.special, self.samples, noise, temperature
         )
 
-    def greedy_reward(self, policy: Any, problems: Problem) -> jax.Array:
+    def greedy_reward(self, policy: Any, problems: Problem, variant: Variant) -> jax.Array:
         """What the mode of the policy is paid for each problem, [P]; without noise."""
         no_noise = jnp.zeros((self.length, 1, 1))
         found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
         correct = self.problems.correct(problems, found.tokens[:, None])
-        return self.problems.reward(correct, problems.kind, None)[:, 0]
+        return paid(correct, problems.kind, variant.task, None)[:, 0]
 
     def _noise(self, key: jax.Array, count: int) -> jax.Array:
         """What `write` samples so many completions with."""
@@ -214,7 +215,7 @@ class Language:
                 variant,
                 rewards=reward,
                 task=problems.kind,
-                task_scales=1.0 / jnp.asarray(self.problems.scales),
+                task_scales=1.0 / variant.task["reward_scales"],
             )
 
         of_samples = jnp.sum(kl.sample * mask, axis=-1).reshape(shape[:2])
@@ -226,7 +227,7 @@ class Language:
             greedy = jax.lax.cond(
                 jnp.asarray(matches("prompt_advantage", variant, "greedy")),
                 lambda: transformed(
-                    self.greedy_reward(state.parameters["policy"], problems)[:, None]
+                    self.greedy_reward(state.parameters["policy"], problems, variant)[:, None]
                 )[:, 0],
                 lambda: jnp.zeros(self.prompts),
             )
@@ -348,7 +349,7 @@ class Language:
         )
         tokens = written.tokens.reshape(count, 1 + samples, self.length)
         correct = self.problems.correct(problems, tokens)
-        reward = self.problems.reward(correct, problems.kind, None)
+        reward = paid(correct, problems.kind, variant.task, None)
         new = self.problems.is_new(problems, state.key)
         greedy, correct, reward = correct[:, :1], correct[:, 1:], reward[:, 1:]
         mask = written.mask.reshape(tokens.shape)[:, 1:]

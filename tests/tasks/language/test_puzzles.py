@@ -167,18 +167,35 @@ def test_kinds_of_a_mixture_are_equally_likely() -> None:
     assert np.bincount(kinds, minlength=3).tolist() == pytest.approx([300] * 3, abs=60)
 
 
+def paid(name: str, correct: jax.Array, kind: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    one = task(name)
+    pay = {name: as_array(one.settings[name]) for name, as_array in one.data.items()}
+    return language.reward(correct, kind, pay, key)
+
+
 def test_rewards_are_what_the_task_says() -> None:
     correct = jnp.array([[True, False], [False, True], [True, True]])
     kind = jnp.array([0, 1, 2])
-    assert make("addition").reward(correct, kind, None).tolist() == [[1, 0], [0, 1], [1, 1]]
-    signed = make("addition_signed").reward(correct, kind, None)
-    assert signed.tolist() == [[1, -1], [-1, 1], [1, 1]]
-    scaled = make("addition_scales").reward(correct, kind, None)
+    assert paid("addition", correct, kind).tolist() == [[1, 0], [0, 1], [1, 1]]
+    assert paid("addition_signed", correct, kind).tolist() == [[1, -1], [-1, 1], [1, 1]]
+    scaled = paid("addition_scales", correct, kind)
     np.testing.assert_allclose(scaled, [[10, 0], [0, 1], [0.1, 0.1]])
     right = jnp.ones((40, 100), bool)
-    noisy = make("addition_noise").reward(right, jnp.zeros(40, jnp.int32), jax.random.key(0)) - 1
+    noisy = paid("addition_noise", right, jnp.zeros(40, jnp.int32), jax.random.key(0)) - 1
     assert abs(float(jnp.mean(noisy))) < 1e-3
     assert float(jnp.std(noisy)) == pytest.approx(0.01, rel=0.05)
+
+
+def test_tasks_that_pay_differently_share_their_programs() -> None:
+    def program(name: str, **sets: str) -> dict[str, object]:
+        one = task(name)
+        return one.program({**one.settings, **sets})
+
+    same = ["arithmetic", "arithmetic_scales", "arithmetic_noise", "arithmetic_signed"]
+    assert all(program(name) == program("arithmetic") for name in same)
+    assert program("arithmetic_few") != program("arithmetic")
+    assert program("arithmetic", kinds="sum,sum,sum") != program("arithmetic")
+    assert program("addition") != program("arithmetic")
 
 
 def test_a_small_training_set_is_used_up_before_it_repeats_and_held_out_is_new() -> None:
