@@ -7,15 +7,17 @@ from typing import Any
 from ablations.studies.definition import Profile
 
 
-def control(
-    quick: Iterable[str], paper: Iterable[str], hopper_length: int = 200, **settings: Any
-) -> dict[str, Profile]:
+def control(quick: Iterable[str], paper: Iterable[str], **settings: Any) -> dict[str, Profile]:
     """Three profiles: `smoke` and `quick` run the variants `quick`, `paper` runs its grid.
 
     settings: what all variants of the study share. `quick` needs both kinds of end: reacher never
-    terminates and is truncated at every 50 steps; hopper falls at first, and reaches the truncation
-    at `hopper_length` steps once it has learned. Each of 64 environments takes 122,880/64 = 1920
-    steps: 38 truncations of reacher, and at most 1920/hopper_length of hopper.
+    terminates and is truncated at every 50 steps; inverted_pendulum falls at first, and is
+    truncated at 100 steps once it has learned. Each of 64 environments takes 122,880/64 = 1920
+    steps: 38 truncations of reacher, and at most 19 of inverted_pendulum. Tasks, lengths and steps
+    were chosen by the baseline alone: over 8 seeds its last returns have a standard deviation of a
+    few percent of what it learned, where those of hopper, which it replaces, were too far apart for
+    a margin of 5%. On inverted_pendulum the baseline ends at the most there is, so that a variant
+    can fall behind there and not get ahead.
     """
     return {
         "smoke": Profile(
@@ -29,7 +31,7 @@ def control(
             settings=settings,
         ),
         "quick": Profile(
-            tasks=("reacher", "hopper"),
+            tasks=("reacher", "inverted_pendulum"),
             seeds=8,
             steps=122_880,
             evaluations=1,
@@ -37,7 +39,7 @@ def control(
             settings=settings,
             task_settings={
                 "reacher": {"episode_length": 50},
-                "hopper": {"episode_length": hopper_length},
+                "inverted_pendulum": {"episode_length": 100},
             },
         ),
         "paper": Profile(
