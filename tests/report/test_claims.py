@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -583,7 +584,7 @@ def test_the_published_claims_are_at_least_25_and_whole() -> None:
 
 
 def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:
-    """Byte for byte, whether claims have been run or not."""
+    """Byte for byte."""
     committed = ROOT / "results"
     shutil.copytree(committed / "archive", tmp_path / "archive")
     shutil.copy(committed / "claims.toml", tmp_path)
@@ -613,3 +614,11 @@ def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
     assert read_record(tmp_path / "b", plan.cells[0]["hash"]) is not None
     one = judged(claim(), plan, Evidence(tmp_path / "a"))
     assert judged(claim(), again, Evidence(tmp_path / "b")) == one
+
+
+def test_the_readme_says_of_a_claim_what_the_page_says() -> None:
+    row = r"^\| \[(.+)\]\({}#(\w+)\) +\| (.+?) +\|"
+    said = re.findall(row.format("results/README.md"), (ROOT / "README.md").read_text(), re.M)
+    page = re.findall(row.format(""), (ROOT / "results" / "README.md").read_text(), re.M)
+    assert len(said) >= 3
+    assert set(said) <= set(page)

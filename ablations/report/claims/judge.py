@@ -103,6 +103,11 @@ class Judged:
     rising: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def ran(self) -> bool:
+        """Whether any of its comparisons has all its seeds."""
+        return any(part.ran for part in self.parts)
+
 
 class Evidence:
     """The records of plans, each metric of a plan read once."""

@@ -41,8 +41,7 @@ _LIMITS = """\
 
 
 def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
-    """A row per claim: the effect of its clearest and its least clear comparison would be two; here
-    are the verdicts, with the range of all effects in margins."""
+    """A row per claim: its verdict, and the range of the effects of its comparisons in margins."""
     rows = []
     for one, other in zip(found, at_once, strict=True):
         ran = [part for part in one.parts if part.effect_low is not None]
@@ -94,13 +93,19 @@ def page(found: Sequence[Judged], at_once: Sequence[Judged], training: Mapping[s
     lines += _wrapped(_counts(found))
     lines += ["", *_overview(found, at_once), ""]
     for one in found:
-        lines += [*_section(one, training.get(one.claim.id)), ""]
+        if one.ran:
+            lines += [*_section(one, training.get(one.claim.id)), ""]
     lines += _LIMITS.splitlines()
+    if not_run := [one for one in found if not one.ran]:
+        lines += ["", "## Not run yet", ""]
+        for one in not_run:
+            lines += [*_section(one, None), ""]
+        lines.pop()
     return "\n".join(lines) + "\n"
 
 
 def _counts(found: Sequence[Judged]) -> str:
-    ran = [one for one in found if any(part.ran for part in one.parts)]
+    ran = [one for one in found if one.ran]
     whole = [one for one in ran if all(part.ran for part in one.parts)]
     by_verdict: dict[str, int] = {}
     for one in whole:
@@ -120,13 +125,15 @@ def _counts(found: Sequence[Judged]) -> str:
     if partly := len(ran) - len(whole):
         text += f" {partly} more have been run in part."
     if left := len(found) - len(ran):
-        text += f" {left} have not been run yet."
+        text += f" {left} [have not been run yet](#not-run-yet)."
     return text
 
 
 def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> list[str]:
     rows = []
     for one, other in zip(found, at_once, strict=True):
+        if not one.ran:
+            continue
         mine, joint = verdict(one), verdict(other)
         title = f"[{markdown_text(one.claim.title)}](#{one.claim.id})"
         rows.append([title, mine, "the same" if joint == mine else joint])
@@ -135,23 +142,26 @@ def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> list[str]:
 
 def _section(one: Judged, training: Judged | None) -> list[str]:
     claim = one.claim
-    lines = [f'<a id="{claim.id}"></a>', "", f"## {claim.title}", ""]
+    heading = "##" if one.ran else "###"
+    lines = [f'<a id="{claim.id}"></a>', "", f"{heading} {claim.title}", ""]
     lines += [
         *_wrapped(f"**Said.** {_text(claim.source)}. Published: {_text(claim.published)}."),
         "",
     ]
     lines += [*_wrapped(f"**Judged.** {_text(claim.judged)} {_measure(claim)}"), ""]
     lines += [*_wrapped(f"**Run.** {_run(one)}"), ""]
-    if any(part.ran for part in one.parts):
+    if one.ran:
         lines += [*_numbers(one), ""]
-    lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
+    if one.ran:
+        lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
     for note in one.notes:
         lines += [*_wrapped(f"{note[0].upper()}{_text(note[1:])}."), ""]
-    if training is not None and any(part.ran for part in training.parts):
+    if training is not None and training.ran:
         same = stands(training) == stands(one)
         said = "the same" if same else sentence(training)
         lines += [*_wrapped(f"**By training returns:** {_text(said).rstrip('.')}."), ""]
-    lines += [*_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
+    if one.ran:
+        lines += [*_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
     lines += ["```", claim.command, "```"]
     return lines
 

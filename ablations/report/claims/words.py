@@ -157,11 +157,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def turning(one: Judged) -> str:
-    """What would change the verdict."""
+    """What would change the verdict on a claim that ran."""
     found = stands(one)
     ran = [(part, each) for part, each in zip(one.parts, found, strict=True) if each != "not run"]
-    if not ran:
-        return "The runs: nothing is known yet."
     told = []
     if len(ran) < len(found):
         told.append("the runs that are missing")

@@ -1,4 +1,5 @@
-"""All claims in one figure: every comparison in margins with its interval, and the verdict."""
+"""All claims that ran, in one figure: every comparison in margins with its interval, and the
+verdict."""
 
 from __future__ import annotations
 
@@ -33,15 +34,15 @@ _TICKS = (-10, -5, -2, -1, 0, 1, 2, 5, 10)
 def write(folder: Path, found: Sequence[Judged], stem: str) -> list[Path]:
     """Draws the claims into a folder as SVG; the files."""
     with style():
-        return save(_draw(found), folder, stem, ["svg"])
+        return save(_draw([one for one in found if one.ran], len(found)), folder, stem, ["svg"])
 
 
-def _draw(found: Sequence[Judged]) -> Figure:
+def _draw(found: Sequence[Judged], of: int) -> Figure:
     count = len(found)
     drawn = Figure(figsize=(11.0, 1.6 + _ROW * count), layout="constrained")
     panel = drawn.subplots()
     edge = _place(_REACH)
-    tasks = list(dict.fromkeys(part.task for one in found for part in one.parts))
+    tasks = list(dict.fromkeys(part.task for one in found for part in one.parts if part.ran))
     markers = {task: _MARKERS[k % len(_MARKERS)] for k, task in enumerate(tasks)}
     panel.axvspan(_place(-1.0), _place(1.0), color="#EFEFEF", zorder=0)
     panel.axvline(0.0, color=COLORS[0], linewidth=0.8, zorder=1)
@@ -80,7 +81,7 @@ def _draw(found: Sequence[Judged]) -> Figure:
     panel.legend(
         handles=handles, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=4, frameon=False
     )
-    title(drawn, f"{count} published claims")
+    title(drawn, f"{count} published claims" if count == of else f"{count} of {of} claims have run")
     footnote(
         drawn,
         "A line per comparison: its estimate and the interval that holds for all comparisons of "
