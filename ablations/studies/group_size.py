@@ -17,6 +17,7 @@ VARIANTS = {
     for name, advantage in ADVANTAGES.items()
     for samples in (16, 8, 4, 2)
 }
+GRPO = tuple(name for name in VARIANTS if name.startswith("grpo"))
 
 register(
     Study(
@@ -27,10 +28,10 @@ register(
         baseline="grpo@samples=16",
         variants=VARIANTS,
         profiles=language(
-            quick=[name for name in VARIANTS if name.startswith("grpo")],
+            quick=GRPO,
             paper=VARIANTS,
             tasks=("arithmetic",),
-            claims=("grpo@samples=16", "grpo@samples=2"),
+            claims=GRPO,
         ),
         **LANGUAGE_SCORE,
     )

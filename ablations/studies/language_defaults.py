@@ -39,7 +39,7 @@ register(
         variants=DEFAULTS,
         # Four steps per batch, so that ratios leave 1 and clips act.
         settings={"num_minibatches": 4},
-        profiles=language(quick=DEFAULTS, paper=DEFAULTS),
+        profiles=language(quick=DEFAULTS, paper=DEFAULTS, claims=DEFAULTS),
         geometry="common",
         tuning=TUNING,
         **LANGUAGE_SCORE,

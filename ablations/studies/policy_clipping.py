@@ -13,6 +13,7 @@ LOSSES = {
     "none": "no clip",
 }
 VARIANTS = {name: Variant({"policy_loss": name}, summary=text) for name, text in LOSSES.items()}
+QUICK = ("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none")
 
 register(
     Study(
@@ -30,10 +31,10 @@ register(
         variants=VARIANTS,
         settings={"num_minibatches": 4, "epochs": 2},
         profiles=language(
-            quick=("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none"),
+            quick=QUICK,
             paper=VARIANTS,
             tasks=("arithmetic",),
-            claims=("clip", "clip_higher", "gspo", "cispo"),
+            claims=QUICK,
         ),
         **LANGUAGE_SCORE,
     )

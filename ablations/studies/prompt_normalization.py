@@ -59,7 +59,7 @@ RATES = crossed(
     "grpo",
     learning_rate=(1e-4, 3e-4, 1e-3),
 )
-CLAIMED = ("grpo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo", "lite_ppo", *RATES)
+CLAIMED = (*QUICK, "lite_ppo", *RATES)
 
 register(
     Study(

@@ -19,7 +19,7 @@ register(
         baseline="grpo",
         variants={name: CHOICES[name] for name in NAMES},
         settings={"samples_per_prompt": 4},
-        profiles=language(quick=NAMES, paper=NAMES, tasks=SCALES, paper_tasks=SCALES),
+        profiles=language(quick=NAMES, paper=NAMES, tasks=SCALES, paper_tasks=SCALES, claims=NAMES),
         **LANGUAGE_SCORE,
     )
 )
