@@ -112,7 +112,7 @@ def test_a_task_of_ones_own_trains() -> None:
         updates_per_chunk=1,
         choices=AXES,
     )
-    one = DEFINITION.data({"choices": {}, "numbers": {}})
+    one = DEFINITION.data({"choices": {}, "numbers": {}, "task": {"name": "fast", "settings": {}}})
     state = jax.eval_shape(ppo.init, jax.random.key(0), one)
     after, metrics = jax.eval_shape(ppo.chunk, state, one)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)

@@ -24,6 +24,7 @@ SMALL = {
     "value_layers": (16, 16),
 }
 SETTINGS = {"reset_group_size": 2, "random_elapsed_steps": True}
+FAST = {"name": "fast", "settings": SETTINGS}
 
 
 def only(*axes: str) -> tuple[tuple[str, str], ...]:
@@ -58,14 +59,15 @@ def compiled(**composition: Any) -> Any:
     return jax.jit(ppo.init), jax.jit(ppo.chunk)
 
 
-def variant_of(definition: Definition, **sets: Any) -> Variant:
-    """A trainer's defaults with some choices and numbers set, as data."""
+def variant_of(definition: Definition, about: dict[str, Any] = FAST, **sets: Any) -> Variant:
+    """A trainer's defaults with some choices and numbers set, as data. about: the task."""
     known = definition.known_numbers()
     assert sets.keys() <= definition.axes.keys() | known.keys(), sets
     return definition.data(
         {
             "choices": {n: {"name": one} for n, one in sets.items() if n in definition.axes},
             "numbers": {n: one for n, one in sets.items() if n in known},
+            "task": about,
         }
     )
 

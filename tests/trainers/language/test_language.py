@@ -45,6 +45,7 @@ TINY = {
     "warm_start_steps": 0,
 }
 P, K, L = 4, 3, 7
+SETTINGS = {**task("addition").settings, "kinds": "reversal", "reward_scales": "1"}
 
 
 @cache
@@ -53,10 +54,9 @@ def program(
 ) -> Language:
     """A composed program on lists to be written backwards."""
     defaults = {name: option.default for name, option in STRUCTURE.items()}
-    addition = task("addition")
     found = compose(
-        task=addition,
-        settings={**addition.settings, "kinds": "reversal", "reward_scales": "1"},
+        task=task("addition"),
+        settings=SETTINGS,
         structure=defaults | TINY | structure,
         updates_per_chunk=updates,
         evaluation_envs=6,
@@ -74,7 +74,7 @@ def compiled(**composition: Any) -> Any:
 
 def variant(**sets: Any) -> Variant:
     """The defaults with some choices and numbers set, as data."""
-    return variant_of(DEFINITION, **sets)
+    return variant_of(DEFINITION, {"name": "addition", "settings": SETTINGS}, **sets)
 
 
 def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
