@@ -305,7 +305,8 @@ def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
     frames = []
     for cell, record in read_results(results, plan):
         if record is not None:
-            frame = read_curve(results, record).to_pandas()
+            frame = pandas.DataFrame(read_curve(results, record))
+            frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
             for place, name in enumerate(("task", "variant", "seed")):
                 frame.insert(place, name, cell[name])
             frames.append(frame)

@@ -104,7 +104,7 @@ def listing(cell: str | Path, *, results: str | Path = "results") -> str:
     folder = _cell(cell, results)
     record = _record(folder)
     _file_of(record, folder, "last")  # or it says that there are none
-    curve = read_curve(folder.resolve().parent.parent, record).to_pydict()
+    curve = read_curve(folder.resolve().parent.parent, record)
     shown = [name for name in ("training/return", "evaluation/return") if name in curve]
     rows = [["step", *shown, "", "file"]]
     for step in saved_steps(folder):

@@ -26,12 +26,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from ablations import parquet
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    import pyarrow
 
 FORMAT = 1
 
@@ -103,35 +101,26 @@ def write_record(
     policies: Path | None = None,
     files: Path | None = None,
 ) -> bool:
-    """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None, or
-    an Arrow array; `step` first, all of one length.
+    """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None,
+    `step` first, all of one length.
 
     policies: the folder with the files that `record.policies` names. files: a folder on the same
     disc that becomes run/ of the cell's. Returns False, and changes nothing, if somebody else
     published the same cell first.
     """
-    import pyarrow
-    import pyarrow.parquet
-
     folder = cell_folder(results, record.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{record.hash}.", dir=folder.parent))
     try:
-        curve = temporary / "curve.parquet"
-        table = pyarrow.table(
-            {name: _arrow(values) for name, values in columns.items()}
-        ).replace_schema_metadata({"config": canonical(record.config), "hash": record.hash})
-        pyarrow.parquet.write_table(table, curve)
+        curve = parquet.encode(columns, ("config", canonical(record.config)))
+        (temporary / "curve.parquet").write_bytes(curve)
         if policies and record.policies:
             (temporary / "policies").mkdir()
             for step in record.policies["files"]:
                 shutil.copyfile(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
         described = asdict(record) | {
             "format": FORMAT,
-            "curve": {
-                "rows": table.num_rows,
-                "sha256": hashlib.sha256(curve.read_bytes()).hexdigest(),
-            },
+            "curve": {"rows": len(columns["step"]), "sha256": hashlib.sha256(curve).hexdigest()},
         }
         described["checksum"] = _checksum(described)
         write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
@@ -147,28 +136,6 @@ def write_record(
         return True
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _arrow(values: Any) -> pyarrow.Array:
-    """A column: int64, or float64 with null for None. `pyarrow.array` would import pandas, only to
-    ask whether the values are one of its series: two seconds in every worker.
-    """
-    import numpy as np
-    import pyarrow
-
-    if isinstance(values, pyarrow.Array):
-        return values
-    valid = np.array([value is not None for value in values], bool)
-    numbers = np.array([0.0 if value is None else value for value in values])
-    kind = np.int64 if numbers.dtype.kind == "i" else np.float64
-    return pyarrow.Array.from_buffers(
-        pyarrow.from_numpy_dtype(kind),
-        len(numbers),
-        [
-            None if valid.all() else pyarrow.py_buffer(np.packbits(valid, bitorder="little")),
-            pyarrow.py_buffer(numbers.astype(kind)),
-        ],
-    )
 
 
 def read_record(results: Path, cell: str) -> Record | None:
@@ -205,15 +172,9 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
 
 
-def read_curve(results: Path, record: Record) -> pyarrow.Table:
-    """The curve of a record: `step`, then a column per metric, null where it has no value."""
-    import pyarrow
-    import pyarrow.parquet
-
-    # `read_table` would import pyarrow.dataset, and that pandas: a second, for nothing.
-    data = pyarrow.BufferReader(verify_curve(results, record))
-    # Arrow's own threads now and then abort a process that ends (apache/arrow#34314).
-    return pyarrow.parquet.ParquetFile(data).read(use_threads=False)
+def read_curve(results: Path, record: Record) -> parquet.Columns:
+    """The curve of a record: `step`, then a column per metric, None where it has no value."""
+    return parquet.decode(verify_curve(results, record))[0]
 
 
 def verify_curve(results: Path, record: Record) -> bytes:

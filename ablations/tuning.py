@@ -184,7 +184,7 @@ def _scores(
         processors.add(str(record.provenance.get("processor", "unknown")))
         score = None
         if record.status == "done":
-            curve = read_curve(results / "tuning", record).to_pydict()
+            curve = read_curve(results / "tuning", record)
             score = round(
                 final(curve["step"], [float("nan") if x is None else x for x in curve[metric]]), 4
             )

@@ -18,6 +18,6 @@ for name in (
     "scipy.stats",
     "seaborn",
     "pandas",
-    "pyarrow.parquet",
+    "arro3.io",
 ):
     importlib.import_module(name)

@@ -18,22 +18,24 @@ COMMON = {"errors", "plugins", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
-    "records": {"errors"},
+    "distributions": set(),
+    "parquet": set(),
+    "records": {"errors", "parquet"},
     "request": {"errors"},
-    "looks": set(),
+    "looks": {"distributions"},
     "tasks": {"errors"},
     "studies": {"errors"},
     "presets": {"errors"},
     "logs": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
-    "report": {"looks", "errors", "records"},
+    "report": {"looks", "distributions", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
     # The intervals and the style of its figures.
-    "regression": {"report", "looks", "errors", "records"},
-    "exchange": {"report", "logs", "errors", "records"},  # the scores that it exports
+    "regression": {"report", "looks", "distributions", "errors", "records"},
+    "exchange": {"report", "logs", "errors", "records", "parquet"},  # the scores that it exports
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

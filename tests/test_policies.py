@@ -37,7 +37,7 @@ def cell(study) -> Path:
 @pytest.fixture(scope="module")
 def curve(study, cell) -> dict[str, list[float]]:
     record = records.read_record(study.results, cell.name)
-    return records.read_curve(study.results, record).to_pydict()
+    return records.read_curve(study.results, record)
 
 
 def test_evenly_spaced_the_best_and_the_last_are_kept(study, cell, curve) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pandas
+import pyarrow.parquet
 import pytest
 
 from ablations import records
@@ -30,7 +31,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, written: Record) -> No
     read = records.read_record(tmp_path, written.hash)
     assert read is not None
     assert (read.config, read.status, read.provenance) == (CONFIG, "done", {"host": "h"})
-    assert records.read_curve(tmp_path, read).to_pydict() == COLUMNS
+    assert records.read_curve(tmp_path, read) == COLUMNS
 
 
 def test_pandas_reads_a_curve_without_this_package(tmp_path: Path, written: Record) -> None:
@@ -51,7 +52,8 @@ def test_columns_keep_their_values_and_what_is_missing(tmp_path: Path) -> None:
     records.write_record(tmp_path, record, columns)
     read = records.read_record(tmp_path, record.hash)
     assert read is not None
-    table = records.read_curve(tmp_path, read)
+    assert records.read_curve(tmp_path, read) == columns
+    table = pyarrow.parquet.read_table(records.cell_folder(tmp_path, record.hash) / "curve.parquet")
     assert table.to_pydict() == columns
     assert [str(column.type) for column in table.schema] == ["int64", "double", "double", "double"]
     records.write_record(
@@ -69,7 +71,7 @@ def test_neither_jax_nor_pandas_is_needed_to_write_and_read(tmp_path: Path) -> N
         f"folder, record = Path({str(tmp_path)!r}), Record(digest({{}}), {{}}, 'done')\n"
         "write_record(folder, record, {'step': [1, 2], 'x': [1.0, None]})\n"
         "read_curve(folder, read_record(folder, record.hash))\n"
-        "print(sorted({'jax', 'pandas', 'scipy'} & set(sys.modules)))\n"
+        "print(sorted({'jax', 'numpy', 'pandas', 'pyarrow', 'scipy'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -80,9 +82,7 @@ def test_neither_jax_nor_pandas_is_needed_to_write_and_read(tmp_path: Path) -> N
 def test_the_first_to_publish_wins(tmp_path: Path, written: Record) -> None:
     other = {**COLUMNS, "training/return": [9.0, 9.0]}
     assert not records.write_record(tmp_path, written, other)
-    assert records.read_curve(
-        tmp_path, records.read_record(tmp_path, written.hash)
-    ).to_pydict() == (COLUMNS)
+    assert records.read_curve(tmp_path, records.read_record(tmp_path, written.hash)) == COLUMNS
     assert [path.name for path in (tmp_path / "cells").iterdir()] == [written.hash]
 
 

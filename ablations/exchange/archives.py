@@ -1,7 +1,8 @@
 """Runs that outlive a folder: one compact Parquet file per plan, which is small enough for git.
 
-    results/archive/<study>-<plan>.parquet      one row per cell of the plan
-    results/cells/.restored.json                which of them were unpacked here
+    results/archive/<study>-<plan>.parquet         one row per cell of the plan
+    results/archive/<study>-<plan>.parquet.sha256  its checksum, as `sha256sum` writes it
+    results/cells/.restored.json                   which of them were unpacked here
 
 A row holds what a record holds, without policies, and of its curve the judged columns. Whatever
 reads or fills a results folder first unpacks what its archive has and it lacks, so that a cell
@@ -13,9 +14,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.records import (
     Plan,
@@ -28,9 +31,6 @@ from ablations.records import (
     write_plan,
     write_record,
 )
-
-if TYPE_CHECKING:
-    import pyarrow
 
 FORMAT = 1
 MOST_POINTS = 50
@@ -47,15 +47,9 @@ def archive(
     A cell that failed for an error is worth another try and left out. Raises UserError for a column
     that no record has, curves of more than MOST_POINTS points, and a file of more than MOST_BYTES.
     """
-    import pyarrow
-    import pyarrow.parquet
-
     written = []
     for plan in plans:
-        table = _table(plan, results, metrics)
-        sink = pyarrow.BufferOutputStream()
-        pyarrow.parquet.write_table(table, sink, compression="zstd", compression_level=19)
-        data = sink.getvalue().to_pybytes()
+        data = _encoded(plan, results, metrics)
         if len(data) > MOST_BYTES:
             raise UserError(
                 f"the archive of {plan.study['name']} would have {len(data):,} bytes, more than "
@@ -63,6 +57,7 @@ def archive(
             )
         path = folder / f"{plan.study['name']}-{plan.name}.parquet"
         write_atomically(path, data)
+        write_atomically(_checksum_of(path), f"{sha256(data).hexdigest()}  {path.name}\n")
         written.append(path)
     return written
 
@@ -89,22 +84,20 @@ def restore(results: Path) -> None:
         write_atomically(stamp, json.dumps(found, indent=1, sort_keys=True))
 
 
-def _table(plan: Plan, results: Path, metrics: Sequence[str] | None) -> pyarrow.Table:
-    import pyarrow
-
+def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     records: list[Record | None] = []
-    curves: list[pyarrow.Table | None] = []
+    curves: list[parquet.Columns | None] = []
     for cell in plan.cells:
         record = read_record(results, cell["hash"])
         whole = record if record and record.failure != "error" else None
         records.append(whole)
         curves.append(read_curve(results, whole) if whole else None)
-        if (points := len(curves[-1] or ())) > MOST_POINTS:
+        if (points := len(curves[-1]["step"]) if curves[-1] else 0) > MOST_POINTS:
             raise UserError(
                 f"{plan.study['name']}/{cell['variant']} has curves of {points} points; an "
                 f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
             )
-    known = {name for one in curves if one is not None for name in one.column_names} - {"step"}
+    known = {name for one in curves for name in one or ()} - {"step"}
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
@@ -115,19 +108,10 @@ def _table(plan: Plan, results: Path, metrics: Sequence[str] | None) -> pyarrow.
     columns["config"] = [json.dumps(cell["config"]) for cell in plan.cells]
     columns["record"] = [record and _said(record) for record in records]
     for name in ("step", *kept):
-        columns[name] = [
-            one.column(name).to_pylist() if one is not None and name in one.column_names else None
-            for one in curves
-        ]
-    types = {"step": pyarrow.list_(pyarrow.int64()), "seed": pyarrow.int64()}
-    types |= dict.fromkeys(kept, pyarrow.list_(pyarrow.float64()))
-    arrays = {
-        name: pyarrow.array(values, types.get(name, pyarrow.string()), from_pandas=False)
-        for name, values in columns.items()
-    }
+        columns[name] = [one and one.get(name) for one in curves]
     described = {name: one for name, one in asdict(plan).items() if name != "cells"}
-    about = {"ablations": json.dumps({"format": FORMAT, "plan": described})}
-    return pyarrow.table(arrays).replace_schema_metadata(about)
+    about = json.dumps({"format": FORMAT, "plan": described})
+    return parquet.encode(columns, ("ablations", about), "zstd(19)")
 
 
 def _said(record: Record) -> str:
@@ -137,25 +121,32 @@ def _said(record: Record) -> str:
 
 
 def _restore(path: Path, results: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
+    data, beside = path.read_bytes(), _checksum_of(path)
+    if not beside.exists() or beside.read_text().split()[:1] != [sha256(data).hexdigest()]:
+        raise UserError(
+            f"the archive '{path}' is not the one whose checksum stands in '{beside.name}' beside "
+            f"it: write it again, or delete it"
+        )
     try:
-        table = pyarrow.parquet.ParquetFile(path).read(use_threads=False)
-        about = json.loads(table.schema.metadata[b"ablations"])
-        rows = table.to_pylist()
+        columns, texts = parquet.decode(data)
+        about = json.loads(texts["ablations"])
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         if about["format"] != FORMAT:
             raise UserError(f"the archive '{path}' has another format than {FORMAT}")
         cells = [_cell(row) for row in rows]
         plan = Plan(**about["plan"], cells=tuple(cells))
         records = [_record(row, cell) for row, cell in zip(rows, cells, strict=True)]
-    except (ValueError, KeyError, TypeError, pyarrow.ArrowException):
+    except (ValueError, KeyError, TypeError):
         raise UserError(f"the archive '{path}' is damaged: write it again, or delete it") from None
     for record, row in zip(records, rows, strict=True):
         if record is not None and not cell_folder(results, record.hash).exists():
             write_record(results, record, _curve(row))
     if not (results / "plans" / plan.study["name"] / f"{plan.name}.json").exists():
         write_plan(results, plan, last=False)
+
+
+def _checksum_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, read_curve, read_results, write_atomically
 from ablations.report.scores import final
@@ -40,7 +40,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
             empty = {"status": status, "step": step, "metric": None, "value": None}
             parts.append(pandas.DataFrame([place | empty]))
             continue
-        curve = read_curve(results, record).to_pandas()
+        curve = pandas.DataFrame(read_curve(results, record))
         known |= set(curve.columns) - {"step"}
         wanted = [name for name in curve.columns if name != "step"]
         if metrics is not None:
@@ -72,13 +72,11 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
             if record is None or record.status != "done":
                 continue
             curve = read_curve(results, record)
-            if column not in curve.column_names:
-                raise unknown("metric", column, (c for c in curve.column_names if c != "step"))
-            steps = curve.column("step").to_pylist()
-            values = curve.column(column).to_pylist()
+            if column not in curve:
+                raise unknown("metric", column, (c for c in curve if c != "step"))
             shown = [
                 (step, float(value))
-                for step, value in zip(steps, values, strict=True)
+                for step, value in zip(curve["step"], curve[column], strict=True)
                 if value is not None and math.isfinite(value)
             ]
             if not shown:
@@ -121,6 +119,5 @@ def export(
     if format == "csv":
         write_atomically(path, whole.to_csv(index=False))
         return
-    data = io.BytesIO()
-    whole.to_parquet(data, index=False)
-    write_atomically(path, data.getvalue())
+    present = whole.astype(object).where(whole.notna(), None)
+    write_atomically(path, parquet.encode({name: present[name] for name in COLUMNS}))

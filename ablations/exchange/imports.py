@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -168,10 +169,8 @@ def _ordered(
 
 def _with_nulls(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """As the sweep writes them: null, not NaN, where a metric has no value."""
-    import pyarrow
-
     return {
-        name: pyarrow.array(values, from_pandas=values.dtype.kind == "f")
+        name: [None if math.isnan(one) else one for one in values.tolist()]
         for name, values in columns.items()
     }
 

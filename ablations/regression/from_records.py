@@ -105,10 +105,9 @@ def read(
 
 def _curve(record: Record, results: Path, metric: str) -> tuple[Any, Any]:
     curve = read_curve(results, record)
-    if metric not in curve.column_names:
-        raise unknown("metric", metric, (name for name in curve.column_names if name != "step"))
-    columns = (curve.column(name).to_pylist() for name in ("step", metric))
-    steps, values = (np.array(column, np.float64) for column in columns)
+    if metric not in curve:
+        raise unknown("metric", metric, (name for name in curve if name != "step"))
+    steps, values = (np.array(curve[name], np.float64) for name in ("step", metric))
     return steps, values
 
 

@@ -175,7 +175,7 @@ def diagnostic_scores(
     columns: list[str] = []
     for _, record in read_results(results, plan):
         if record is not None and record.status == "done":
-            columns = [n for n in read_curve(results, record).column_names if n != "step"]
+            columns = [n for n in read_curve(results, record) if n != "step"]
             break
     chosen = [name for name in names if name in columns] or [
         name
@@ -247,7 +247,7 @@ def _read(
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         curve = None if record.status == "failed" else read_curve(results, record)
         for column in columns:
-            if not strict and curve is not None and column not in curve.column_names:
+            if not strict and curve is not None and column not in curve:
                 cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
                 continue
             made = _cell(place, record, curve, column, SCORES[score])
@@ -268,10 +268,9 @@ def _cell(
 ) -> Cell:
     if curve is None:
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
-    if column not in curve.column_names:
-        raise unknown("metric", column, (name for name in curve.column_names if name != "step"))
-    steps = np.array(curve.column("step").to_pylist(), dtype=np.int64)
-    values = _numbers(curve.column(column))
+    if column not in curve:
+        raise unknown("metric", column, (name for name in curve if name != "step"))
+    steps, values = _points(curve["step"], curve[column])  # NaN where there is None
     value = score(steps, values)
     if math.isinf(value):
         return Cell(*place, "failed", reason=f"{column} is infinite")
@@ -282,8 +281,3 @@ def _cell(
 
 def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Floats]:
     return np.asarray(steps, dtype=np.int64), np.asarray(values, dtype=np.float64)
-
-
-def _numbers(column: Any) -> Floats:
-    """A pyarrow column as float64 `[n]`, NaN where it is null. Its own `to_numpy` loads pandas."""
-    return np.array(column.to_pylist(), dtype=np.float64)

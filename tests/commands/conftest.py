@@ -90,7 +90,7 @@ class Folder:
         return found
 
     def curve(self, record: Record) -> Mapping[str, list[Any]]:
-        return read_curve(self.results, record).to_pydict()
+        return read_curve(self.results, record)
 
     def failure(self, *studies: str, **selection: Any) -> Record:
         """The record of the only cell, which failed."""

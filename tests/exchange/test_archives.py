@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -127,7 +128,7 @@ def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["half", "format", "config", "record"])
+@pytest.mark.parametrize("damage", ["half", "bit", "checksum", "format", "config", "record"])
 def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys) -> None:
     import pyarrow.parquet
 
@@ -137,6 +138,12 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
     (path,) = archive([plan], ran.results, tmp_path / "archive")
     if damage == "half":
         path.write_bytes(path.read_bytes()[:500])
+    elif damage == "bit":
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif damage == "checksum":
+        path.with_name(f"{path.name}.sha256").unlink()
     else:
         read = pyarrow.parquet.ParquetFile(path).read()
         if damage == "format":
@@ -148,6 +155,8 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
             other = [json.dumps(cell["config"] | {"seed": 99}) for cell in plan.cells]
             read = read.set_column(4, "config", [other])
         pyarrow.parquet.write_table(read, path)
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.with_name(f"{path.name}.sha256").write_text(f"{checksum}  {path.name}\n")
     assert main(["table", "toy", "--results", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1

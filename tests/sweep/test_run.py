@@ -39,7 +39,7 @@ def test_a_record_is_what_the_trainer_computes(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1")
     plan = records.read_plan(shell.results, "toy")
     for cell, record in records.read_results(shell.results, plan):
-        curve = records.read_curve(shell.results, record).to_pydict()
+        curve = records.read_curve(shell.results, record)
         assert curve["step"] == list(range(20, 220, 20))
         evaluated = [i for i, value in enumerate(curve["evaluation/return"]) if value is not None]
         assert evaluated == [4, 9]
@@ -59,7 +59,7 @@ def test_paired_seeds_start_alike(shell) -> None:
     plan = records.read_plan(shell.results, "toy")
     by_seed: dict[int, set[tuple[float, ...]]] = {}
     for cell, record in records.read_results(shell.results, plan):
-        curve = tuple(records.read_curve(shell.results, record).to_pydict()["training/return"])
+        curve = tuple(records.read_curve(shell.results, record)["training/return"])
         by_seed.setdefault(cell["seed"], set()).add(curve)
     assert all(len(curves) == 1 for curves in by_seed.values()), "same seed, other randomness"
     assert len(set.union(*by_seed.values())) == 4, "seeds share randomness"
@@ -292,7 +292,8 @@ def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
         one, other = (records.read_record(s.results, cell) for s in (single, block))
         assert (one.status, one.failed_step) == (other.status, other.failed_step)
         mine, theirs = (
-            records.read_curve(s.results, r).to_pandas() for s, r in ((single, one), (block, other))
+            np.array(list(records.read_curve(s.results, r).values()), float)
+            for s, r in ((single, one), (block, other))
         )
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
@@ -302,7 +303,7 @@ def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
     assert not list((shell.results / "cache").glob("jit_evaluate-*"))
     plan = records.read_plan(shell.results, "toy")
     for _, record in records.read_results(shell.results, plan):
-        curve = records.read_curve(shell.results, record).to_pydict()
+        curve = records.read_curve(shell.results, record)
         assert "evaluation/return" not in curve
         assert None not in curve["training/return"]
         assert record.config["run"]["evaluation_envs"] == 0

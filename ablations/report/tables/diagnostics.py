@@ -34,7 +34,7 @@ def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measu
     for task, seed, name in names:
         record = read_record(results, name)
         if record is not None:
-            found[task, seed] = read_curve(results, record).to_pydict()
+            found[task, seed] = read_curve(results, record)
     return found
 
 
