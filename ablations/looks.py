@@ -24,6 +24,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.distributions import normal_cdf, normal_quantile
+
 Floats = NDArray[np.float64]
 Found = TypeVar("Found")
 
@@ -92,8 +94,6 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
     """Nominal two-sided levels. With B(t) = Z sqrt(t) a Brownian motion at the information t = n /
     n_last, the k-th bound c solves P(no bound crossed before, |Z_k| > c) = spent(t_k) -
     spent(t_(k-1)); the density of B where no bound was crossed is carried from look to look."""
-    from scipy.special import ndtr, ndtri  # a third of a second that the fixture need not wait for
-
     if not seeds or any(b <= a for a, b in itertools.pairwise(seeds)) or seeds[0] < 2:
         raise ValueError(f"looks need increasing numbers of at least 2 seeds: {seeds}")
     times = [n / seeds[-1] for n in seeds]
@@ -103,7 +103,7 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
     for time in times:
         step, reach = math.sqrt(time - before), math.sqrt(time)
         due = level * math.log1p((math.e - 1) * time) - spent
-        low, high = 0.0, 2 - float(ndtri(due / 2))
+        low, high = 0.0, 2 - normal_quantile(due / 2)
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (
@@ -111,7 +111,7 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
                 if _crossing(middle * reach, inside, density, step) > due
                 else (low, middle)
             )
-        found.append(2 * float(ndtr(-high)))
+        found.append(2 * float(normal_cdf(-high)))
         nodes = high * reach * points
         kernel = np.exp(-(((nodes[:, None] - inside) / step) ** 2) / 2)
         density = high * reach * weights * (kernel @ density) / (step * math.sqrt(2 * math.pi))
@@ -122,7 +122,5 @@ def _levels(seeds: tuple[int, ...], level: float) -> tuple[float, ...]:
 def _crossing(bound: float, inside: Floats, density: Floats, step: float) -> float:
     """Chance that a Brownian motion with this density on these nodes is beyond +-bound after a step
     of that deviation."""
-    from scipy.special import ndtr
-
-    beyond = ndtr((inside - bound) / step) + ndtr((-bound - inside) / step)
+    beyond = normal_cdf((inside - bound) / step) + normal_cdf((-bound - inside) / step)
     return float(np.sum(density * beyond))

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.distributions import student_quantile
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
 from ablations.regression.curves import (
@@ -283,8 +284,6 @@ def _row(
     paired: bool,
 ) -> Row:
     """before, after: one score of the seeds, higher is better; sign: -1 where it is not so."""
-    from scipy.special import stdtrit
-
     n, m = len(after), len(before)
     difference = float(after.mean() - before.mean())
     if paired:
@@ -295,7 +294,7 @@ def _row(
         # Welch and Satterthwaite
         parts = ours**2 / (n - 1) + theirs**2 / (m - 1)
         freedom = float((ours + theirs) ** 2 / parts) if parts > 0 else n + m - 2.0
-    reach = -float(stdtrit(freedom, 0.025)) * error
+    reach = -student_quantile(freedom, 0.025) * error
     ends = sorted((sign * (difference - reach), sign * (difference + reach)))
     return Row(
         score=name,

@@ -23,6 +23,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.distributions import (
+    chi_squared_quantile,
+    normal_cdf,
+    normal_quantile,
+    student_quantile,
+)
 from ablations.errors import UserError
 from ablations.looks import planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
@@ -149,8 +155,6 @@ def _power(seeds: int, old: int, loss: float, spread: float, level: float, paire
     is pooled, which is why a baseline that looks calm by chance makes up for some of what it
     promises too much.
     """
-    from scipy.special import ndtr, stdtrit
-
     if not spread > 0:
         return 1.0
     ratio, weight = _variances(old - 1)
@@ -162,26 +166,23 @@ def _power(seeds: int, old: int, loss: float, spread: float, level: float, paire
         freedom, error = seeds + old - 2, math.sqrt(1 / seeds + 1 / old)
         variance = ((old - 1) * ratio[:, None] + (seeds - 1) * new) / freedom
     shift = loss / spread * np.sqrt(ratio) / error
-    caught = ndtr(shift[:, None] + float(stdtrit(freedom, level)) * np.sqrt(variance))
+    caught = normal_cdf(shift[:, None] + student_quantile(freedom, level) * np.sqrt(variance))
     return float(weight @ caught @ new_weight)
 
 
 @lru_cache(maxsize=4096)
 def _variances(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What s²/σ² may be, and with which weight: Gauss and Legendre's points on its quantiles."""
-    from scipy.special import gammaincinv
-
     points, weights = np.polynomial.legendre.leggauss(64)
-    return 2 * gammaincinv(freedom / 2, (points + 1) / 2) / freedom, weights / 2
+    return chi_squared_quantile(freedom, (points + 1) / 2) / freedom, weights / 2
 
 
 def _lucky(seeds: int, old: int, level: float) -> float:
     """How often `seeds` new ones look worse, at `level`, than a baseline `LUCK` standard errors
     above its own mean, of known variance."""
-    from scipy.special import ndtr, ndtri
-
     ratio = seeds / old
-    return float(ndtr(LUCK * math.sqrt(ratio) + ndtri(level) * math.sqrt(1 + ratio)))
+    reach = LUCK * math.sqrt(ratio) + normal_quantile(level) * math.sqrt(1 + ratio)
+    return float(normal_cdf(reach))
 
 
 def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.distributions import student_quantile
 from ablations.records import Plan, canonical, first_units
 from ablations.report.scores import Scores, baseline_of
 
@@ -108,13 +109,11 @@ def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
 
 
 def _stands_out(climbs: NDArray[np.float64], size: float) -> bool:
-    from scipy.special import stdtrit
-
     n = len(climbs)
     if n < 2:
         return False
     error = float(climbs.std(ddof=1)) / math.sqrt(n)
-    bound = -float(stdtrit(n - 1, NOISE_LEVEL)) * max(error, 1e-12 * size)
+    bound = -student_quantile(n - 1, NOISE_LEVEL) * max(error, 1e-12 * size)
     return float(climbs.mean()) > bound
 
 

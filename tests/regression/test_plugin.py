@@ -246,7 +246,7 @@ def test_the_rate_can_be_that_of_the_whole_run(project: Project) -> None:
 def test_the_plugin_costs_nobody_anything_who_does_not_use_it(project: Project) -> None:
     script = (
         "import sys, ablations.regression.plugin\n"
-        "heavy = {'jax', 'brax', 'numpy', 'scipy', 'pandas', 'matplotlib', 'pyarrow'}\n"
+        "heavy = {'jax', 'brax', 'numpy', 'pandas', 'matplotlib', 'arro3'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run(
@@ -408,12 +408,12 @@ def test_a_baseline_that_no_test_uses_is_reported(project: Project) -> None:
     assert "stale" not in project.pytest()
 
 
-def test_a_check_loads_neither_pandas_nor_matplotlib_nor_pyarrow(project: Project) -> None:
+def test_a_check_loads_neither_pandas_nor_matplotlib_nor_arrow(project: Project) -> None:
     text = (
         "def test_it(learning_curve):\n"
         "    import sys\n"
         f"    learning_curve.check({CURVES}, name='bandit', seeds=range(100, 120))\n"
-        "    heavy = {'pandas', 'matplotlib', 'pyarrow', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
+        "    heavy = {'pandas', 'matplotlib', 'arro3', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
     project.test(text)
@@ -451,8 +451,8 @@ def test_the_light_install_has_neither_trainer_nor_figures_in_it() -> None:
             except PackageNotFoundError:
                 continue
     # What comes with rich, so that requirements of requirements are seen to be followed.
-    assert {"numpy", "pyarrow", "scipy", "pygments"} <= found
+    assert {"numpy", "arro3-core", "pygments"} <= found
     heavy = {"jax", "jaxlib", "brax", "flax", "optax", "orbax-checkpoint", "torch", "mujoco"}
-    figures = {"matplotlib", "pandas", "plotly", "seaborn", "jinja2", "pillow"}
+    figures = {"matplotlib", "pandas", "plotly", "seaborn", "jinja2", "pillow", "pyarrow", "scipy"}
     assert not (heavy | figures) & found
     assert len(found) <= 10

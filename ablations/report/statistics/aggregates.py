@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
 
+from ablations.distributions import normal_cdf, student_quantile
 from ablations.report.statistics.summaries import (
     LEVEL,
     REPLICATES,
@@ -80,7 +80,7 @@ def aggregate_interval(
         return float("nan"), float("nan")
     if widened and fewest < 5:
         error = np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows)) / len(rows)
-        reach = -float(stdtrit(fewest - 1, level / 2)) * float(error)
+        reach = -student_quantile(fewest - 1, level / 2) * float(error)
         center = aggregate(tasks, statistic)
         least = 0.0 if statistic == "optimality_gap" else -math.inf
         return max(least, center - reach), center + reach
@@ -161,7 +161,7 @@ def probability_of_improvement(
 
 def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
     """The interval of a mean of U / n^2 over tasks with `sizes` runs, by bisection."""
-    quantile = float(stdtrit(min(sizes) - 1, LEVEL / 2))
+    quantile = student_quantile(min(sizes) - 1, LEVEL / 2)
 
     def outside(theta: float) -> bool:
         spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
@@ -266,6 +266,8 @@ def _quantiles(
     found: Floats, n: int | None, level: float, scale: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Of bootstrap replicates, along the first axis; at Student levels for n runs, times scale."""
-    tail = level / 2 if n is None else float(ndtr(scale * stdtrit(n - 1, level / 2)))
+    tail = level / 2
+    if n is not None:
+        tail = float(normal_cdf(scale * student_quantile(n - 1, level / 2)))
     low, high = np.quantile(found, (tail, 1 - tail), axis=0)
     return low, high

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr
 
 from ablations.report.statistics.summaries import LEVEL
 
@@ -57,7 +56,7 @@ def median_steps(steps: ArrayLike) -> StepsToThreshold:
     left, right = ordered[(n - 1) // 2], ordered[n // 2]
     median = float(right if math.isinf(right) else (left + right) / 2)
     k = -1
-    while bdtr(k + 1, n, 0.5) <= LEVEL / 2:
+    while sum(math.comb(n, i) for i in range(k + 2)) / 2**n <= LEVEL / 2:
         k += 1
     if k < 0:
         return StepsToThreshold(n, reached, median)

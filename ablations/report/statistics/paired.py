@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
 
+from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.summaries import LEVEL
 
 Verdict = Literal[
@@ -94,8 +94,8 @@ def judge(
             wilcoxon_p=wilcoxon(pairs),
         )
     error = deviation / math.sqrt(n)
-    reach = -float(stdtrit(n - 1, level / 2)) * error
-    p_equivalent = 1.0 if margin is None else float(stdtr(n - 1, (abs(center) - margin) / error))
+    reach = -student_quantile(n - 1, level / 2) * error
+    p_equivalent = 1.0 if margin is None else student_cdf(n - 1, (abs(center) - margin) / error)
     return Comparison(
         n=n,
         difference=center,
@@ -103,7 +103,7 @@ def judge(
         high=center + reach,
         level=level,
         deviation=deviation,
-        p=float(2 * stdtr(n - 1, -abs(center) / error)),
+        p=2 * student_cdf(n - 1, -abs(center) / error),
         wilcoxon_p=wilcoxon(pairs),
         p_equivalent=None if margin is None else p_equivalent,
     )
@@ -171,7 +171,7 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     # Where all differences are the same number, their sign is all that can be tested.
     same = deviation <= 1e-12 * size
     t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, deviation)
-    p = np.where(same, 0.5 ** (n - 1.0), 2 * stdtr(np.maximum(n - 1, 1), -t))
+    p = np.where(same, 0.5 ** (n - 1.0), 2 * np.vectorize(student_cdf)(np.maximum(n - 1, 1), -t))
     found = (n > 1) & (center != 0) & (p < level / len(first))
     below[np.where(center < 0, first, second)[found]] = True
     return below

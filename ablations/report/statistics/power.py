@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincinv, ndtr, stdtrit
 
+from ablations.distributions import chi_squared_quantile, normal_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison
 from ablations.report.statistics.summaries import LEVEL, Floats
 
@@ -55,7 +55,7 @@ def chances(
     center = np.asarray(difference, dtype=np.float64)[..., None]
 
     def within(bound: Floats) -> Floats:
-        inside = ndtr((bound - center) / scale) - ndtr((-bound - center) / scale)
+        inside = normal_cdf((bound - center) / scale) - normal_cdf((-bound - center) / scale)
         return np.asarray(np.mean(inside, axis=-1))
 
     differs = 1.0 - within(reach)
@@ -69,8 +69,8 @@ def _spreads(n: int, level: float) -> tuple[Floats, float]:
     """Sample deviations of n standard normal numbers, at even quantiles; and Student's quantile."""
     even = (np.arange(_NODES) + 0.5) / _NODES
     freedom = n - 1
-    quantile = -float(stdtrit(freedom, level / 2))
-    return np.sqrt(2 * gammaincinv(freedom / 2, even) / freedom), quantile
+    quantile = -student_quantile(freedom, level / 2)
+    return np.sqrt(chi_squared_quantile(freedom, even) / freedom), quantile
 
 
 def seeds_to_decide(comparison: Comparison, margin: float | None, power: float = POWER) -> Seeds:
@@ -86,7 +86,7 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
     if difference is None or not deviation:
         return Seeds(None, None, None)
     least, most = deviations(n, deviation, 0.1)
-    reach = -float(stdtrit(n - 1, 0.05)) * deviation / math.sqrt(n)
+    reach = -student_quantile(n - 1, 0.05) * deviation / math.sqrt(n)
     ends = (difference - reach, difference + reach)
     # Equivalence is soonest at 0, and neither sign nor equivalence is easy half way to the margin.
     inner = (0.0,) if margin is None else (0.0, margin / 2, -margin / 2, margin, -margin)
@@ -123,7 +123,7 @@ def seeds_range(
 def deviations(n: int, deviation: float, level: float) -> tuple[float, float]:
     """The (1 - level) interval of a standard deviation seen in n normal numbers (chi-squared)."""
     freedom = n - 1
-    high, low = (2 * gammaincinv(freedom / 2, one) for one in (1 - level / 2, level / 2))
+    high, low = chi_squared_quantile(freedom, (1 - level / 2, level / 2))
     return deviation * math.sqrt(freedom / high), deviation * math.sqrt(freedom / low)
 
 

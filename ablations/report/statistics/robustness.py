@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
 
+from ablations.distributions import normal_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison
 from ablations.report.statistics.summaries import LEVEL, REPLICATES, SEED
 
@@ -41,8 +41,8 @@ def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -
     replicates = lost(np.einsum("bs,ehs->beh", counts, ours)) - lost(
         np.einsum("bs,ehs->beh", counts, theirs)
     )
-    quantile = float(stdtrit(n - 1, level / 2)) * math.sqrt(n / (n - 1))
-    tail = float(ndtr(quantile))
+    quantile = student_quantile(n - 1, level / 2) * math.sqrt(n / (n - 1))
+    tail = float(normal_cdf(quantile))
     low, high = (float(one) for one in np.quantile(replicates, (tail, 1 - tail)))
     deviation = float(replicates.std(ddof=1)) * math.sqrt(n)
     return Comparison(n, center, min(low, center), max(high, center), level, deviation)

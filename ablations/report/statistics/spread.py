@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
+from ablations.distributions import student_quantile
 from ablations.report.statistics.paired import Comparison
 from ablations.report.statistics.summaries import LEVEL
 
@@ -39,7 +39,7 @@ def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL
     ratio = math.log(float(a.std(ddof=1) / b.std(ddof=1)))
     pseudo = n * ratio - (n - 1) * np.log(ours / theirs)
     deviation = float(pseudo.std(ddof=1))
-    reach = -float(stdtrit(n - 1, level / 2)) * deviation / math.sqrt(n)
+    reach = -student_quantile(n - 1, level / 2) * deviation / math.sqrt(n)
     return Comparison(n, ratio, ratio - reach, ratio + reach, level, deviation)
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
+
+from ablations.distributions import normal_cdf, student_quantile
 
 Statistic = Literal["iqm", "mean", "median"]
 Floats = NDArray[np.float64]
@@ -82,14 +83,14 @@ def interval(
     if n < 2:
         nothing = np.full(ordered.shape[:-1], np.nan)
         return nothing, nothing.copy()
-    quantile = -float(stdtrit(n - 1, level / 2))
+    quantile = -student_quantile(n - 1, level / 2)
     if n < FEWEST[statistic]:
         reach = quantile * ordered.std(axis=-1, ddof=1) / np.sqrt(n)
         center = summary(ordered, statistic)
         return center - reach, center + reach
     if statistic == "mean":
         quantile *= float(np.sqrt(n / (n - 1)))
-    tail = float(ndtr(-quantile))
+    tail = float(normal_cdf(-quantile))
     weights = _resampled_weights(n, statistic, replicates, seed).T
     rows = ordered.reshape(-1, n)
     bounds = np.empty((2, len(rows)))
