@@ -48,7 +48,12 @@ def decode(data: bytes) -> tuple[Columns, dict[str, str]]:
     """
     from arro3.io import read_parquet
 
-    table = read_parquet(data).read_all()
+    try:
+        table = read_parquet(data).read_all()
+    except BaseException as error:  # what panics is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError("not a Parquet file") from None
     columns: Columns = {name: list(table[name].to_pylist()) for name in table.column_names}
     return columns, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
 

@@ -35,7 +35,11 @@ from ablations.records import (
 FORMAT = 1
 MOST_POINTS = 50
 MOST_BYTES = 1_000_000
-JUDGED = ("training/return", "evaluation/return")  # kept beside the metric of the study
+# Kept beside the metric of the study.
+JUDGED = (
+    *("training/return", "evaluation/return"),
+    *("evaluation/accuracy", "evaluation/pass_at_4", "evaluation/entropy"),
+)
 
 
 def archive(
@@ -43,7 +47,7 @@ def archive(
 ) -> list[Path]:
     """Writes a file for each plan, and returns their paths.
 
-    metrics: the columns of the curves that are kept, by default the study's own and the returns.
+    metrics: the columns of the curves that are kept, by default the study's own and JUDGED.
     A cell that failed for an error is worth another try and left out. Raises UserError for a column
     that no record has, curves of more than MOST_POINTS points, and a file of more than MOST_BYTES.
     """
@@ -77,11 +81,13 @@ def restore(results: Path) -> None:
         known = json.loads(stamp.read_text())
     except (OSError, ValueError):
         known = {}
+    plans = known.get("plans", {})
     for path in files:
-        if known.get(path.name) != found[path.name]:
-            _restore(path, results)
-    if known != found:
-        write_atomically(stamp, json.dumps(found, indent=1, sort_keys=True))
+        if known.get("files", {}).get(path.name) != found[path.name]:
+            plans[path.name] = _restore(path, results, plans.get(path.name))
+    if known.get("files") != found:
+        about = {"files": found, "plans": plans}
+        write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
 
 
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
@@ -120,12 +126,19 @@ def _said(record: Record) -> str:
     return json.dumps(fields, sort_keys=True)
 
 
-def _restore(path: Path, results: Path) -> None:
+def _restore(path: Path, results: Path, restored: str | None) -> str | None:
+    """Unpacks an archive. restored: the checksum of the plan that an earlier one of its name
+    brought; returns that of the plan that this one brings. A plan that ran here stays."""
     data, beside = path.read_bytes(), _checksum_of(path)
-    if not beside.exists() or beside.read_text().split()[:1] != [sha256(data).hexdigest()]:
+    if not beside.exists():
+        raise UserError(
+            f"the archive '{path}' has no checksum beside it: if it is yours, "
+            f"`sha256sum {path.name} > {beside.name}` in its folder makes one; or delete it"
+        )
+    if beside.read_bytes().split()[:1] != [sha256(data).hexdigest().encode()]:
         raise UserError(
             f"the archive '{path}' is not the one whose checksum stands in '{beside.name}' beside "
-            f"it: write it again, or delete it"
+            f"it: delete both, and export it again"
         )
     try:
         columns, texts = parquet.decode(data)
@@ -137,12 +150,17 @@ def _restore(path: Path, results: Path) -> None:
         plan = Plan(**about["plan"], cells=tuple(cells))
         records = [_record(row, cell) for row, cell in zip(rows, cells, strict=True)]
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"the archive '{path}' is damaged: write it again, or delete it") from None
+        raise UserError(
+            f"the archive '{path}' is damaged: delete it, and export it again"
+        ) from None
     for record, row in zip(records, rows, strict=True):
         if record is not None and not cell_folder(results, record.hash).exists():
             write_record(results, record, _curve(row))
-    if not (results / "plans" / plan.study["name"] / f"{plan.name}.json").exists():
+    place = results / "plans" / plan.study["name"] / f"{plan.name}.json"
+    if not place.exists() or sha256(place.read_bytes()).hexdigest() == restored:
         write_plan(results, plan, last=False)
+        return sha256(place.read_bytes()).hexdigest()
+    return restored
 
 
 def _checksum_of(path: Path) -> Path:

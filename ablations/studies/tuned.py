@@ -14,8 +14,7 @@ from typing import Any
 
 from ablations.errors import UserError
 
-FIRST_SEED = 1000
-SEEDS = 5
+SEEDS = tuple(range(1000, 1005))
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Tuning:
     grid: tuple[float, ...]
     file: Path
     profile: str = "quick"
-    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + SEEDS))
+    seeds: tuple[int, ...] = SEEDS
 
     def read(self) -> dict[str, Any]:
         """The file; {} where there is none yet. Raises UserError for one that is not whole."""

@@ -75,10 +75,13 @@ def by_turns(parts: Mapping[str, Callable[[], Any]], locks: Path | None) -> None
     left = dict(parts)
     for waits in (False, True):
         for name, part in list(left.items()):
-            lock = FileLock(locks / f"{name}.lock", blocking=waits) if locks else nullcontext()
-            with contextlib.suppress(Timeout), lock:
+            try:
+                lock = FileLock(locks / f"{name}.lock").acquire(blocking=waits) if locks else None
+            except Timeout:
+                continue
+            with lock or nullcontext():
                 part()
-                del left[name]
+            del left[name]
 
 
 def _find(path: Path) -> Compiled | None:

@@ -10,6 +10,7 @@ from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
+from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.command import study_file
 from ablations.sweep.defaults import defaults, require_presets, study_named
 from ablations.sweep.selection import RUN_SETTINGS, select
@@ -193,20 +194,19 @@ def _looks(study: Study, configs: Configurations, request: Request) -> dict[str,
 
 
 def _described_tuning(study: Study, request: Request, tasks: Collection[str]) -> dict[str, Any]:
-    """What was tuned for the variants and acts: setting -> value -> "variant (tasks)"."""
-    if study.tuning is None:
-        return {}
-    setting = study.tuning.setting
+    """What was tuned for the variants and acts, in this study or in the one that they are from."""
     found: dict[str, dict[str, float]] = {}
+    settings = set()
     for task in tasks:
         for name, variant in study.variants.items():
-            tuned = variant.tuned.get(task, {})
-            if setting in tuned and setting not in {**request.set, **variant.sets}:
-                found.setdefault(name, {})[task] = tuned[setting]
-    if not found:
+            for setting, value in variant.tuned.get(task, {}).items():
+                if setting not in {**request.set, **variant.sets}:
+                    settings.add(setting)
+                    found.setdefault(name, {})[task] = value
+    if len(settings) != 1:
         return {}
-    seeds = study.tuning.read().get("seeds", study.tuning.seeds)
-    return {"tuned": {"setting": setting, "seeds": list(seeds), "values": found}}
+    seeds = study.tuning.read().get("seeds", study.tuning.seeds) if study.tuning else TUNING_SEEDS
+    return {"tuned": {"setting": settings.pop(), "seeds": list(seeds), "values": found}}
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:

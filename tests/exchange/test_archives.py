@@ -12,7 +12,7 @@ import pytest
 
 from ablations.errors import UserError
 from ablations.exchange import archive, archives, restore
-from ablations.records import read_plan, read_record, write_record
+from ablations.records import read_plan, read_record, write_plan, write_record
 from ablations.report.tables import table
 
 
@@ -89,6 +89,20 @@ def test_a_run_that_diverged_is_kept_and_one_that_raised_is_not(ran, tmp_path: P
     assert read_record(raised, plan.cells[0]["hash"]) is None
 
 
+def test_a_newer_archive_brings_its_plan_and_leaves_one_that_ran_here(ran, tmp_path: Path) -> None:
+    """A plan's name is that of the flags: a study that gets another variant keeps it."""
+    whole = read_plan(ran.results, "toy")
+    few = replace(whole, cells=whole.cells[:1])
+    for one in (few, whole):
+        archive([one], ran.results, tmp_path / "archive")
+        restore(tmp_path)
+        assert read_plan(tmp_path, "toy") == one
+    write_plan(tmp_path, few)
+    archive([replace(whole, cells=whole.cells[1:])], ran.results, tmp_path / "archive")
+    restore(tmp_path)
+    assert read_plan(tmp_path, "toy") == few
+
+
 def test_what_runs_last_stays_the_last_plan(ran, tmp_path: Path) -> None:
     """Unpacking brings plans, and leaves what a bare `table` shows."""
     plan = read_plan(ran.results, "toy")
@@ -128,7 +142,14 @@ def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["half", "bit", "checksum", "format", "config", "record"])
+def write_checksum(path: Path) -> None:
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name(f"{path.name}.sha256").write_text(f"{checksum}  {path.name}\n")
+
+
+@pytest.mark.parametrize(
+    "damage", ["half", "bit", "checksum", "no checksum", "no Parquet", "format", "config", "record"]
+)
 def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys) -> None:
     import pyarrow.parquet
 
@@ -143,7 +164,12 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
     elif damage == "checksum":
+        path.with_name(f"{path.name}.sha256").write_bytes(b"\xff\xfe no text")
+    elif damage == "no checksum":
         path.with_name(f"{path.name}.sha256").unlink()
+    elif damage == "no Parquet":
+        path.write_bytes(b"something else" * 99)
+        write_checksum(path)
     else:
         read = pyarrow.parquet.ParquetFile(path).read()
         if damage == "format":
@@ -155,8 +181,7 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
             other = [json.dumps(cell["config"] | {"seed": 99}) for cell in plan.cells]
             read = read.set_column(4, "config", [other])
         pyarrow.parquet.write_table(read, path)
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.with_name(f"{path.name}.sha256").write_text(f"{checksum}  {path.name}\n")
+        write_checksum(path)
     assert main(["table", "toy", "--results", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1

@@ -616,6 +616,19 @@ def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
     assert judged(claim(), again, Evidence(tmp_path / "b")) == one
 
 
+def test_where_only_the_sign_counts_no_margin_would_change_the_verdict(tmp_path: Path) -> None:
+    """A difference by an undecided amount decides a sentence that says higher or lower."""
+    plan = study(tmp_path, FINALS)
+    one = judged(claim(direction="higher"), plan, Evidence(tmp_path))
+    part = replace(one.parts[0], word="worse, by an undecided amount", effect_low=-2.0)
+    part = replace(part, effect_high=-0.5)
+    assert turning(replace(one, parts=(part,))) == (
+        "No margin: 0 lies outside of the intervals, whatever it is."
+    )
+    same = replace(part, word="identical", effect_low=0.0, effect_high=0.0)
+    assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."
+
+
 def test_the_readme_says_of_a_claim_what_the_page_says() -> None:
     row = r"^\| \[(.+)\]\({}#(\w+)\) +\| (.+?) +\|"
     said = re.findall(row.format("results/README.md"), (ROOT / "README.md").read_text(), re.M)

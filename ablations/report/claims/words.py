@@ -167,7 +167,14 @@ def turning(one: Judged) -> str:
         told.append("more seeds, where it is undecided")
     if margins := _margins(one, [part for part, _ in ran]):
         told.append(margins)
-    text = "; ".join(told) or "no margin and no number of seeds: curves are identical"
+    if not told:
+        same = all(part.word == "identical" for part, _ in ran)
+        told.append(
+            "nothing: curves are identical"
+            if same
+            else "no margin: 0 lies outside of the intervals, whatever it is"
+        )
+    text = "; ".join(told)
     return text[0].upper() + text[1:] + "."
 
 

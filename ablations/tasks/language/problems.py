@@ -142,9 +142,9 @@ def _check(settings: Mapping[str, Any]) -> list[str]:
         if kind not in KINDS
     ]
     scales = _numbers(settings["reward_scales"])
-    if scales is None or len(scales) != len(kinds):
+    if scales is None or len(scales) != len(kinds) or not np.isfinite(scales).all():
         complaints.append(
-            f"reward_scales={settings['reward_scales']} must be one number per kind: "
+            f"reward_scales={settings['reward_scales']} must be one finite number per kind: "
             f"{len(kinds)}, with commas between them"
         )
     if settings["reward_noise"] < 0:
