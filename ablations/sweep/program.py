@@ -80,7 +80,11 @@ class Program:
         measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
         lift = jax.vmap if self.lanes > 1 else lambda function: function
         keys, measuring_keys, data = self._inputs([cell])
-        given = [jax.tree.map(self._shape, self.trainer.given)] if self.trainer.start else []
+        given = []
+        if self.trainer.start is not None:
+            known = self.trainer.given is not None
+            like = self.trainer.given if known else self.trainer.start(cell.config["seed"])
+            given = [jax.tree.map(self._shape, like)]
         self._constants: list[Any] = []
         state: Any = None
         # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,

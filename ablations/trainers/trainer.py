@@ -52,7 +52,8 @@ class Trainer(NamedTuple):
     start(seed) -> a pytree of arrays on the host, passed to init as `given`: what all variants of a
         seed start from and no program computes, such as a model that was taught before. None:
         nothing is given.
-    given: what `start` returns, as shapes and dtypes, so that init compiles before anything starts.
+    given: what `start` returns, as shapes and dtypes, so that init compiles before anything starts;
+        None: as `start` is seen to return it.
     """
 
     init: Callable[..., Any]
