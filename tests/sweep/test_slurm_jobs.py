@@ -23,13 +23,13 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
     return [
         Cell(
             study="toy",
-            task="line",
+            task="fast",
             variant="up",
             seed=seed,
             hash=f"{program}-{seed}",
             config={
                 "trainer": {"name": "ppo", "revision": 1},
-                "task": {"name": "line"},
+                "task": {"name": "fast", "settings": {}},
                 "structure": {"num_envs": 8 * (program + 1), "num_minibatches": 1},
                 "choices": {},
                 "run": {

@@ -26,6 +26,14 @@ AXES = {
     "value_clip": "none",
 }
 
+OF_THE_STEP = (
+    "policy_loss",
+    "policy_loss_reduction",
+    "kl_placement",
+    "gradient_clip",
+    "learning_rate_schedule",
+)
+
 NUMBERS = {
     "learning_rate": Number(3e-4, 0.0, 1.0, "step size of Adam"),
     "adam_epsilon": Number(1e-8, 0.0, 1.0, "added to Adam's denominator"),
@@ -137,6 +145,13 @@ def make(**program: Any) -> Trainer:
     )
 
 
+def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
+    """Axes whose choice is compiled in: where one step is taken on a batch, studies are about the
+    advantage and not about the loss, and the program without its other choices compiles sooner."""
+    one_step = structure["num_minibatches"] == structure["epochs"] == 1
+    return OF_THE_STEP if one_step else ()
+
+
 def iteration_steps(structure: Mapping[str, Any]) -> int:
     """Completions of one iteration: what the step of a curve counts."""
     return structure["prompts"] * structure["samples_per_prompt"]
@@ -175,6 +190,7 @@ DEFINITION = Definition(
     defaults=DEFAULTS,
     structure=STRUCTURE,
     uses=uses,
+    compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,
     step_unit="completion",
