@@ -151,19 +151,21 @@ def _section(one: Judged, training: Judged | None) -> list[str]:
     lines += [*_wrapped(f"**Judged.** {_text(claim.judged)} {_measure(claim)}"), ""]
     lines += [*_wrapped(f"**Run.** {_run(one)}"), ""]
     if one.ran:
-        lines += [*_numbers(one), ""]
-    if one.ran:
-        lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
+        lines += _found(one, training)
+    lines += ["```", claim.command, "```"]
+    return lines
+
+
+def _found(one: Judged, training: Judged | None) -> list[str]:
+    lines = [*_numbers(one), ""]
+    lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
     for note in one.notes:
         lines += [*_wrapped(f"{note[0].upper()}{_text(note[1:])}."), ""]
     if training is not None and training.ran:
         same = stands(training) == stands(one)
         said = "the same" if same else sentence(training)
         lines += [*_wrapped(f"**By training returns:** {_text(said).rstrip('.')}."), ""]
-    if one.ran:
-        lines += [*_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
-    lines += ["```", claim.command, "```"]
-    return lines
+    return [*lines, *_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
 
 
 def _measure(claim: Claim) -> str:
