@@ -1,7 +1,7 @@
 """Over what should advantages be normalised: nothing, the minibatch, the batch, or each group?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import CLAIM_RATE, claims, control
+from ablations.studies.profiles import claims, control
 
 NORMALIZERS = {
     "minibatch": Variant(
@@ -21,7 +21,7 @@ NORMALIZERS = {
     ),
 }
 GRID = crossed(NORMALIZERS, "minibatch", num_envs=(64, 256), learning_rate=(3e-4, 1e-3))
-RATES = crossed(NORMALIZERS, "minibatch", learning_rate=(3e-4, CLAIM_RATE, 3e-3))
+RATES = crossed(NORMALIZERS, "minibatch", learning_rate=(3e-4, 1e-3, 3e-3))
 
 register(
     Study(
@@ -36,6 +36,10 @@ register(
         variants=NORMALIZERS | GRID | RATES,
         margin=0.05,
         profiles=control(quick=NORMALIZERS, paper=GRID, reset_group_size=8)
-        | claims(RATES, ("reacher", "inverted_double_pendulum", "hopper"), reset_group_size=8),
+        | claims(
+            (*NORMALIZERS, *RATES),
+            ("reacher", "inverted_double_pendulum", "hopper"),
+            reset_group_size=8,
+        ),
     )
 )

@@ -33,7 +33,7 @@ register(
         variants=DEFAULTS,
         margin=0.05,
         profiles=control(quick=DEFAULTS, paper=DEFAULTS)
-        | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper"), learning_rate=None),
+        | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper")),
         geometry="common",
     )
 )

@@ -28,13 +28,13 @@ _LIMITS = """\
 
 - **Physics.** Brax's spring backend on a CPU, with Brax's versions of the tasks. A return here is
   no return of MuJoCo's; claims about other simulators are judged by what carries over.
-- **Size.** Networks of 64 x 64 units, 64 environments, and 160,000 to 660,000 steps; a two-layer
+- **Size.** Networks of 64 x 64 units, 64 environments, and 160,000 to 490,000 steps; a two-layer
   transformer on three hundred problems of arithmetic. A claim about a model of billions of weights
   is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
   (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them.
-- **Settings.** One change of a common baseline at one learning rate, where a claim is not about
-  rates. A detail may matter inside another library's settings.
+- **Settings.** One change of a common baseline at the task's own learning rate, where a claim is not
+  about rates. A detail may matter inside another library's settings.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
   wrong; the last column of the table shows what is left when the intervals of all claims hold at
   once. The interval of a spread covers 90 to 93% where returns are skewed."""
