@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.cli.arguments import Parser, add_command, add_studies, selection
+from ablations.cli.arguments import Parser, add_command, add_studies, seeds_of, selection
 from ablations.cli.results import FORMATS
 from ablations.errors import UserError, unknown
 
@@ -29,6 +29,12 @@ def add_commands(commands: Any) -> None:
         help="README.md and its figure in the results folder, anew",
     )
     one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    one.add_argument(
+        "--seeds",
+        type=seeds_of,
+        metavar="FIRST-LAST",
+        help="each estimate beside that of these seeds, where they have run",
+    )
     one.add_argument("--cost", action="store_true", help="what their runs cost, and nothing else")
     one.add_argument(
         "--rate",
@@ -46,8 +52,12 @@ def _claims(options: argparse.Namespace) -> None:
     claims = read(options.file or options.results / "claims.toml")
     if options.rate and not options.cost:
         raise UserError("--rate is for --cost")
+    if options.seeds is not None and (options.cost or options.write):
+        raise UserError("--seeds prints a table: leave out --cost and --write")
     plans = _plans(claims, options.results)
-    if options.cost:
+    if options.seeds is not None:
+        _replicate(options, claims, plans)
+    elif options.cost:
         _cost(options, plans)
     else:
         _judge(options, claims, plans)
@@ -78,14 +88,45 @@ def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Pl
     print(path, *figure.write(options.results, found, FIGURE), sep="\n")
 
 
-def _plans(claims: list[Claim], results: Path) -> dict[str, Plan]:
-    """command -> the plan that it runs, in the order in which claims first ask for it."""
+def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
+    from ablations.report import formats
+    from ablations.report.claims.judge import Evidence, judged
+    from ablations.report.claims.replication import replication_sheet
+
+    others = _plans(claims, options.results, options.seeds)
+    evidence = Evidence(options.results)
+    pairs = []
+    for claim in claims:
+        plan, other = plans[claim.command], others[claim.command]
+        if both := set(plan.seeds) & set(other.seeds):
+            raise UserError(
+                f"seed {min(both)} is one that the verdicts rest on: name others, such as --seeds "
+                f"{max(plan.seeds) + 1}-{max(plan.seeds) + len(plan.seeds)}"
+            )
+        pairs.append((judged(claim, plan, evidence), judged(claim, other, evidence)))
+    sheet = replication_sheet(pairs)
+    if not sheet.rows:
+        seeds = f"{min(other.seeds)}-{max(other.seeds)}"
+        raise UserError(
+            f"no comparison has all of seeds {seeds}: run one, such as `{claims[0].command} "
+            f"--tasks {claims[0].tasks[0]} --seeds {seeds}`"
+        )
+    print(formats.render(sheet, options.format))
+
+
+def _plans(claims: list[Claim], results: Path, seeds: Any = None) -> dict[str, Plan]:
+    """command -> the plan that it runs, in the order in which claims first ask for it. seeds: in
+    place of its own."""
     from ablations.sweep.planned import planned
 
     found = {}
     for claim in claims:
         if claim.command not in found:
-            (found[claim.command],) = planned([claim.study], results, _selected(claim))
+            (found[claim.command],) = planned(
+                [claim.study],
+                results,
+                _selected(claim) | ({} if seeds is None else {"seeds": seeds}),
+            )
     return found
 
 

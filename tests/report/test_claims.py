@@ -23,6 +23,7 @@ from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.entries import Claim, read
 from ablations.report.claims.judge import NOT_RUN, Evidence, by_training, judged
 from ablations.report.claims.page import claims_sheet, page
+from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
@@ -459,6 +460,83 @@ def test_a_range_of_seeds_is_that_of_all_that_is_undecided(tmp_path: Path) -> No
     low = min(each.low for each in needed)  # type: ignore[union-attr, type-var]
     high = max(each.high for each in needed)  # type: ignore[union-attr, type-var]
     assert f"Undecided on all 2 ({low} to {high:,} seeds would decide)." in sentence(one)
+
+
+# The same on other seeds
+
+
+def test_of_symmetric_intervals_the_difference_has_the_root_of_squares() -> None:
+    found = difference_of_estimates((3.0, 0.0, 6.0), (1.0, -3.0, 5.0))
+    assert found == pytest.approx((2.0, 2.0 - 5.0, 2.0 + 5.0))
+
+
+def test_each_side_of_a_difference_of_estimates_reaches_as_far_as_theirs_do_there() -> None:
+    low, high = 3.0 - math.hypot(1, 4), 3.0 + math.hypot(2, 3)
+    found = difference_of_estimates((3.0, 2.0, 5.0), (0.0, -3.0, 4.0))
+    assert found == pytest.approx((3.0, low, high))
+    turned = difference_of_estimates((0.0, -3.0, 4.0), (3.0, 2.0, 5.0))
+    assert turned == pytest.approx((-3.0, -high, -low))
+
+
+def test_differences_of_estimates_cover_nothing_95_times_of_a_hundred() -> None:
+    """Of two samples that come from the same differences between seeds."""
+    rng = np.random.default_rng(11)
+    hits = 0
+    for _ in range(2000):
+        estimates = []
+        for n in (SEEDS, 12):
+            sample = rng.normal(0.3, 1.0, n)
+            reach = stats.t.ppf(0.975, n - 1) * stats.sem(sample)
+            estimates.append((sample.mean(), sample.mean() - reach, sample.mean() + reach))
+        _, low, high = difference_of_estimates(*estimates)
+        hits += low <= 0 <= high
+    assert 0.94 <= hits / 2000 <= 0.975
+
+
+@pytest.mark.parametrize("statistic", ["difference", "spread"])
+def test_estimates_agree_where_they_are_the_same_and_not_where_they_are_far_apart(
+    statistic: str, tmp_path: Path
+) -> None:
+    wide = {"difference": around(1.5), "spread": around(1.2, 0.3)}[statistic]
+    plans = [
+        study(tmp_path / str(k), FINALS | {("hopper", "brax"): brax})
+        for k, brax in enumerate((around(1.2), around(1.2), wide))
+    ]
+    asked = claim(statistic=statistic, margin=1.5, tasks=("hopper",))
+    first, again, other = (
+        judged(asked, plan, Evidence(tmp_path / str(k))) for k, plan in enumerate(plans)
+    )
+    same, far = replication_sheet([(first, again), (first, other)]).records()
+    nothing = {"difference": 0.0, "spread": 1.0}[statistic]
+    assert (same["agree"], far["agree"]) == ("yes", "no")
+    assert same["between"] == pytest.approx(nothing)
+    assert same["between_low"] < nothing < same["between_high"]
+    far_apart = {"difference": first.parts[0].value - other.parts[0].value}  # type: ignore[operator]
+    far_apart["spread"] = first.parts[0].value / other.parts[0].value  # type: ignore[operator]
+    assert far["between"] == pytest.approx(far_apart[statistic])
+
+
+def test_estimates_of_other_seeds_stand_beside_those_of_the_verdicts(
+    tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "claims.toml").write_text(GOOD)
+    run = ["run", "gae", "--profile", "smoke", "--variants", "standard", "brax", "--quiet"]
+    run += ["--results", str(tmp_path), "--cluster", "debug", "--seeds"]
+    assert cli.main([*run, "3"]) == cli.main([*run, "10-12"]) == 0
+    capsys.readouterr()
+    flags = ["claims", "--results", str(tmp_path), "--seeds"]
+    assert cli.main([*flags, "10-12", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["claim"], row["task"], row["seeds"], row["other_seeds"]) == ("one", "fast", 3, 3)
+    assert row["between"] == pytest.approx(row["value"] - row["other_value"])
+    assert cli.main([*flags, "20-22"]) == 2
+    assert "run one, such as `ablations run gae --profile smoke --tasks fast --seeds 20-22`" in (
+        capsys.readouterr().err
+    )
+    assert cli.main([*flags, "2-4"]) == 2
+    assert "seed 2 is one that the verdicts rest on" in capsys.readouterr().err
+    assert cli.main([*flags, "10-12", "--write"]) == 2
+    assert "leave out --cost and --write" in capsys.readouterr().err
 
 
 # The file

@@ -33,8 +33,8 @@ _LIMITS = """\
   is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
   (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them.
-- **Settings.** One change of a common baseline at the task's own learning rate, where a claim is not
-  about rates. A detail may matter inside another library's settings.
+- **Settings.** One change of a common baseline at the task's own learning rate, where a claim is
+  not about rates. A detail may matter inside another library's settings.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
   wrong; the last column of the table shows what is left when the intervals of all claims hold at
   once. The interval of a spread covers 90 to 93% where returns are skewed."""
