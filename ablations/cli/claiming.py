@@ -66,7 +66,8 @@ def _claims(options: argparse.Namespace) -> None:
 def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
     from ablations.records import write_atomically
     from ablations.report import formats
-    from ablations.report.claims.judge import Evidence, by_training, judged
+    from ablations.report.claims.found import Evidence
+    from ablations.report.claims.judge import by_training, judged
     from ablations.report.claims.page import FIGURE, claims_sheet, page
     from ablations.report.statistics import LEVEL
 
@@ -90,7 +91,8 @@ def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Pl
 
 def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
     from ablations.report import formats
-    from ablations.report.claims.judge import Evidence, judged
+    from ablations.report.claims.found import Evidence
+    from ablations.report.claims.judge import judged
     from ablations.report.claims.replication import replication_sheet
 
     others = _plans(claims, options.results, options.seeds)

@@ -21,7 +21,8 @@ from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.entries import Claim, read
-from ablations.report.claims.judge import NOT_RUN, Evidence, by_training, judged
+from ablations.report.claims.found import NOT_RUN, Evidence
+from ablations.report.claims.judge import by_training, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from ablations.report.claims.entries import Claim
-from ablations.report.claims.judge import Judged, Part
+from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ablations.report.claims.judge import Judged, Part
+from ablations.report.claims.found import Judged, Part
 from ablations.report.tables.entries import Sheet, Shown
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from ablations.report.claims.judge import NOT_RUN, NOTHING_LEARNED, Judged, Part
+from ablations.report.claims.found import NOT_RUN, NOTHING_LEARNED, Judged, Part
 from ablations.report.formats.numbers import seeds_range_text
 
 Stand = Literal[

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ablations.report.claims.judge import Judged, Part
+from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import Stand, stand, verdict
 from ablations.report.figures.style import COLORS, UNDECIDED, footnote, save, style, title
 

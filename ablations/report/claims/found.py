@@ -1,0 +1,174 @@
+"""What a claim rests on: its comparisons, and the records that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ablations.records import Plan
+from ablations.report.claims.entries import Claim
+from ablations.report.scores import Scores, scores
+from ablations.report.statistics import Comparison, Seeds, seeds_range, seeds_to_decide, verdict
+from ablations.report.units import METRIC, Learned, of_cells
+
+NOT_RUN = "not run yet"
+NOTHING_LEARNED = "nothing learned"
+TRAINING, EVALUATION = "training/return", "evaluation/return"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison that a claim rests on.
+
+    task: or "all tasks". label: what is compared, where a claim compares several. word: where the
+        interval lies, as tables say it; NOT_RUN where a seed is missing. n, planned: seeds.
+    low, high, value: in the units that are printed: those of the metric; of a spread the ratio; of
+        lost robustness and of agreement shares of what was learned.
+    effect, effect_low, effect_high: the same in margins; None without a margin.
+    needed: of "undecided", the seeds that would decide; of an undecided amount, on which side of
+        the margin it lies.
+    """
+
+    task: str
+    label: str
+    word: str
+    n: int = 0
+    planned: int = 0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    effect: float | None = None
+    effect_low: float | None = None
+    effect_high: float | None = None
+    needed: Seeds | None = None
+
+    @property
+    def ran(self) -> bool:
+        return self.word != NOT_RUN
+
+    @property
+    def sign(self) -> int:
+        """Of an interval that does not hold 0; else 0."""
+        if self.effect_low is None or self.effect_high is None:
+            words = {"better": 1, "higher": 1, "worse": -1, "lower": -1}
+            return words.get(self.word.partition(",")[0], 0)
+        return int(self.effect_low > 0) - int(self.effect_high < 0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with what was found.
+
+    parts: on every task, each variant. source: the variant whose learning is the unit. rising:
+    task -> by how many margins its mean training curve still rose over the last fifth of training.
+    steps: task -> of a run. notes: more numbers, in words.
+    """
+
+    claim: Claim
+    parts: tuple[Part, ...]
+    steps: Mapping[str, int]
+    seeds: int
+    step_unit: str
+    source: str
+    rising: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ran(self) -> bool:
+        """Whether any of its comparisons has all its seeds."""
+        return any(part.ran for part in self.parts)
+
+
+class Evidence:
+    """The records of plans, each metric of a plan read once."""
+
+    def __init__(self, results: Path):
+        self._results = results
+        self._found: dict[tuple[str, str, str], Scores] = {}
+
+    def of(self, plan: Plan, metric: str) -> Scores:
+        place = (plan.study["name"], plan.name, metric)
+        if place not in self._found:
+            self._found[place] = scores(plan, self._results, metric=metric)
+        return self._found[place]
+
+
+def learned_by(
+    claim: Claim, plan: Plan, evidence: Evidence, task: str, variant: str
+) -> Learned | None:
+    """What a variant learned. Of returns, those of training: the first evaluation comes when much
+    has been learned, and both are in the same units."""
+    if plan.study.get("margin_in_metric"):
+        return METRIC
+    metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
+    found = evidence.of(plan, metric)
+    at_first = found.below(plan.looks["seeds"][0]) if plan.looks else found
+    return of_cells(at_first, task, variant)
+
+
+def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
+    """Seeds that ended, well or not, on all of the variants; and those that are planned."""
+    ended = min(
+        sum(cell.status != "missing" for cell in found.of(task, variant)) for variant in variants
+    )
+    planned = max(len(found.of(task, variant)) for variant in variants)
+    if plan.looks:  # each comparison has the seeds of the look that decided it
+        planned = min(planned, ended) if ended >= plan.looks["seeds"][0] else planned
+    return ended, planned
+
+
+def paired(
+    found: Scores, task: str, variant: str, versus: str
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Scores `[n]` of both on the seeds that both have; how many more of the variant failed."""
+    ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
+    seeds = sorted(set(ours) & set(theirs))
+    fails = [sum(c.status == "failed" for c in found.of(task, one)) for one in (variant, versus)]
+    return (
+        np.array([ours[seed] for seed in seeds]),
+        np.array([theirs[seed] for seed in seeds]),
+        fails[0] - fails[1],
+    )
+
+
+def word_of(compared: Comparison, margin: float | None) -> str:
+    """The word for a comparison that has no good direction."""
+    word = verdict(compared, margin)
+    return word.replace("better", "higher").replace("worse", "lower")
+
+
+def part_of(
+    task: str, label: str, word: str, compared: Comparison, margin: float | None, planned: int
+) -> Part:
+    def in_margins(value: float | None) -> float | None:
+        return None if value is None or not margin else value / margin
+
+    return Part(
+        task=task,
+        label=label,
+        word=word,
+        n=compared.n,
+        planned=planned,
+        value=compared.difference,
+        low=compared.low,
+        high=compared.high,
+        effect=in_margins(compared.difference),
+        effect_low=in_margins(compared.low),
+        effect_high=in_margins(compared.high),
+        needed=_needed(word, compared, margin),
+    )
+
+
+def _needed(word: str, compared: Comparison, margin: float | None) -> Seeds | None:
+    """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
+    a difference as it looks now lies within the margin or beyond."""
+    if word == "undecided":
+        return seeds_to_decide(compared, margin)
+    if "undecided amount" not in word or not margin or not compared.deviation:
+        return None
+    assert compared.difference is not None
+    away = abs(compared.difference) - margin
+    return seeds_range(away, compared) if away else Seeds(None, None, None)
