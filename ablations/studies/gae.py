@@ -39,7 +39,7 @@ register(
         variants=ESTIMATORS | GRID,
         margin=0.05,
         # What happens at a truncation is the question, so there are to be ten for each environment:
-        # in `quick` at most 19 of inverted_pendulum. In `paper` episodes of 1000 steps leave 31 to
+        # in `quick` at most 12 of inverted_pendulum. In `paper` episodes of 1000 steps leave 31 to
         # reacher (2,000,000/64/1000) and more to the others, where they do not fall.
         profiles=control(quick=ESTIMATORS, paper=GRID) | claims(("standard", "brax", "done_cut")),
     )
