@@ -28,7 +28,7 @@ _LIMITS = """\
 
 - **Physics.** Brax's spring backend on a CPU, with Brax's versions of the tasks. A return here is
   no return of MuJoCo's; claims about other simulators are judged by what carries over.
-- **Size.** Networks of 64 x 64 units, 64 environments, and 160,000 to 490,000 steps; a two-layer
+- **Size.** Networks of 64 x 64 units, 64 environments, and 120,000 to 490,000 steps; a two-layer
   transformer on three hundred problems of arithmetic. A claim about a model of billions of weights
   is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
