@@ -137,7 +137,7 @@ def test_claims_share_one_baseline_and_their_curves_fit_an_archive() -> None:
     baselines = {
         "gae": "standard",
         "value_coefficient": "separate_0.25",
-        "value_clipping": "none@learning_rate=0.001",
+        "value_clipping": "none",
         "single_choices": "baseline",
     }
     shared = [
