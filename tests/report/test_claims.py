@@ -671,6 +671,11 @@ def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Pat
     for name in ("README.md", "claims.svg"):
         made, kept = ((folder / name).read_bytes() for folder in (tmp_path, committed))
         assert made == kept, f"results/{name} is another one: `ablations claims --write`"
+    capsys.readouterr()
+    assert cli.main(["claims", "--results", str(tmp_path), "--seeds", "20-39"]) == 0
+    kept_table = (committed / "reference" / "other_seeds.md").read_text()
+    assert capsys.readouterr().out == kept_table
+    assert {line.split("|")[-2].strip() for line in kept_table.splitlines()[5:]} == {"yes"}
 
 
 def test_a_page_says_what_was_found(tmp_path: Path) -> None:

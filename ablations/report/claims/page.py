@@ -37,7 +37,8 @@ _LIMITS = """\
   not about rates. A detail may matter inside another library's settings.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
   wrong; the last column of the table shows what is left when the intervals of all claims hold at
-  once. The interval of a spread covers 90 to 93% where returns are skewed."""
+  once. The interval of a spread covers 90 to 93% where returns are skewed. What has been run
+  again on other seeds stands [beside the first estimates](reference/other_seeds.md)."""
 
 
 def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
