@@ -207,7 +207,7 @@ def test_what_a_command_leaves_in_the_background_is_ended_and_its_curve_grows_no
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the read
         return False
 
 
