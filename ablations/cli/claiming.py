@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import Parser, add_command, add_studies, seeds_of, selection
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.report.claims.entries import Claim
 
+_NO_LOOKS = {"until": None, "most_seeds": None}
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 
 
@@ -95,7 +98,7 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
     from ablations.report.claims.judge import judged
     from ablations.report.claims.replication import replication_sheet
 
-    others = _plans(claims, options.results, options.seeds)
+    others = _plans(claims, options.results, {"seeds": options.seeds, **_NO_LOOKS})
     evidence = Evidence(options.results)
     pairs = []
     for claim in claims:
@@ -108,7 +111,8 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
         pairs.append((judged(claim, plan, evidence), judged(claim, other, evidence)))
     sheet = replication_sheet(pairs)
     if not sheet.rows:
-        seeds = f"{min(other.seeds)}-{max(other.seeds)}"
+        asked = others[claims[0].command].seeds
+        seeds = f"{min(asked)}-{max(asked)}"
         raise UserError(
             f"no comparison has all of seeds {seeds}: run one, such as `{claims[0].command} "
             f"--tasks {claims[0].tasks[0]} --seeds {seeds}`"
@@ -116,19 +120,18 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
     print(formats.render(sheet, options.format))
 
 
-def _plans(claims: list[Claim], results: Path, seeds: Any = None) -> dict[str, Plan]:
-    """command -> the plan that it runs, in the order in which claims first ask for it. seeds: in
-    place of its own."""
+def _plans(
+    claims: list[Claim], results: Path, instead: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Plan]:
+    """command -> the plan that it runs, in the order in which claims first ask for it. instead: of
+    its own selection."""
     from ablations.sweep.planned import planned
 
     found = {}
     for claim in claims:
         if claim.command not in found:
-            (found[claim.command],) = planned(
-                [claim.study],
-                results,
-                _selected(claim) | ({} if seeds is None else {"seeds": seeds}),
-            )
+            asked = {**_selected(claim), **instead}
+            (found[claim.command],) = planned([claim.study], results, asked)
     return found
 
 

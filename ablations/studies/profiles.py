@@ -57,9 +57,10 @@ CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the c
 # 20 points of a few iterations of 2048 steps. How many is for the baseline alone to say: so many
 # that its mean training curve gains a margin or less over the last fifth, as `ablations claims`
 # prints, and, where that leaves a choice, where its evaluations differ least between seeds. It is
-# at each task's own learning rate, where it differed less between six seeds (100 to 105) than at
-# the other of 0.0003 and 0.001. Reacher ends at Gymnasium's 50. The others are truncated early, so
-# that the baseline both falls and is truncated, and levels off within reach.
+# at each task's own learning rate, where it differed less between six seeds than at the other of
+# 0.0003 and 0.001 (`run gae --profile claims --vary learning_rate=0.001,0.0003 --seeds 100-105`,
+# then at up to twice these lengths). Reacher ends at Gymnasium's 50. The others are truncated
+# early, so that the baseline both falls and is truncated, and levels off within reach.
 _LENGTHS: dict[str, dict[str, Any]] = {
     "reacher": {"steps": 20 * 3 * 2048, "episode_length": 50, "evaluation_envs": 64},
     "inverted_double_pendulum": {"steps": 20 * 12 * 2048, "episode_length": 100},

@@ -24,11 +24,7 @@ DEPLOYED = {
 GRID = crossed(CLIPS, "none", reward_scale=(0.1, 1.0, 10.0), learning_rate=(1e-4, 3e-4, 1e-3))
 # At each task's own rate and at three; and ranges around 0.2, in units of value, at its own.
 PLAIN = {name: replace(CLIPS[name], versus="none") for name in ("none", "pessimistic")}
-RATES = crossed(
-    PLAIN,
-    "none",
-    learning_rate=(3e-4, 1e-3, 3e-3),
-)
+RATES = crossed(PLAIN, "none", learning_rate=(3e-4, 1e-3, 3e-3))
 RANGES = {
     f"pessimistic@value_clip_range={value_clip_range:g}": Variant(
         {**CLIPS["pessimistic"].sets, "value_clip_range": value_clip_range},

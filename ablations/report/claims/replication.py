@@ -40,8 +40,8 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
     return Sheet(
         "claims",
         "replication",
-        "Each comparison on other seeds. of both: the first estimate minus the second, of a spread "
-        "divided by it. Intervals of a claim's comparisons hold at once with 95%.",
+        "Each comparison on other seeds. difference: the first estimate minus the second, of a "
+        "spread divided by it. Intervals of a claim's comparisons hold at once with 95%.",
         (
             *("claim", "task", "variant", "seeds", "other_seeds"),
             *("value", "low", "high", "other_value", "other_low", "other_high"),
@@ -55,9 +55,9 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
             Shown("estimate", "estimate", ("value", "low", "high")),
             Shown("[95% joint]", "interval", ("value", "low", "high")),
             Shown("on other seeds", "estimate", ("other_value", "other_low", "other_high")),
-            Shown("[95% joint] ", "interval", ("other_value", "other_low", "other_high")),
-            Shown("of both", "estimate", ("between", "between_low", "between_high")),
-            Shown("[95%]", "interval", ("between", "between_low", "between_high")),
+            Shown("[95% joint]", "interval", ("other_value", "other_low", "other_high")),
+            Shown("difference", "estimate", ("between", "between_low", "between_high")),
+            Shown("[95% joint]", "interval", ("between", "between_low", "between_high")),
             Shown("agree", "text", ("agree",)),
         ),
     )

@@ -19,7 +19,7 @@ from ablations.report.tables.entries import Sheet, Table
 # Heads of columns that are words, not numbers.
 WORDS = (
     *("task", "variant", "choice", "factor", "level", "detail", "change"),
-    *("[95%]", "[95% joint]", "verdict", "claim", "study", "all at once"),
+    *("[95%]", "[95% joint]", "verdict", "claim", "study", "all at once", "agree"),
 )
 
 
