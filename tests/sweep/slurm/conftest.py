@@ -73,8 +73,10 @@ class Sweep:
             self.ask("scontrol", "update", "PartitionName=main", "State=UP")
 
     def jobs(self) -> list[str]:
-        """Slurm's ids of those that wait or run."""
-        return self.ask("squeue", "-h", "-r", "-o", "%i").split()
+        """Slurm's ids of those of this folder that wait or run: the cluster is shared, and a job of
+        an earlier test may end late."""
+        lines = self.ask("squeue", "-h", "-r", "-O", "JobArrayID:64,StdOut:4096").splitlines()
+        return [line.split()[0] for line in lines if f"{self.shell.folder}/" in line]
 
     def rows(self) -> list[dict[str, Any]]:
         return json.loads(self("status", "--json").stdout)
