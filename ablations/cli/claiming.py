@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,9 @@ from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.records import Plan
-    from ablations.report.claims.entries import Claim
+    from ablations.report.claims.conditions import Again
+    from ablations.report.claims.entries import Claim, Condition
+    from ablations.report.claims.found import Evidence
 
 _NO_LOOKS = {"until": None, "most_seeds": None}
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
@@ -38,6 +42,11 @@ def add_commands(commands: Any) -> None:
         metavar="FIRST-LAST",
         help="each estimate beside that of these seeds, where they have run",
     )
+    one.add_argument(
+        "--conditions",
+        action="store_true",
+        help="differences judged again under the settings of the file's conditions",
+    )
     one.add_argument("--cost", action="store_true", help="what their runs cost, and nothing else")
     one.add_argument(
         "--rate",
@@ -50,28 +59,42 @@ def add_commands(commands: Any) -> None:
 
 
 def _claims(options: argparse.Namespace) -> None:
-    from ablations.report.claims.entries import read
+    from ablations.report.claims.entries import read, read_conditions
 
-    claims = read(options.file or options.results / "claims.toml")
+    file = options.file or options.results / "claims.toml"
+    claims, conditions = read(file), read_conditions(file)
     if options.rate and not options.cost:
         raise UserError("--rate is for --cost")
-    if options.seeds is not None and (options.cost or options.write):
-        raise UserError("--seeds prints a table: leave out --cost and --write")
+    asked = {
+        "--seeds": options.seeds is not None,
+        "--conditions": options.conditions,
+        "--cost": options.cost,
+        "--write": options.write,
+    }
+    if len(flags := [flag for flag, given in asked.items() if given]) > 1:
+        raise UserError(f"{flags[0]} prints a table: leave out {' and '.join(flags[1:])}")
     plans = _plans(claims, options.results)
     if options.seeds is not None:
         _replicate(options, claims, plans)
+    elif options.conditions:
+        _under_conditions(options, claims, conditions, plans)
     elif options.cost:
         _cost(options, plans)
     else:
-        _judge(options, claims, plans)
+        _judge(options, claims, conditions, plans)
 
 
-def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
+def _judge(
+    options: argparse.Namespace,
+    claims: list[Claim],
+    conditions: list[Condition],
+    plans: dict[str, Plan],
+) -> None:
     from ablations.records import write_atomically
     from ablations.report import formats
     from ablations.report.claims.found import Evidence
     from ablations.report.claims.judge import by_training, judged
-    from ablations.report.claims.page import FIGURE, claims_sheet, page
+    from ablations.report.claims.page import CONDITIONS, FIGURE, claims_sheet, page
     from ablations.report.statistics import LEVEL
 
     evidence = Evidence(options.results)
@@ -86,10 +109,14 @@ def _judge(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Pl
         print(formats.render(claims_sheet(found, at_once), options.format))
         return
     from ablations.report.figures import claims as figure
+    from ablations.report.figures import conditions as heat_map
 
+    again = _again(claims, plans, _conditions(claims, conditions, options.results), evidence)
     path = options.results / "README.md"
-    write_atomically(path, page(found, at_once, training))
+    write_atomically(path, page(found, at_once, training, again))
     print(path, *figure.write(options.results, found, FIGURE), sep="\n")
+    if again:
+        print(*heat_map.write(options.results, again, CONDITIONS), sep="\n")
 
 
 def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
@@ -114,10 +141,90 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
         asked = others[claims[0].command].seeds
         seeds = f"{min(asked)}-{max(asked)}"
         raise UserError(
-            f"no comparison has all of seeds {seeds}: run one, such as `{claims[0].command} "
+            f"no comparison has all of seeds {seeds}: run one, such as `ablations run "
+            f"{claims[0].study} --profile {_selected(claims[0])['profile']} "
             f"--tasks {claims[0].tasks[0]} --seeds {seeds}`"
         )
     print(formats.render(sheet, options.format))
+
+
+def _under_conditions(
+    options: argparse.Namespace,
+    claims: list[Claim],
+    conditions: list[Condition],
+    plans: dict[str, Plan],
+) -> None:
+    from ablations.report import formats
+    from ablations.report.claims.conditions import conditions_sheet
+    from ablations.report.claims.found import Evidence
+
+    if not conditions:
+        raise UserError("the file of claims has no conditions: each begins with [[condition]]")
+    under = _conditions(claims, conditions, options.results)
+    found = _again(claims, plans, under, Evidence(options.results))
+    print(formats.render(conditions_sheet(found), options.format))
+    if options.format == "markdown":
+        print("", *(one.run for one in under), sep="\n")
+
+
+@dataclass(frozen=True)
+class _Under:
+    """One claim's command under a condition on a task. run: what runs it, in a shell."""
+
+    condition: str
+    task: str
+    command: str
+    plan: Plan
+    run: str
+
+
+def _conditions(claims: list[Claim], conditions: list[Condition], results: Path) -> list[_Under]:
+    from ablations.report.claims.conditions import compared_again
+    from ablations.sweep.planned import planned
+
+    found = []
+    for condition in conditions:
+        for task, settings in condition.settings.items():
+            for command, mine in compared_again(claims, condition, task).items():
+                names = (name for one in mine for name in (*one.versus, *one.variant))
+                variants = list(dict.fromkeys(names))
+                asked = _selected(mine[0])
+                asked |= {
+                    "tasks": [task],
+                    "variants": variants,
+                    "seeds": seeds_of(condition.seeds),
+                    "set": {**(asked["set"] or {}), **settings},
+                }
+                (plan,) = planned([mine[0].study], results, asked)
+                flags = ["--tasks", task, "--seeds", condition.seeds, "--variants", *variants]
+                for name, value in settings.items():
+                    text = value if isinstance(value, str) else json.dumps(value)
+                    flags += ["--set", f"{name}={text}"]
+                run = f"{command} {shlex.join(flags)}"
+                found.append(_Under(condition.name, task, command, plan, run))
+    return found
+
+
+def _again(
+    claims: list[Claim],
+    plans: dict[str, Plan],
+    under: list[_Under],
+    evidence: Evidence,
+) -> list[Again]:
+    """What was compared again under some condition with all its seeds."""
+    from ablations.report.claims.conditions import OWN, again
+
+    found = []
+    for task in dict.fromkeys(one.task for one in under):
+        for claim in claims:
+            mine = {
+                one.condition: one.plan
+                for one in under
+                if (one.task, one.command) == (task, claim.command)
+            }
+            if mine and claim.statistic == "difference" and task in claim.tasks:
+                found += again(claim, task, {OWN: plans[claim.command], **mine}, evidence)
+    return [one for one in found if one.ran]
 
 
 def _plans(

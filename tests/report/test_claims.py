@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +21,17 @@ from ablations import cli
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
-from ablations.report.claims.entries import Claim, read
+from ablations.report.claims.conditions import OWN, again, conditions_sheet, fates
+from ablations.report.claims.entries import Claim, read, read_conditions
 from ablations.report.claims.found import NOT_RUN, Evidence
 from ablations.report.claims.judge import by_training, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
+from ablations.report.figures import conditions as heat_map
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
+from ablations.sweep.planned import planned
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 20
@@ -526,11 +530,153 @@ def test_seeds_that_cannot_be_compared_are_one_line(tmp_path: Path, capsys) -> N
     )
     assert cli.main([*flags, "2-4"]) == 2
     assert "seed 2 is one that the verdicts rest on" in capsys.readouterr().err
-    assert cli.main([*flags, "10-12", "--write"]) == 2
-    assert "leave out --cost and --write" in capsys.readouterr().err
+    assert cli.main([*flags, "10-12", "--cost", "--write"]) == 2
+    assert "--seeds prints a table: leave out --cost and --write" in capsys.readouterr().err
+
+
+# Under other settings
+
+
+def under(tmp_path: Path, finals: dict[str, list[float]]):
+    """The comparison of FINALS on hopper, and again where Brax ends elsewhere."""
+    plans = {OWN: study(tmp_path, FINALS)}
+    for k, (name, brax) in enumerate(finals.items()):
+        plan = study(tmp_path, {**FINALS, ("hopper", "brax"): brax})
+        plans[name] = replace(plan, request={**plan.request, "steps": k})
+    return again(claim(), "hopper", plans, Evidence(tmp_path)), plans
+
+
+def test_a_verdict_stands_or_not_under_other_settings(tmp_path: Path) -> None:
+    finals = {
+        "as there": around(1.3),
+        "turned": around(0.8),
+        "within the margin": around(1.001),
+        "noisy": around(1.05, 1.0),
+    }
+    (one,), plans = under(tmp_path, finals)
+    assert [one.fate(name) for name in finals] == [*("the same", "another", "another", "undecided")]
+    here = replace(claim(), tasks=("hopper",))
+    assert one.parts == {
+        name: judged(here, plan, Evidence(tmp_path)).parts[0] for name, plan in plans.items()
+    }
+    assert fates([one]) == [
+        ("as there", "hopper", {"the same": 1}),
+        ("turned", "hopper", {"another": 1}),
+        ("within the margin", "hopper", {"another": 1}),
+        ("noisy", "hopper", {"undecided": 1}),
+    ]
+    rows = conditions_sheet([one]).records()
+    assert [row["condition"] for row in rows] == [OWN, *finals]
+    assert [row["fate"] for row in rows] == ["", *(one.fate(name) for name in finals)]
+
+
+def test_what_is_open_at_its_own_settings_can_be_decided_elsewhere(tmp_path: Path) -> None:
+    noisy = study(tmp_path, {**FINALS, ("hopper", "brax"): around(1.05, 1.0)})
+    clear = study(tmp_path, FINALS)
+    clear = replace(clear, request={**clear.request, "steps": 1})
+    plans = {OWN: noisy, "clear": clear, "as noisy": noisy}
+    (one,) = again(claim(), "hopper", plans, Evidence(tmp_path))
+    assert one.fate("clear") == "decided here"
+    assert one.fate("as noisy") == "undecided on both"
+
+
+def test_a_condition_that_lacks_a_seed_is_not_judged(tmp_path: Path) -> None:
+    short = study(tmp_path, FINALS, name="short", missing=[("hopper", "brax", 3)])
+    plans = {OWN: study(tmp_path, FINALS), "short": short}
+    (one,) = again(claim(), "hopper", plans, Evidence(tmp_path))
+    assert not one.ran
+    assert one.fate("short") == ""
+    assert fates([one]) == []
+
+
+def test_the_heat_map_frames_what_is_another_verdict(tmp_path: Path) -> None:
+    (one,), _ = under(tmp_path, {"as there": around(1.3), "turned": around(0.8)})
+    (path,) = heat_map.write(tmp_path, [one], "map")
+    drawn = path.read_text()
+    effects = [f"{part.effect:+.1f}" for part in one.parts.values()]  # type: ignore[str-format]
+    assert all(f">{text.replace('-', chr(0x2212))}<" in drawn or text in drawn for text in effects)
+    frames = re.findall(r"fill: none; stroke: #000000", drawn)
+    (same,), _ = under(tmp_path, {"as there": around(1.3), "again": around(1.25)})
+    (path,) = heat_map.write(tmp_path, [same], "map")
+    assert len(frames) == len(re.findall(r"fill: none; stroke: #000000", path.read_text())) + 1
+
+
+def test_the_page_counts_what_stands_elsewhere(tmp_path: Path) -> None:
+    (one,), plans = under(tmp_path, {"as there": around(1.3), "turned": around(0.8)})
+    found = [judged(claim(), plans[OWN], Evidence(tmp_path))]
+    text = page(found, found, {}, [one])
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| turned ")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["turned", "hopper", "0", "1", "0", "0", "0"]
+    ]
+    assert "Do they stand elsewhere?" not in page(found, found, {})
+
+
+def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path, capsys) -> None:
+    (tmp_path / "claims.toml").write_text(GOOD + CONDITION)
+    flags = ["claims", "--results", str(tmp_path), "--conditions"]
+    assert cli.main(flags) == 0
+    command = capsys.readouterr().out.splitlines()[-1]
+    assert command == (
+        "ablations run gae --profile smoke --tasks fast --seeds 2 --variants standard brax "
+        "--set learning_rate=0.002"
+    )
+    asked = {"tasks": ["fast"], "variants": ["standard", "brax"], "seeds": 2}
+    asked |= {"profile": "smoke", "set": {"learning_rate": 0.002}}
+    (plan,) = planned(["gae"], tmp_path, asked)
+    for cell in plan.cells:
+        step = np.arange(1, 6) * 4096
+        curve = step / 4096 + cell["seed"] + 3.0 * (cell["variant"] == "brax")
+        write_record(
+            tmp_path,
+            Record(cell["hash"], cell["config"], status="done"),
+            {"step": step, "training/return": curve},
+        )
+    assert cli.main([*flags, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["condition"], row["seeds"]) for row in rows] == [
+        (OWN, 0),
+        ("fast learning", 2),
+    ]
+    assert cli.main([*shlex.split(command)[1:], "--results", str(tmp_path), "--dry-run"]) == 0
+    assert "4 done" in capsys.readouterr().out
 
 
 # The file
+
+
+CONDITION = """[[condition]]
+name = "fast learning"
+studies = ["gae"]
+seeds = 2
+[condition.set]
+fast = { learning_rate = 0.002 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "fast learning"\n', "", "condition 1 lacks name"),
+        ('"fast learning"', "3", "name is a text, not 3"),
+        ("seeds = 2", 'seeds = "few"', "seeds must be"),
+        ('["gae"]', '["value_clipping"]', "no claim is about a difference in value_clipping"),
+        ("fast = {", "hopper = {", "no claim is about a difference in gae on hopper"),
+        ("{ learning_rate = 0.002 }", "3", "a table of settings for each task"),
+        ("learning_rate", "learning_rat", "did you mean 'learning_rate'"),
+        ("studies", "study", "unknown field 'study'"),
+        ("[[condition]]", "[condition]", "holds no conditions"),
+        (CONDITION, CONDITION + CONDITION, "two conditions 'fast learning'"),
+        (CONDITION, "", "has no conditions"),
+    ],
+)
+def test_a_bad_condition_is_one_line(old: str, new: str, said: str, tmp_path, capsys) -> None:
+    assert old in CONDITION
+    (tmp_path / "claims.toml").write_text(GOOD + CONDITION.replace(old, new))
+    assert cli.main(["claims", "--results", str(tmp_path), "--conditions"]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
 
 
 GOOD = """[[claim]]
@@ -650,6 +796,7 @@ def test_the_published_claims_are_at_least_25_and_whole() -> None:
     assert len(claims) >= 25
     assert len({one.judged for one in claims}) == len(claims), "one sentence is one claim"
     assert all(by_training(one) for one in claims if one.metric == "evaluation/return")
+    assert len(read_conditions(ROOT / "results" / "claims.toml")) >= 4
 
 
 def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:

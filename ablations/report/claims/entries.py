@@ -49,18 +49,23 @@ class Claim:
     against: str = ""
 
 
+@dataclass(frozen=True)
+class Condition:
+    """Other settings, under which differences are judged again.
+
+    name: of its column in the figure. studies: whose claims. settings: task -> setting -> value,
+    for all variants. seeds: as the flag of `run` takes them.
+    """
+
+    name: str
+    studies: tuple[str, ...]
+    settings: Mapping[str, Mapping[str, Any]]
+    seeds: str
+
+
 def read(path: Path) -> list[Claim]:
     """The claims of a file. Raises UserError for what is no claim, in one line."""
-    try:
-        found = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(f"there are no claims: '{path}' is missing") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"'{path}' cannot be read: {error}") from None
-    entries = found.pop("claim", None)
-    if found or not isinstance(entries, list) or not entries:
-        raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
-    claims = [_claim(path, number, entry) for number, entry in enumerate(entries, 1)]
+    claims = [_claim(path, number, entry) for number, entry in enumerate(_load(path)["claim"], 1)]
     seen: set[str] = set()
     for claim in claims:
         if claim.id in seen:
@@ -69,8 +74,37 @@ def read(path: Path) -> list[Claim]:
     return claims
 
 
+def read_conditions(path: Path) -> list[Condition]:
+    """The conditions of a file of claims. Raises UserError for what is none, in one line."""
+    found = [
+        _condition(path, number, entry) for number, entry in enumerate(_load(path)["condition"], 1)
+    ]
+    names = [condition.name for condition in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"'{path}' has two conditions '{name}'")
+    return found
+
+
+def _load(path: Path) -> dict[str, list[Any]]:
+    """The tables of both kinds."""
+    try:
+        found = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"there are no claims: '{path}' is missing") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None
+    tables = {"condition": [], **found}
+    if set(tables) != {"claim", "condition"} or not tables["claim"]:
+        raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
+    for name, entries in tables.items():
+        if not isinstance(entries, list):
+            raise UserError(f"'{path}' holds no {name}s: each begins with [[{name}]]")
+    return tables
+
+
 _NAMES = {field.name: field.type for field in fields(Claim)}
-_LISTS = ("variant", "versus", "tasks")
+_LISTS = ("variant", "versus", "tasks", "studies")
 _OPTIONAL = ("variant", "versus", "factor", "against")
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "difference": ("variant", "versus"),
@@ -110,6 +144,32 @@ def _claim(path: Path, number: int, entry: Any) -> Claim:
     _require_shape(where, claim)
     _require_command(where, claim)
     return claim
+
+
+def _condition(path: Path, number: int, entry: Any) -> Condition:
+    where = f"'{path}': condition {number}"
+    if not isinstance(entry, dict):
+        raise UserError(f"{where} is no table: it begins with [[condition]]")
+    names = ("name", "studies", "set", "seeds")
+    for name in entry:
+        if name not in names:
+            raise UserError(f"{where}: {unknown('field', name, names)}")
+    for name in names:
+        if name not in entry:
+            raise UserError(f"{where} lacks {name}")
+    by_task = entry["set"]
+    if (
+        not isinstance(by_task, dict)
+        or not by_task
+        or not all(isinstance(one, dict) and one for one in by_task.values())
+    ):
+        raise UserError(f"{where}: set is a table of settings for each task")
+    return Condition(
+        _value(where, "name", entry["name"]),
+        _value(where, "studies", entry["studies"]),
+        by_task,
+        str(entry["seeds"]),
+    )
 
 
 def _value(where: str, name: str, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from ablations.report.claims.conditions import Again, fates
 from ablations.report.claims.entries import Claim
 from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import sentence, stands, turning, verdict
@@ -12,7 +13,7 @@ from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals
 from ablations.report.tables.entries import Sheet, Shown
 
-FIGURE = "claims"  # the stem of the figure's file, beside the page
+FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
 _LEVELLED = 1.0  # margins in the last fifth of training
 
 _OPENING = """\
@@ -90,15 +91,22 @@ def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
     )
 
 
-def page(found: Sequence[Judged], at_once: Sequence[Judged], training: Mapping[str, Judged]) -> str:
+def page(
+    found: Sequence[Judged],
+    at_once: Sequence[Judged],
+    training: Mapping[str, Judged],
+    again: Sequence[Again] = (),
+) -> str:
     """The whole page. at_once: the same claims when the intervals of all hold at once. training:
-    claim -> itself, judged by training returns."""
+    claim -> itself, judged by training returns. again: what ran under other settings too."""
     lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
     lines += _wrapped(_counts(found))
     lines += ["", *_overview(found, at_once), ""]
     for one in found:
         if one.ran:
             lines += [*_section(one, training.get(one.claim.id)), ""]
+    if again:
+        lines += [*_elsewhere(again), ""]
     lines += _LIMITS.splitlines()
     if not_run := [one for one in found if not one.ran]:
         lines += ["", "## Not run yet", ""]
@@ -170,6 +178,29 @@ def _found(one: Judged, training: Judged | None) -> list[str]:
         said = "the same" if same else sentence(training)
         lines += [*_wrapped(f"**By training returns:** {_text(said).rstrip('.')}."), ""]
     return [*lines, *_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
+
+
+def _elsewhere(again: Sequence[Again]) -> list[str]:
+    """How many verdicts stand under other settings."""
+    counted = fates(again)
+    kinds = ("the same", "another", "undecided", "decided here", "undecided on both")
+    rows = [[name, task, *(str(of.get(kind, 0)) for kind in kinds)] for name, task, of in counted]
+    head = ["condition", "task", "the same", "another", "undecided"]
+    head += ["decided here alone", "on neither"]
+    return [
+        "## Do they stand elsewhere?",
+        "",
+        *_wrapped(
+            "Differences of means, judged again with other physics, networks and learning rates. "
+            "A verdict on a task at its own settings is *the same* there, *another*, or "
+            "*undecided*; or it is decided there alone, or nowhere. `ablations claims "
+            "--conditions` prints every interval and what runs it."
+        ),
+        "",
+        f"![Claims under other settings]({CONDITIONS}.svg)",
+        "",
+        *pipes(head, rows, set(head[2:])),
+    ]
 
 
 def _measure(claim: Claim) -> str:
