@@ -112,6 +112,33 @@ def crossed(
     return grid
 
 
+def fraction(
+    changes: Mapping[str, Mapping[str, Any]], baseline: str = "baseline"
+) -> dict[str, Variant]:
+    """Few variants that each make half of many changes, so that the effect of each change is that
+    of half of the variants against the other half, over many settings of the others.
+
+    The rows of a Sylvester-Hadamard matrix and their complements: twice the power of two that is
+    not below the number of changes. Every two changes meet equally often (an orthogonal array of
+    strength 3), so that no interaction of two stands for a main effect; one of three may (Box &
+    Hunter 1961, resolution IV). The first variant, the baseline, makes no change.
+
+    changes: name of a change -> what it sets.
+    """
+    half = 1 << max(len(changes) - 1, 0).bit_length()
+    variants = {}
+    for row, complement in itertools.product(range(half), (0, 1)):
+        made = [
+            name
+            for column, name in enumerate(changes)
+            if ((row & column).bit_count() + complement) % 2
+        ]
+        sets = {key: value for name in made for key, value in changes[name].items()}
+        name = f"half_{2 * row + complement}" if made else baseline
+        variants[name] = Variant(sets, summary=", ".join(made) or "no change", grid=True)
+    return variants
+
+
 _STUDIES: dict[str, Study] = {}
 
 

@@ -31,6 +31,7 @@ from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.figures import conditions as heat_map
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
+from ablations.studies import fraction
 from ablations.sweep.planned import planned
 
 ROOT = Path(__file__).parents[2]
@@ -310,6 +311,26 @@ def test_effects_average_over_the_other_details(tmp_path: Path) -> None:
     assert both.parts[0].value == pytest.approx(0.3, abs=0.005)
     with pytest.raises(UserError, match="factor of claim 'one'"):
         judged(replace(asked, statistic="effect", factor="third"), plan, Evidence(tmp_path))
+
+
+def test_a_fraction_has_main_effects_and_no_interactions(tmp_path: Path) -> None:
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
+    finals, sets = {}, {}
+    for name, one in fraction(changes).items():
+        gain = 0.2 * ("first" in one.sets) + 0.1 * ("second" in one.sets and "third" in one.sets)
+        finals["hopper", name] = around(1.0 + gain)
+        sets[name] = {change: one.sets.get(change, "off") for change in changes}
+    failed = {("hopper", name, 0): "nan" for name, of in sets.items() if of["fourth"] == "on"}
+    plan = study(tmp_path, finals, sets=sets, failed=failed)
+    asked = claim(tasks=("hopper",), variant=(), versus=(), direction="higher")
+    main = replace(asked, statistic="effect", factor="first")
+    assert judged(main, plan, Evidence(tmp_path)).parts[0].value == pytest.approx(0.2, abs=0.01)
+    second = judged(replace(main, factor="second"), plan, Evidence(tmp_path))
+    assert second.parts[0].value == pytest.approx(0.05, abs=0.01)
+    fourth = judged(replace(main, factor="fourth", direction="none"), plan, Evidence(tmp_path))
+    assert fourth.parts[0].word == "unstable", "of equal returns more runs fail with it"
+    with pytest.raises(UserError, match="fraction of a factorial"):
+        judged(replace(asked, statistic="interaction"), plan, Evidence(tmp_path))
 
 
 def with_evaluations(

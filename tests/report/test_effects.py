@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 
@@ -17,6 +18,7 @@ from ablations.report.statistics import (
     median_steps,
     steps_to_threshold,
 )
+from ablations.studies import fraction
 
 COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
 SETS = {
@@ -59,12 +61,13 @@ def simulated(levels: tuple[int, ...], n: int = 6, seed: int = 0) -> tuple[np.nd
     factors = {f"f{i}": tuple(map(str, range(k))) for i, k in enumerate(levels)}
     places = list(itertools.product(*map(range, levels)))
     variants = {f"v{i}": place for i, place in enumerate(places)}
-    return np.random.default_rng(seed).normal(size=(n, *levels)), Design(factors, variants)
+    return np.random.default_rng(seed).normal(size=(n, len(places))), Design(factors, variants)
 
 
 def test_two_by_two_by_hand() -> None:
     y, factorial = simulated((2, 2))
     a, b, both = effects(y, factorial)
+    y = y.reshape(-1, 2, 2)
     np.testing.assert_allclose(
         a.comparison.difference, np.mean((y[:, 1, 0] - y[:, 0, 0] + y[:, 1, 1] - y[:, 0, 1]) / 2)
     )
@@ -84,7 +87,7 @@ def test_effects_are_the_coefficients_of_a_regression() -> None:
     columns = [np.ones(12), *first, second, third, *(f * second for f in first)]
     columns += [*(f * third for f in first), second * third]
     matrix = np.array(columns, dtype=float).T
-    fitted, *_ = np.linalg.lstsq(matrix, y.mean(axis=0).ravel(), rcond=None)
+    fitted, *_ = np.linalg.lstsq(matrix, y.mean(axis=0), rcond=None)
     expected = {
         (("f0",), ("1",)): fitted[1],
         (("f0",), ("2",)): fitted[2],
@@ -100,7 +103,7 @@ def test_effects_are_the_coefficients_of_a_regression() -> None:
 
 def test_an_additive_truth_has_no_interaction() -> None:
     y, factorial = simulated((3, 2))
-    shared = y[:, :1, :1] + np.array([0, 1, 3])[:, None] + np.array([0, 10])
+    shared = y[:, :1] + np.add.outer([0, 1, 3], [0, 10]).ravel()
     found = effects(shared, factorial, margin=0.1)
     assert [e.comparison.difference for e in found] == pytest.approx([1, 3, 10, 0, 0])
     assert found[-1].comparison.difference == pytest.approx(0)
@@ -120,6 +123,76 @@ def test_scores_of_another_shape_are_refused() -> None:
     y, factorial = simulated((2, 2))
     with pytest.raises(ValueError, match="shape"):
         effects(y[:, :1], factorial)
+
+
+# Fractions
+
+
+CHANGES = {f"c{k}": {f"x{k}": 1} for k in range(15)}
+
+
+def levels_of(changes: dict) -> tuple[list[str], np.ndarray]:
+    made = fraction(changes)
+    rows = [
+        [int(key in one.sets) for sets in changes.values() for key in sets] for one in made.values()
+    ]
+    return list(made), np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs"), [(2, 4), (3, 8), (4, 8), (15, 32), (16, 32), (17, 64)]
+)
+def test_in_a_fraction_the_levels_of_every_three_changes_meet_equally_often(
+    changes: int, runs: int
+) -> None:
+    names, rows = levels_of({f"c{k}": {f"x{k}": 1} for k in range(changes)})
+    assert names[0] == "baseline"
+    assert not rows[0].any()
+    assert rows.shape == (runs, changes)
+    assert len({tuple(row) for row in rows}) == runs
+    for some in itertools.combinations(range(min(changes, 6)), min(changes, 3)):
+        met = collections.Counter(tuple(row) for row in rows[:, some])
+        assert set(met.values()) == {runs // 2 ** len(some)}, some
+
+
+def test_a_fraction_is_recognised_and_one_that_lacks_a_variant_is_not() -> None:
+    sets = {
+        name: {key: one.sets.get(key, 0) for made in CHANGES.values() for key in made}
+        for name, one in fraction(CHANGES).items()
+    }
+    found = design(sets, "baseline")
+    assert found is not None
+    assert not found.full
+    assert list(found.factors) == [f"x{k}" for k in range(15)]
+    assert set(found.factors.values()) == {("0", "1")}
+    assert found.variants["baseline"] == (0,) * 15
+    del sets["half_7"]
+    assert design(sets, "baseline") is None
+
+
+def test_effects_of_a_fraction_are_those_of_a_regression_whatever_pairs_do() -> None:
+    """Interactions of two add nothing to a main effect, which is the mean over both levels of all
+    others; the fraction tells no interaction."""
+    names, rows = levels_of(CHANGES)
+    factors = {f"x{k}": ("0", "1") for k in range(15)}
+    factorial = Design(factors, dict(zip(names, map(tuple, rows), strict=True)))
+    rng = np.random.default_rng(4)
+    signs = rows - 0.5
+    mains = rng.normal(size=15)
+    both = np.triu(rng.normal(size=(15, 15)), 1)
+    truth = signs @ mains + np.einsum("vi,ij,vj->v", signs, both, signs)
+    noise = rng.normal(size=(6, 32))
+    found = effects(truth + noise, factorial)
+    assert [one.factors for one in found] == [(f"x{k}",) for k in range(15)]
+    quiet = effects(truth + 0 * noise, factorial)
+    assert [one.comparison.difference for one in quiet] == pytest.approx(list(mains))
+    matrix = np.column_stack([np.ones(32), signs])
+    fitted, *_ = np.linalg.lstsq(matrix, (truth + noise).mean(axis=0), rcond=None)
+    assert [one.comparison.difference for one in found] == pytest.approx(list(fitted[1:]))
+    contrast = (truth + noise)[:, rows[:, 3] == 1].mean(1) - (truth + noise)[
+        :, rows[:, 3] == 0
+    ].mean(1)
+    assert found[3].comparison.p == pytest.approx(scipy.stats.ttest_1samp(contrast, 0).pvalue)
 
 
 # Sample efficiency

@@ -30,6 +30,7 @@ from ablations.report.figures import (
     figure,
     improvement,
     intervals,
+    main_effects,
     profiles,
 )
 from ablations.report.figures.style import style
@@ -38,6 +39,7 @@ from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
 from ablations.report.tables import sheet, table
 from ablations.report.units import normalised, units
+from ablations.studies import fraction
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 
@@ -288,6 +290,26 @@ def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
     assert diagonal == {by_kind["main", "lambda"], by_kind["main", "clip"]}
     assert values[1, 0] == by_kind["interaction", "lambda \u00d7 clip"]
     assert values.mask[0, 1]
+
+
+def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) -> None:
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
+    finals, sets = {}, {}
+    for k, (name, one) in enumerate(fraction(changes).items()):
+        finals["hopper", name] = list(np.random.default_rng(k).normal(len(one.sets), 0.1, 6))
+        sets[name] = {change: one.sets.get(change, "off") for change in changes}
+    plan, results = study(finals, sets=sets)
+    effects = sheet("effects", plan, results)
+    assert effect_matrix(plan, effects) is None
+    with style():
+        (panel,) = main_effects(plan, effects).axes
+    lines = [line.get_xdata() for line in panel.lines[1:]]
+    rows = effects.records()
+    assert [list(line) for line in lines[::2]] == [[row["low"], row["high"]] for row in rows]
+    assert [list(line) for line in lines[1::2]] == [[row["effect"]] for row in rows]
+    assert [name.get_text() for name in panel.get_yticklabels()] == [
+        f"{name} = on" for name in sorted(changes)
+    ]
 
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:

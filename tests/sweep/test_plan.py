@@ -119,6 +119,7 @@ def test_names_are_stored_and_never_indices() -> None:
     [
         *("gae", "value_coefficient", "value_clipping", "advantage_normalization"),
         *("library_defaults", "single_choices", "code_level", "four_details"),
+        "many_choices",
     ],
 )
 def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None:

@@ -190,7 +190,12 @@ def _contrasts(
     def is_asked(names: Sequence[str]) -> bool:
         return len(names) == factors and (factors > 1 or claim.factor in names)
 
-    asked = [one for one in effects(np.zeros((0, *of.shape)), of) if is_asked(one.factors)]
+    asked = [one for one in effects(np.zeros((0, len(of.variants))), of) if is_asked(one.factors)]
+    if not asked:
+        raise UserError(
+            f"claim '{claim.id}': '{claim.study}' is a fraction of a factorial, whose interactions "
+            f"cannot be told apart"
+        )
     share = level / (len(claim.tasks) * len(asked))
     parts = []
     for task in claim.tasks:

@@ -211,7 +211,7 @@ def _measure(claim: Claim) -> str:
             "What one learning rate for all tasks loses against the best for each, of the one "
             "minus of the other"
         ),
-        "effect": "The mean change over all levels of the other details",
+        "effect": "The mean change over the levels of the other details",
         "interaction": "What two changes do together beyond the sum of each alone",
         "agreement": f"The difference by {claim.metric} minus that by {claim.against}",
     }[claim.statistic]

@@ -13,7 +13,7 @@ from ablations.records import Plan
 from ablations.report.figures.aggregates import intervals, profiles, sample_efficiency
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
-from ablations.report.figures.effects import effect_matrix
+from ablations.report.figures.effects import effect_matrix, main_effects
 from ablations.report.figures.sensitivity import plane, sensitivity
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
 from ablations.report.figures.waterfall import waterfall
@@ -37,6 +37,7 @@ __all__ = [
     "figure",
     "improvement",
     "intervals",
+    "main_effects",
     "plane",
     "profiles",
     "sample_efficiency",
@@ -95,7 +96,7 @@ def draw(
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
     learned = units(plan, results, found) if judged else None
-    matrix = effects_sheet(plan, results, found)
+    effects = effects_sheet(plan, results, found)
     points = [] if learned is None else points_of(plan, found, learned)
     maybe = {
         "differences": differences(plan, made, found, learned),
@@ -105,7 +106,9 @@ def draw(
         "efficiency": sample_efficiency(plan, found, learned) if learned else None,
         "sensitivity": sensitivity(plan, made, found, learned),
         "plane": plane(plan, points) if points else None,
-        "effects": None if matrix is None else effect_matrix(plan, matrix),
+        "effects": None
+        if effects is None
+        else effect_matrix(plan, effects) or main_effects(plan, effects),
     }
     if found.metric == plan.study["metric"]:
         maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))

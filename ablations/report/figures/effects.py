@@ -1,4 +1,5 @@
-"""The effect matrix of a factorial study: main effects on the diagonal, interactions off it."""
+"""The effects of a factorial study: a matrix, main effects on its diagonal and interactions off it;
+of a fraction, which has no interactions, the main effects with their intervals."""
 
 from __future__ import annotations
 
@@ -7,9 +8,20 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ablations.records import Plan
-from ablations.report.figures.style import footnote, in_paper, panels, title
+from ablations.report.figures.style import (
+    UNDECIDED,
+    VERDICT_COLORS,
+    dress,
+    footnote,
+    in_paper,
+    names,
+    panels,
+    room,
+    title,
+)
 from ablations.report.tables import Sheet
 
 # Blue up, vermilion down: Okabe & Ito's, told apart by every colour vision.
@@ -18,11 +30,55 @@ _DIVERGING = LinearSegmentedColormap.from_list(
 )
 
 
-def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
-    """One panel per task. None where no effect could be estimated."""
-    rows = sheet.records()
-    rows = [row for row in rows if row["effect"] is not None]
+def main_effects(plan: Plan, sheet: Sheet) -> Figure | None:
+    """A row per main effect, one panel per task. None where none has an interval."""
+    rows = [row for row in sheet.records() if row["low"] is not None]
     if not rows:
+        return None
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    items = list(dict.fromkeys((row["factor"], row["level"]) for row in rows))
+    drawn, axes = panels(
+        len(tasks),
+        (2.75, 0.3 * len(items)),
+        beside=room([f"{factor} = {level}" for factor, level in items]),
+        around=1.4,
+        columns=4,
+        sharey=True,
+    )
+    for panel, task in zip(axes.flat, tasks, strict=False):
+        panel.axvline(0, color="#444444", linewidth=0.9)
+        dress(panel)
+        panel.grid(axis="y", visible=False)
+        panel.tick_params(axis="y", length=0)
+        panel.set_title(task)
+        panel.xaxis.set_major_locator(MaxNLocator(3 if in_paper() else 5))
+        for row in (one for one in rows if one["task"] == task):
+            place = items.index((row["factor"], row["level"]))
+            color = VERDICT_COLORS.get(row["verdict"], UNDECIDED)
+            filled = row["verdict"] in VERDICT_COLORS and "undecided" not in row["verdict"]
+            panel.plot([row["low"], row["high"]], [place, place], color=color, linewidth=2.2)
+            panel.plot(
+                row["effect"],
+                place,
+                marker="o",
+                color=color,
+                markerfacecolor=color if filled else "white",
+            )
+    axes.flat[0].set_ylim(len(items) - 0.5, -0.5)
+    names(axes, [f"{factor} = {level}" for factor, level in items])
+    title(drawn, f"{plan.study['title']}: effects, over the settings of the others")
+    footnote(
+        drawn,
+        "of a level against the reference; all intervals hold at once with 95%; green: better, "
+        "vermilion: worse, blue: equivalent, filled where the margin is decided; grey: undecided",
+    )
+    return drawn
+
+
+def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
+    """One panel per task. None where no interaction could be estimated."""
+    rows = [row for row in sheet.records() if row["effect"] is not None]
+    if not any(row["kind"] == "interaction" for row in rows):
         return None
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     items = [
@@ -40,15 +96,15 @@ def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
         least=max(1.45, side),
         sharey=True,
     )
-    names = [f"{factor}\n= {level}" for factor, level in items]
+    labels = [f"{factor}\n= {level}" for factor, level in items]
     for panel, task in zip(axes.flat, tasks, strict=False):
         _matrix(panel, [row for row in rows if row["task"] == task], items)
         panel.set_title(task)
-        panel.set_xticks(range(len(items)), names, rotation=90)
+        panel.set_xticks(range(len(items)), labels, rotation=90)
         panel.tick_params(length=0)
         for edge in panel.spines.values():
             edge.set_visible(False)
-    axes.flat[0].set_yticks(range(len(items)), names)
+    axes.flat[0].set_yticks(range(len(items)), labels)
     title(drawn, f"{plan.study['title']}: effects")
     footnote(
         drawn,

@@ -262,11 +262,11 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Chart | None:
 
 
 def effects(sheet: Sheet | None) -> Chart | None:
-    """The effect matrix of a factorial, per task."""
-    if sheet is None:
-        return None
-    rows = sheet.records()
+    """The effect matrix of a factorial, per task; None of a fraction, which has no interactions."""
+    rows = [] if sheet is None else sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
+    if not any(row["kind"] == "interaction" for row in rows):
+        return None
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     panels = []
     for task in tasks:
@@ -291,7 +291,7 @@ def effects(sheet: Sheet | None) -> Chart | None:
                 }
             )
         panels.append({"title": task, "names": names, "cells": cells})
-    return {"kind": "matrix", "columns": 3, "panels": panels} if panels else None
+    return {"kind": "matrix", "columns": 3, "panels": panels}
 
 
 def side_by_side(count: int) -> int:

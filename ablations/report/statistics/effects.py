@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ablations.report.statistics.paired import Comparison, judge
 from ablations.report.statistics.summaries import LEVEL
@@ -16,7 +18,8 @@ from ablations.report.statistics.summaries import LEVEL
 
 @dataclass(frozen=True)
 class Design:
-    """A full factorial: every combination of the factors' levels is one variant.
+    """A factorial, every combination of whose levels is one variant; or an orthogonal fraction of
+    one, in which every two levels of two factors meet equally often.
 
     factors: name -> levels in words; the first is the reference. variants: variant -> the index of
     its level of each factor.
@@ -28,6 +31,10 @@ class Design:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(levels) for levels in self.factors.values())
+
+    @property
+    def full(self) -> bool:
+        return len(self.variants) == math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Effect:
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
-    """The factorial that variants form, or None: fewer than two factors, or combinations missing.
+    """The factorial that variants form, or an orthogonal fraction; else None.
 
     sets: variant -> what it sets. Settings that change together are one factor, and so are two of
     which not every combination is there, if that makes a factorial: its levels are those that are.
@@ -64,6 +71,8 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
     whole = next((one for one in _joined(columns) if _is_full(one, len(order))), None)
+    if whole is None and _is_orthogonal(columns):
+        whole = columns
     if whole is None or len(whole) < 2:
         return None
     factors = {
@@ -99,6 +108,15 @@ def _is_full(columns: _Columns, variants: int) -> bool:
     return int(np.prod(shape)) == variants == len(set(zip(*columns, strict=True)))
 
 
+def _is_orthogonal(columns: _Columns) -> bool:
+    """Whether every two levels of two factors meet, and equally often."""
+    for first, second in itertools.combinations(columns, 2):
+        met = Counter(zip(first, second, strict=True))
+        if len(met) != (1 + max(first)) * (1 + max(second)) or len(set(met.values())) > 1:
+            return False
+    return True
+
+
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
     """texts: of each setting, by variant. Each level as the first variant that has it says it."""
     return tuple(
@@ -109,41 +127,47 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
 def effects(
     scores: ArrayLike, factorial: Design, margin: float | None = None, level: float = LEVEL
 ) -> list[Effect]:
-    """Main effects and two-way interactions of scores `[n, *levels]`, one row per seed.
+    """Main effects and two-way interactions of scores `[n, variants]`: a row per seed, the variants
+    in the order of the design.
 
-    Main effect of level k of a factor: mean over all combinations of the other factors of
-    Y[k] - Y[0]. Interaction of k and m: mean over the rest of (Y[k, m] - Y[0, m]) - (Y[k, 0] -
-    Y[0, 0]). Each contrast is one number per seed, judged by `paired.judge`.
+    Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
+    reference. Interaction of k and m of two factors: means of the variants with both, minus with m
+    and the first reference, minus with k and the second, plus with both references. Each contrast
+    is one number per seed, judged by `paired.judge`. A fraction has no interactions here, as they
+    are confounded with each other.
     """
     y = np.asarray(scores, dtype=np.float64)
-    if y.shape[1:] != factorial.shape:
-        raise ValueError(f"scores need the shape [n, {factorial.shape}]: {y.shape}")
+    if y.shape[1:] != (len(factorial.variants),):
+        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
     rounding = 1e-12 * float(np.max(np.abs(y), initial=0.0))
+    places = np.array(list(factorial.variants.values()))
     names, levels = list(factorial.factors), list(factorial.factors.values())
-    found = []
-    for i in range(len(names)):
-        moved = np.moveaxis(y, i + 1, 1)
-        moved = moved.mean(axis=tuple(range(2, moved.ndim)))
-        for k in range(1, len(levels[i])):
-            contrast = moved[:, k] - moved[:, 0]
-            found.append(
-                Effect(
-                    (names[i],), (levels[i][k],), judge(contrast, margin, rounding, level), margin
-                )
+
+    def at(*where: tuple[int, int]) -> NDArray[np.float64]:
+        """The mean of each seed's variants at levels of factors."""
+        return y[:, np.all([places[:, i] == k for i, k in where], axis=0)].mean(axis=1)
+
+    def effect(of: tuple[tuple[int, int], ...], contrast: NDArray[np.float64]) -> Effect:
+        return Effect(
+            tuple(names[i] for i, _ in of),
+            tuple(levels[i][k] for i, k in of),
+            judge(contrast, margin, rounding, level),
+            margin,
+        )
+
+    changes = [[(i, k) for k in range(1, len(of))] for i, of in enumerate(levels)]
+    mains = itertools.chain(*changes)
+    found = [effect(((i, k),), at((i, k)) - at((i, 0))) for i, k in mains]
+    if factorial.full:
+        found += [
+            effect(
+                ((i, k), (j, m)),
+                (at((i, k), (j, m)) - at((i, 0), (j, m)))
+                - (at((i, k), (j, 0)) - at((i, 0), (j, 0))),
             )
-    for i, j in itertools.combinations(range(len(names)), 2):
-        both = np.moveaxis(y, (i + 1, j + 1), (1, 2))
-        both = both.mean(axis=tuple(range(3, both.ndim)))
-        for k, m in itertools.product(range(1, len(levels[i])), range(1, len(levels[j]))):
-            contrast = (both[:, k, m] - both[:, 0, m]) - (both[:, k, 0] - both[:, 0, 0])
-            found.append(
-                Effect(
-                    (names[i], names[j]),
-                    (levels[i][k], levels[j][m]),
-                    judge(contrast, margin, rounding, level),
-                    margin,
-                )
-            )
+            for first, second in itertools.combinations(changes, 2)
+            for (i, k), (j, m) in itertools.product(first, second)
+        ]
     return found
 
 

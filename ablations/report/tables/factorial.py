@@ -56,7 +56,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
     contrasts: list[tuple[str, Scores, Effect]] = []
     places = [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]
-    per_place = len(effects(np.zeros((0, *found_design.shape)), found_design))
+    per_place = len(effects(np.zeros((0, len(found_design.variants))), found_design))
     for place in places:
         tasks = pooled if place == ALL_TASKS else [place]
         scaled = place == ALL_TASKS or _settings(plan, place, found_design) > 1
@@ -95,7 +95,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         plan.study["name"],
         "effects",
         f"Effects of what the variants set. Main: mean change of {found.metric} against the "
-        f"reference ({reference}), over all levels of the others. Interaction: what two changes do "
+        f"reference ({reference}), over the levels of the others. Interaction: what two changes do "
         "together beyond the sum of each alone. Paired by seed, on seeds that every variant has; "
         "the t intervals hold for all effects of this table at once with 95% (Bonferroni"
         f"{', and for all planned looks at once' if plan.looks else ''}), p is adjusted alike, "
@@ -140,24 +140,25 @@ def factorial_scores(
     tasks: Sequence[str],
     sizes: Mapping[tuple[str, str], float],
 ) -> np.ndarray:
-    """`[n, *levels]`, over the seeds that every variant has on every task, per unit where given."""
+    """`[n, variants]`, over the seeds that every variant has on every task, per unit where given;
+    the mean over tasks."""
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
-    y = np.empty((len(seeds), *factorial.shape))
-    for variant, place in factorial.variants.items():
-        parts = [
+    parts = [
+        [
             np.array([by_seed[variant, task][seed] for seed in seeds])
             / sizes.get((task, variant), 1.0)
-            for task in tasks
+            for variant in factorial.variants
         ]
-        where: tuple[Any, ...] = (slice(None), *place)
-        y[where] = np.mean(parts, axis=0)
-    return y
+        for task in tasks
+    ]
+    return np.mean(parts, axis=0).T
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
-    """The variants whose differences an effect is made of: with a level, and at the reference; of
-    an interaction's first factor, at the level and at the reference of its second."""
+    """The variants that an effect alone tells apart: with a level, and at the reference; of an
+    interaction's first factor, at the level and at the reference of its second. None in a fraction
+    where all differ in more."""
     names = list(factorial.factors)
     at = {place: variant for variant, place in factorial.variants.items()}
     first = names.index(effect.factors[0])
@@ -167,9 +168,10 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
         levels = factorial.factors[effect.factors[1]]
         other = (names.index(effect.factors[1]), (0, levels.index(effect.levels[1])))
     return [
-        (variant, at[(*place[:first], 0, *place[first + 1 :])])
+        (variant, at[reference])
         for place, variant in at.items()
         if place[first] == level and (other is None or place[other[0]] in other[1])
+        if (reference := (*place[:first], 0, *place[first + 1 :])) in at
     ]
 
 
@@ -179,8 +181,8 @@ def identical_effect(
     """Whether one of an effect's factors changes no bit, so that the effect is exactly 0."""
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return any(
-        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
-        for one in (effect, turned)
+        pairs and all(found.identical(tasks, a, b) for a, b in pairs)
+        for pairs in (_pairs(factorial, one) for one in (effect, turned))
     )
 
 
@@ -192,7 +194,13 @@ def guarded_effect(
     def failures(variant: str) -> int:
         return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
 
-    more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
     if len(effect.factors) > 1:
+        more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
         return "unstable" if any(more) and said != "undecided" else said
-    return guarded(said, sum(more)).replace("unstable baseline", "unstable reference")
+    (name,), (level,) = effect.factors, effect.levels
+    factor = list(factorial.factors).index(name)
+    counts = dict.fromkeys(range(len(factorial.factors[name])), 0)
+    for variant, place in factorial.variants.items():
+        counts[place[factor]] += failures(variant)
+    more_here = counts[factorial.factors[name].index(level)] - counts[0]
+    return guarded(said, more_here).replace("unstable baseline", "unstable reference")

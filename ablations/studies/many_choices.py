@@ -1,0 +1,44 @@
+"""The choices of `single_choices` and more, each over many settings of all the others."""
+
+from typing import Any
+
+from ablations.studies.definition import Study, fraction, register
+from ablations.studies.profiles import claims, control
+
+# Each away from the task's own setting. Without running statistics of values, which cannot be had
+# beside advantages that are estimated anew for every pass.
+CHANGES: dict[str, dict[str, Any]] = {
+    "Huber's value loss": {"value_error": "huber"},
+    "lambda 0.9": {"gae_lambda": 0.9},
+    "advantages anew for every pass": {"advantage_timing": "epoch"},
+    "raw observations": {"observation_normalization": "none"},
+    "small last layer": {"policy_init_scale": 0.01},
+    "no entropy bonus": {"entropy_coefficient": 0.0},
+    "raw advantages": {"advantage_statistics": "none"},
+    "symlog value targets": {"value_normalization": "symlog"},
+    "single transitions": {"minibatch_unit": "transitions"},
+    "gradient clip": {"gradient_clip": "global_norm"},
+    "value clip": {"value_clip": "pessimistic"},
+    "shared torso": {"torso": "shared"},
+    "value coefficient 0.5": {"value_coefficient": 0.5},
+    "Brax's GAE": {"advantage": "brax"},
+    "falling learning rate": {"learning_rate_schedule": "linear"},
+}
+VARIANTS = fraction(CHANGES)
+
+register(
+    Study(
+        name="many_choices",
+        title="Many choices at once",
+        claim=(
+            "What Andrychowicz et al. found over random settings of all other choices: each choice "
+            "has an effect of its own, whatever the others are."
+        ),
+        claim_source="Andrychowicz et al. 2021, whose configurations are random",
+        baseline="baseline",
+        variants=VARIANTS,
+        margin=0.05,
+        profiles=control(quick=VARIANTS, paper=VARIANTS)
+        | claims(VARIANTS, ("reacher", "inverted_double_pendulum", "hopper")),
+    )
+)
