@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypedDict
@@ -102,6 +103,21 @@ class Request:
             "vary": {name: list(values) for name, values in self.vary.items()},
             **{name: value for name, value in self._rarer().items() if value},
         }
+
+    def command(self) -> str:
+        """The command that runs it, as a shell reads it."""
+        words = ["ablations", "run", self.study]
+        for flag, value in self.flags().items():
+            if value in (None, {}) or flag in ("explain", "together"):
+                continue
+            words.append(f"--{flag.replace('_', '-')}")
+            if flag == "set":
+                words += [f"{name}={_as_text(one)}" for name, one in value.items()]
+            elif flag == "vary":
+                words += [f"{n}={','.join(map(_as_text, some))}" for n, some in value.items()]
+            else:
+                words += [str(one) for one in (value if isinstance(value, list) else [value])]
+        return shlex.join(words)
 
     def _rarer(self) -> dict[str, Any]:
         """What names a plan only where it is given."""
@@ -230,6 +246,11 @@ def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
             raise UserError(f"--vary names {name} twice: give all its values at once")
         levels[name] = [_parsed(name, value) for value in values]
     return levels
+
+
+def _as_text(value: Any) -> str:
+    """As `_parsed` reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _parsed(name: str, text: str) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ablations.cli.arguments import Parser, add_command, add_studies, seeds_of, selection
+from ablations.cli.arguments import add_command, seeds_of
+from ablations.cli.conditions import NO_LOOKS, Under, selected, under_conditions
 from ablations.cli.results import FORMATS
 from ablations.errors import UserError, unknown
+from ablations.request import Request
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from ablations.report.claims.entries import Claim, Condition
     from ablations.report.claims.found import Evidence
 
-_NO_LOOKS = {"until": None, "most_seeds": None}
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 
 
@@ -79,7 +77,8 @@ def _claims(options: argparse.Namespace) -> None:
     elif options.conditions:
         _under_conditions(options, claims, conditions, plans)
     elif options.cost:
-        _cost(options, plans)
+        under = under_conditions(claims, conditions, plans, options.results)
+        _cost(options, plans, under)
     else:
         _judge(options, claims, conditions, plans)
 
@@ -111,7 +110,8 @@ def _judge(
     from ablations.report.figures import claims as figure
     from ablations.report.figures import conditions as heat_map
 
-    again = _again(claims, plans, _conditions(claims, conditions, options.results), evidence)
+    under = under_conditions(claims, conditions, plans, options.results)
+    again = _again(claims, plans, under, evidence)
     path = options.results / "README.md"
     write_atomically(path, page(found, at_once, training, again))
     print(path, *figure.write(options.results, found, FIGURE), sep="\n")
@@ -125,7 +125,7 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
     from ablations.report.claims.judge import judged
     from ablations.report.claims.replication import replication_sheet
 
-    others = _plans(claims, options.results, {"seeds": options.seeds, **_NO_LOOKS})
+    others = _plans(claims, options.results, {"seeds": options.seeds, **NO_LOOKS})
     evidence = Evidence(options.results)
     pairs = []
     for claim in claims:
@@ -138,12 +138,11 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
         pairs.append((judged(claim, plan, evidence), judged(claim, other, evidence)))
     sheet = replication_sheet(pairs)
     if not sheet.rows:
-        asked = others[claims[0].command].seeds
-        seeds = f"{min(asked)}-{max(asked)}"
+        other = others[claims[0].command]
+        request = Request(other.study["name"], **{**other.request, "tasks": claims[0].tasks[:1]})
         raise UserError(
-            f"no comparison has all of seeds {seeds}: run one, such as `ablations run "
-            f"{claims[0].study} --profile {_selected(claims[0])['profile']} "
-            f"--tasks {claims[0].tasks[0]} --seeds {seeds}`"
+            f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
+            f"as `{request.command()}`"
         )
     print(formats.render(sheet, options.format))
 
@@ -160,70 +159,37 @@ def _under_conditions(
 
     if not conditions:
         raise UserError("the file of claims has no conditions: each begins with [[condition]]")
-    under = _conditions(claims, conditions, options.results)
+    under = under_conditions(claims, conditions, plans, options.results)
     found = _again(claims, plans, under, Evidence(options.results))
-    print(formats.render(conditions_sheet(found), options.format))
+    if found or options.format != "markdown":
+        print(formats.render(conditions_sheet(found), options.format), end="\n\n")
     if options.format == "markdown":
-        print("", *(one.run for one in under), sep="\n")
-
-
-@dataclass(frozen=True)
-class _Under:
-    """One claim's command under a condition on a task. run: what runs it, in a shell."""
-
-    condition: str
-    task: str
-    command: str
-    plan: Plan
-    run: str
-
-
-def _conditions(claims: list[Claim], conditions: list[Condition], results: Path) -> list[_Under]:
-    from ablations.report.claims.conditions import compared_again
-    from ablations.sweep.planned import planned
-
-    found = []
-    for condition in conditions:
-        for task, settings in condition.settings.items():
-            for command, mine in compared_again(claims, condition, task).items():
-                names = (name for one in mine for name in (*one.versus, *one.variant))
-                variants = list(dict.fromkeys(names))
-                asked = _selected(mine[0])
-                asked |= {
-                    "tasks": [task],
-                    "variants": variants,
-                    "seeds": seeds_of(condition.seeds),
-                    "set": {**(asked["set"] or {}), **settings},
-                }
-                (plan,) = planned([mine[0].study], results, asked)
-                flags = ["--tasks", task, "--seeds", condition.seeds, "--variants", *variants]
-                for name, value in settings.items():
-                    text = value if isinstance(value, str) else json.dumps(value)
-                    flags += ["--set", f"{name}={text}"]
-                run = f"{command} {shlex.join(flags)}"
-                found.append(_Under(condition.name, task, command, plan, run))
-    return found
+        print("These run all of them:" if found else "None has run. These run them:", end="\n\n")
+        print(*(one.run for one in under), sep="\n")
 
 
 def _again(
     claims: list[Claim],
     plans: dict[str, Plan],
-    under: list[_Under],
+    under: list[Under],
     evidence: Evidence,
 ) -> list[Again]:
     """What was compared again under some condition with all its seeds."""
-    from ablations.report.claims.conditions import OWN, again
+    from ablations.report.claims.conditions import again
+    from ablations.report.claims.entries import OWN
+    from ablations.report.statistics import LEVEL
 
     found = []
     for task in dict.fromkeys(one.task for one in under):
+        mine = {}
         for claim in claims:
-            mine = {
-                one.condition: one.plan
-                for one in under
-                if (one.task, one.command) == (task, claim.command)
-            }
-            if mine and claim.statistic == "difference" and task in claim.tasks:
-                found += again(claim, task, {OWN: plans[claim.command], **mine}, evidence)
+            there = [one for one in under if one.task == task and claim in one.claims]
+            if there:
+                mine[claim.id] = (claim, {one.condition: one.plan for one in there})
+        level = LEVEL / max(1, sum(len(claim.variant) for claim, _ in mine.values()))
+        for claim, others in mine.values():
+            both = {OWN: plans[claim.command], **others}
+            found += again(claim, task, both, evidence, level)
     return [one for one in found if one.ran]
 
 
@@ -237,30 +203,19 @@ def _plans(
     found = {}
     for claim in claims:
         if claim.command not in found:
-            asked = {**_selected(claim), **instead}
+            asked = {**selected(claim), **instead}
             (found[claim.command],) = planned([claim.study], results, asked)
     return found
 
 
-def _selected(claim: Claim) -> dict[str, Any]:
-    """The selection of a claim's command. Raises UserError for one that `run` would not take."""
-    parser = Parser(prog="ablations run")
-    add_studies(parser, "+")
-    try:
-        asked = parser.parse_args(shlex.split(claim.command)[2:])
-        if asked.studies != [claim.study]:
-            raise UserError(f"it runs {', '.join(asked.studies)}")
-        return selection(asked)
-    except UserError as error:
-        raise UserError(f"claim '{claim.id}': its command `{claim.command}`: {error}") from None
-
-
-def _cost(options: argparse.Namespace, plans: dict[str, Plan]) -> None:
+def _cost(options: argparse.Namespace, plans: dict[str, Plan], under: list[Under]) -> None:
     from ablations.report import formats
     from ablations.report.claims.cost import commands, cost_sheet
 
     rates = _rates(options, list(plans.values()))
-    sheet = cost_sheet(list(plans.values()), rates, COMPILE_SECONDS)
+    named = [(str(plan.study["name"]), plan) for plan in plans.values()]
+    named += [(f"{one.plan.study['name']}, {one.condition}", one.plan) for one in under]
+    sheet = cost_sheet(named, rates, COMPILE_SECONDS)
     print(formats.render(sheet, options.format))
     if options.format == "markdown":
         print("", *commands(plans), sep="\n")

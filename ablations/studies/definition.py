@@ -115,17 +115,24 @@ def crossed(
 def fraction(
     changes: Mapping[str, Mapping[str, Any]], baseline: str = "baseline"
 ) -> dict[str, Variant]:
-    """Few variants that each make half of many changes, so that the effect of each change is that
-    of half of the variants against the other half, over many settings of the others.
+    """Few variants that make about half of many changes each. Every change is made by half of them,
+    so that its effect is that of one half against the other, at many settings of the others.
 
     The rows of a Sylvester-Hadamard matrix and their complements: twice the power of two that is
-    not below the number of changes. Every two changes meet equally often (an orthogonal array of
-    strength 3), so that no interaction of two stands for a main effect; one of three may (Box &
-    Hunter 1961, resolution IV). The first variant, the baseline, makes no change.
+    not below the number of changes. Every three changes meet equally often, so that no interaction
+    of two passes for a main effect; those of three may (Box & Hunter 1961, resolution IV). The
+    first variant, the baseline, makes no change.
 
-    changes: name of a change -> what it sets.
+    changes: name of a change -> what it sets. Raises UserError for fewer than four changes, of
+    which all combinations are few, and for a setting that two of them set.
     """
-    half = 1 << max(len(changes) - 1, 0).bit_length()
+    if len(changes) < 4:
+        raise UserError(f"a fraction takes four changes or more, not {len(changes)}")
+    keys = [key for sets in changes.values() for key in sets]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UserError(f"two changes of a fraction set {key}: each needs settings of its own")
+    half = 1 << (len(changes) - 1).bit_length()
     variants = {}
     for row, complement in itertools.product(range(half), (0, 1)):
         made = [
@@ -134,7 +141,7 @@ def fraction(
             if ((row & column).bit_count() + complement) % 2
         ]
         sets = {key: value for name in made for key, value in changes[name].items()}
-        name = f"half_{2 * row + complement}" if made else baseline
+        name = f"mix_{2 * row + complement}" if made else baseline
         variants[name] = Variant(sets, summary=", ".join(made) or "no change", grid=True)
     return variants
 

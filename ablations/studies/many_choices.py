@@ -1,4 +1,4 @@
-"""The choices of `single_choices` and more, each over many settings of all the others."""
+"""Fifteen choices, each made in half of 32 settings of the others."""
 
 from typing import Any
 
@@ -30,11 +30,8 @@ register(
     Study(
         name="many_choices",
         title="Many choices at once",
-        claim=(
-            "What Andrychowicz et al. found over random settings of all other choices: each choice "
-            "has an effect of its own, whatever the others are."
-        ),
-        claim_source="Andrychowicz et al. 2021, whose configurations are random",
+        claim="A choice can be judged by its mean effect over many settings of all the others.",
+        claim_source="Andrychowicz et al. 2021, whose settings are random",
         baseline="baseline",
         variants=VARIANTS,
         margin=0.05,

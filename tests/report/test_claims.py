@@ -21,9 +21,9 @@ from ablations import cli
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
-from ablations.report.claims.conditions import OWN, again, conditions_sheet, fates
-from ablations.report.claims.entries import Claim, read, read_conditions
-from ablations.report.claims.found import NOT_RUN, Evidence
+from ablations.report.claims.conditions import again, conditions_sheet, fates
+from ablations.report.claims.entries import OWN, Claim, read, read_conditions
+from ablations.report.claims.found import NOT_RUN, Evidence, learned_by
 from ablations.report.claims.judge import by_training, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
@@ -320,7 +320,8 @@ def test_a_fraction_has_main_effects_and_no_interactions(tmp_path: Path) -> None
         gain = 0.2 * ("first" in one.sets) + 0.1 * ("second" in one.sets and "third" in one.sets)
         finals["hopper", name] = around(1.0 + gain)
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
-    failed = {("hopper", name, 0): "nan" for name, of in sets.items() if of["fourth"] == "on"}
+    on = [name for name, of in sets.items() if of["fourth"] == "on"]
+    failed = {("hopper", name, seed): "nan" for name in on for seed in (0, 1)}
     plan = study(tmp_path, finals, sets=sets, failed=failed)
     asked = claim(tasks=("hopper",), variant=(), versus=(), direction="higher")
     main = replace(asked, statistic="effect", factor="first")
@@ -329,6 +330,11 @@ def test_a_fraction_has_main_effects_and_no_interactions(tmp_path: Path) -> None
     assert second.parts[0].value == pytest.approx(0.05, abs=0.01)
     fourth = judged(replace(main, factor="fourth", direction="none"), plan, Evidence(tmp_path))
     assert fourth.parts[0].word == "unstable", "of equal returns more runs fail with it"
+    for which, word in (([0], "equivalent"), (range(SEEDS), "unstable")):
+        failed = {("hopper", on[0], seed): "nan" for seed in which}
+        plan = study(tmp_path / word, finals, sets=sets, failed=failed)
+        (part,) = judged(replace(main, factor="fourth"), plan, Evidence(tmp_path / word)).parts
+        assert part.word == word, "one of so many runs is no sign; without a whole seed nothing is"
     with pytest.raises(UserError, match="fraction of a factorial"):
         judged(replace(asked, statistic="interaction"), plan, Evidence(tmp_path))
 
@@ -576,19 +582,32 @@ def test_a_verdict_stands_or_not_under_other_settings(tmp_path: Path) -> None:
     }
     (one,), plans = under(tmp_path, finals)
     assert [one.fate(name) for name in finals] == [*("the same", "another", "another", "undecided")]
-    here = replace(claim(), tasks=("hopper",))
-    assert one.parts == {
-        name: judged(here, plan, Evidence(tmp_path)).parts[0] for name, plan in plans.items()
-    }
-    assert fates([one]) == [
-        ("as there", "hopper", {"the same": 1}),
-        ("turned", "hopper", {"another": 1}),
-        ("within the margin", "hopper", {"another": 1}),
-        ("noisy", "hopper", {"undecided": 1}),
+    on_the_page = judged(claim(), plans[OWN], Evidence(tmp_path)).parts[0]
+    assert one.parts[OWN] == on_the_page
+    assert [(name, of) for name, _, of in fates([one])] == [
+        ("as there", {"the same": 1, "moved": 1}),
+        ("turned", {"another": 1, "moved": 1}),
+        ("within the margin", {"another": 1, "moved": 1}),
+        ("noisy", {"undecided": 1, "moved": 0}),
     ]
     rows = conditions_sheet([one]).records()
     assert [row["condition"] for row in rows] == [OWN, *finals]
     assert [row["fate"] for row in rows] == ["", *(one.fate(name) for name in finals)]
+
+
+def test_a_change_is_the_difference_of_the_effects_seed_by_seed(tmp_path: Path) -> None:
+    (one,), plans = under(tmp_path, {"elsewhere": around(1.26, 0.02)})
+    evidence = Evidence(tmp_path)
+    shares = []
+    for plan in plans.values():
+        scores = evidence.of(plan, "training/return")
+        unit = learned_by(claim(), plan, evidence, "hopper", "standard").size  # type: ignore[union-attr]
+        ours, theirs = (scores.by_seed("hopper", name) for name in ("brax", "standard"))
+        shares.append(np.array([(ours[s] - theirs[s]) / unit for s in range(SEEDS)]))
+    expected = stats.ttest_1samp(shares[1] - shares[0], 0).confidence_interval(1 - LEVEL)
+    change = one.changes["elsewhere"]
+    assert (change.low, change.high) == pytest.approx((expected.low, expected.high))
+    assert one.moved("elsewhere") == (expected.low > 0)
 
 
 def test_what_is_open_at_its_own_settings_can_be_decided_elsewhere(tmp_path: Path) -> None:
@@ -614,12 +633,20 @@ def test_the_heat_map_frames_what_is_another_verdict(tmp_path: Path) -> None:
     (one,), _ = under(tmp_path, {"as there": around(1.3), "turned": around(0.8)})
     (path,) = heat_map.write(tmp_path, [one], "map")
     drawn = path.read_text()
-    effects = [f"{part.effect:+.1f}" for part in one.parts.values()]  # type: ignore[str-format]
-    assert all(f">{text.replace('-', chr(0x2212))}<" in drawn or text in drawn for text in effects)
-    frames = re.findall(r"fill: none; stroke: #000000", drawn)
-    (same,), _ = under(tmp_path, {"as there": around(1.3), "again": around(1.25)})
+    for part in one.parts.values():
+        assert f">{part.effect:+.1f}<" in drawn
+
+    def frames(text: str) -> int:
+        return len(re.findall(r"fill: none; stroke: #000000", text))
+
+    def cells(color: str) -> int:
+        """But for the one in the legend."""
+        return len(re.findall(f"fill: {color}", drawn.lower())) - 1
+
+    assert (cells("#9ccbe8"), cells("#f2b98f")) == (2, 1)
+    (same,), _ = under(tmp_path, {"as there": FINALS["hopper", "brax"], "noisy": around(1.2, 1.0)})
     (path,) = heat_map.write(tmp_path, [same], "map")
-    assert len(frames) == len(re.findall(r"fill: none; stroke: #000000", path.read_text())) + 1
+    assert frames(drawn) == frames(path.read_text()) + 2
 
 
 def test_the_page_counts_what_stands_elsewhere(tmp_path: Path) -> None:
@@ -628,7 +655,7 @@ def test_the_page_counts_what_stands_elsewhere(tmp_path: Path) -> None:
     text = page(found, found, {}, [one])
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| turned ")]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["turned", "hopper", "0", "1", "0", "0", "0"]
+        ["turned", "hopper", "0", "1", "0", "0", "0", "0", "1"]
     ]
     assert "Do they stand elsewhere?" not in page(found, found, {})
 
@@ -637,9 +664,11 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
     (tmp_path / "claims.toml").write_text(GOOD + CONDITION)
     flags = ["claims", "--results", str(tmp_path), "--conditions"]
     assert cli.main(flags) == 0
-    command = capsys.readouterr().out.splitlines()[-1]
+    told = capsys.readouterr().out
+    assert told.startswith("None has run.")
+    command = told.splitlines()[-1]
     assert command == (
-        "ablations run gae --profile smoke --tasks fast --seeds 2 --variants standard brax "
+        "ablations run gae --profile smoke --tasks fast --variants standard brax --seeds 2 "
         "--set learning_rate=0.002"
     )
     asked = {"tasks": ["fast"], "variants": ["standard", "brax"], "seeds": 2}
@@ -661,6 +690,51 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
     ]
     assert cli.main([*shlex.split(command)[1:], "--results", str(tmp_path), "--dry-run"]) == 0
     assert "4 done" in capsys.readouterr().out
+    assert cli.main(["claims", "--results", str(tmp_path), "--write"]) == 0
+    assert (tmp_path / "conditions.svg").exists()
+    assert "| fast learning | fast " not in (tmp_path / "README.md").read_text(), "own seeds lack"
+    assert "Do they stand elsewhere?" in (tmp_path / "README.md").read_text()
+    flags = ["claims", "--results", str(tmp_path), "--cost", "--rate", "fast=1000"]
+    capsys.readouterr()
+    assert cli.main([*flags, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["study"], row["new"]) for row in rows[:-1]] == [
+        *(("gae", 15), ("gae, fast learning", 4))
+    ]
+
+
+@pytest.mark.parametrize(
+    "extra", ["--tasks fast --variants standard brax done_cut", "--until decided"]
+)
+def test_the_command_of_a_condition_takes_the_place_of_a_claims_own_flags(
+    extra: str, tmp_path: Path, capsys
+) -> None:
+    claim = GOOD.replace("--profile smoke", f"--profile smoke {extra}")
+    (tmp_path / "claims.toml").write_text(claim + CONDITION)
+    assert cli.main(["claims", "--results", str(tmp_path), "--conditions"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1]
+    assert command == (
+        "ablations run gae --profile smoke --tasks fast --variants standard brax --seeds 2 "
+        "--set learning_rate=0.002"
+    )
+
+
+def test_a_condition_is_about_differences_on_its_own_task_with_its_own_settings(
+    tmp_path: Path, capsys
+) -> None:
+    more = GOOD.replace('"one"', '"two"').replace('"brax"', '"done_cut"')
+    spread = GOOD.replace('"one"', '"three"').replace('"difference"', '"spread"')
+    spread = spread.replace('"brax"', '"timeout_bonus"').replace("0.05", "1.5")
+    both = CONDITION.replace("0.002 }", "0.002 }\nreacher = { learning_rate = 0.004 }")
+    claims = (GOOD + more + spread).replace('["fast"]', '["fast", "reacher"]')
+    claims = claims.replace("--profile smoke", "--profile smoke --tasks fast reacher")
+    (tmp_path / "claims.toml").write_text(claims + both)
+    assert cli.main(["claims", "--results", str(tmp_path), "--conditions"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"ablations run gae --profile smoke --tasks {task} --variants standard brax done_cut "
+        f"--seeds 2 --set learning_rate={rate}"
+        for task, rate in (("fast", 0.002), ("reacher", 0.004))
+    ]
 
 
 # The file
@@ -687,6 +761,10 @@ fast = { learning_rate = 0.002 }
         ("learning_rate", "learning_rat", "did you mean 'learning_rate'"),
         ("studies", "study", "unknown field 'study'"),
         ("[[condition]]", "[condition]", "holds no conditions"),
+        ("[[condition]]", "[[conditions]]", "did you mean 'condition'"),
+        ('"fast learning"', '"own settings"', "give it another name"),
+        ("learning_rate = 0.002", "gae_lambda = 0.95", "it changes nothing of gae on fast"),
+        ("0.002", "-1", "condition 'fast learning': "),
         (CONDITION, CONDITION + CONDITION, "two conditions 'fast learning'"),
         (CONDITION, "", "has no conditions"),
     ],
@@ -745,7 +823,7 @@ command = "ablations run gae --profile smoke"
         ('tasks = ["fast"]', 'tasks = ["hopper"]', "unknown task of claim 'one' 'hopper'"),
         ('study = "gae"', 'study = "gea"', "begins with `ablations run gea`"),
         ("[[claim]]", "[claim]", "holds no claims"),
-        ("[[claim]]", "[[claims]]", "holds no claims"),
+        ("[[claim]]", "[[claims]]", "did you mean 'claim'"),
         ("[[claim]]", "[[", "cannot be read"),
         (GOOD, "", "holds no claims"),
         (GOOD, GOOD + GOOD, "two claims 'one'"),

@@ -11,6 +11,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
+from ablations.errors import UserError
 from ablations.report.statistics import (
     Design,
     design,
@@ -139,9 +140,7 @@ def levels_of(changes: dict) -> tuple[list[str], np.ndarray]:
     return list(made), np.array(rows)
 
 
-@pytest.mark.parametrize(
-    ("changes", "runs"), [(2, 4), (3, 8), (4, 8), (15, 32), (16, 32), (17, 64)]
-)
+@pytest.mark.parametrize(("changes", "runs"), [(4, 8), (15, 32), (16, 32), (17, 64)])
 def test_in_a_fraction_the_levels_of_every_three_changes_meet_equally_often(
     changes: int, runs: int
 ) -> None:
@@ -150,9 +149,38 @@ def test_in_a_fraction_the_levels_of_every_three_changes_meet_equally_often(
     assert not rows[0].any()
     assert rows.shape == (runs, changes)
     assert len({tuple(row) for row in rows}) == runs
-    for some in itertools.combinations(range(min(changes, 6)), min(changes, 3)):
-        met = collections.Counter(tuple(row) for row in rows[:, some])
-        assert set(met.values()) == {runs // 2 ** len(some)}, some
+    for three in itertools.combinations(range(changes), 3):
+        met = collections.Counter(tuple(row) for row in rows[:, three])
+        assert len(met) == 8, three
+        assert set(met.values()) == {runs // 8}, three
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({f"c{k}": {f"x{k}": 1} for k in range(3)}, "four changes or more, not 3"),
+        ({}, "four changes or more, not 0"),
+        ({f"c{k}": {f"x{k % 3}": k} for k in range(4)}, "two changes of a fraction set x0"),
+    ],
+)
+def test_what_makes_no_fraction_is_refused(changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        fraction(changes)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [(0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)],
+        [(i, j, (i + j) % 3) for i in range(3) for j in range(3)],
+        [(i, j, k, i ^ j) for i in (0, 1) for j in (0, 1) for k in (0, 1)],
+    ],
+)
+def test_where_an_interaction_of_two_passes_for_a_main_effect_there_is_no_design(
+    places: list,
+) -> None:
+    sets = {f"v{n}": {f"x{i}": k for i, k in enumerate(row)} for n, row in enumerate(places)}
+    assert design(sets, "v0") is None
 
 
 def test_a_fraction_is_recognised_and_one_that_lacks_a_variant_is_not() -> None:
@@ -166,7 +194,7 @@ def test_a_fraction_is_recognised_and_one_that_lacks_a_variant_is_not() -> None:
     assert list(found.factors) == [f"x{k}" for k in range(15)]
     assert set(found.factors.values()) == {("0", "1")}
     assert found.variants["baseline"] == (0,) * 15
-    del sets["half_7"]
+    del sets["mix_7"]
     assert design(sets, "baseline") is None
 
 

@@ -33,7 +33,7 @@ from ablations.report.figures import (
     main_effects,
     profiles,
 )
-from ablations.report.figures.style import style
+from ablations.report.figures.style import UNDECIDED, VERDICT_COLORS, style
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -302,7 +302,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
     effects = sheet("effects", plan, results)
     assert effect_matrix(plan, effects) is None
     with style():
-        (panel,) = main_effects(plan, effects).axes
+        (panel,) = main_effects(plan, effects, "training/return").axes
     lines = [line.get_xdata() for line in panel.lines[1:]]
     rows = effects.records()
     assert [list(line) for line in lines[::2]] == [[row["low"], row["high"]] for row in rows]
@@ -310,6 +310,12 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
     assert [name.get_text() for name in panel.get_yticklabels()] == [
         f"{name} = on" for name in sorted(changes)
     ]
+    words = [row["verdict"] for row in rows]
+    assert "better" in words
+    assert [line.get_color() for line in panel.lines[1::2]] == [
+        VERDICT_COLORS.get(word, UNDECIDED) for word in words
+    ]
+    assert panel.get_xlabel() == "effect, return (training)"
 
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import variants
 from ablations import studies, trainers
+from ablations.cli.arguments import Parser, add_studies, selection
 from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
@@ -160,6 +162,31 @@ def test_what_run_all_runs_has_at_most_two_dozen_variants_in_all() -> None:
         for cell in plan(Request(study.name, "quick", tasks=("reacher",), seeds=1)).cells
     }
     assert len(found) <= 24
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"profile": "paper", "tasks": ("fast", "reacher"), "seeds": 3, "steps": 4096},
+        {
+            "seeds": "4-6",
+            "variants": ("standard",),
+            "set": {"policy_layers": [8, 8], "torso": "shared"},
+        },
+        {"vary": {"gae_lambda": [0.5, 1.0], "policy_layers": [[8], [8, 8]]}, "geometry": "own"},
+        {"until": "decided", "most_seeds": 12, "base": "brax"},
+    ],
+)
+def test_the_command_of_a_request_asks_for_it(asked: dict) -> None:
+    request = Request("gae", **asked)
+    parser = Parser(prog="ablations run")
+    add_studies(parser, "+")
+    words = shlex.split(request.command())
+    assert words[:3] == ["ablations", "run", "gae"]
+    read = selection(parser.parse_args(words[2:]))
+    given = {name: value for name, value in read.items() if value is not None}
+    assert Request("gae", **given) == request
 
 
 def test_crossing_compares_at_the_same_levels() -> None:

@@ -167,7 +167,16 @@ def _best(tasks: Sequence[str], line: Sequence[str], means: np.ndarray) -> str:
 def _main_effects(
     claim: Claim, plan: Plan, evidence: Evidence, level: float
 ) -> tuple[list[Part], list[str]]:
-    return _contrasts(claim, plan, evidence, level, 1), []
+    parts = _contrasts(claim, plan, evidence, level, 1)
+    of = factorial(plan)
+    if of is None or of.full or not all(part.ran for part in parts):
+        return parts, []
+    learned = [
+        sum(learned_by(claim, plan, evidence, task, one) is not None for one in of.variants)
+        for task in claim.tasks
+    ]
+    told = ", ".join(f"{count} on {task}" for count, task in zip(learned, claim.tasks, strict=True))
+    return parts, [f"of the {len(of.variants)} settings this many learned anything: {told}"]
 
 
 def _interactions(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ablations.errors import UserError
 from ablations.records import Plan
-from ablations.report.claims.entries import Claim, Condition
-from ablations.report.claims.found import Evidence, Part
+from ablations.report.claims.entries import OWN, Claim
+from ablations.report.claims.found import Evidence, Part, learned_by, part_of, word_of
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import Stand, stand
+from ablations.report.statistics import LEVEL, judge
 from ablations.report.tables.entries import Sheet, Shown
 
-OWN = "own settings"
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 
 
@@ -21,13 +20,15 @@ _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 class Again:
     """One comparison of a claim on one task.
 
-    parts: OWN and the names of conditions -> what was found there.
+    parts: OWN and the names of conditions -> what was found there. changes: condition -> the effect
+    there minus the one at the own settings.
     """
 
     claim: Claim
     task: str
     label: str
     parts: Mapping[str, Part]
+    changes: Mapping[str, Part]
 
     @property
     def ran(self) -> bool:
@@ -40,50 +41,70 @@ class Again:
 
     def fate(self, condition: str) -> str:
         """Of the verdict at the task's own settings: "the same", "another" or "undecided"; "decided
-        here" where there was none; "" where either lacks seeds."""
+        here" or "undecided on both" where there was none; "runs fail"; "" where seeds lack."""
         own, here = self.stand(OWN), self.stand(condition)
         if "not run" in (own, here):
             return ""
+        if here == "unstable":
+            return "runs fail"
         if own not in _DECIDED:
             return "decided here" if here in _DECIDED else "undecided on both"
         if here not in _DECIDED:
             return "undecided"
         return "the same" if here == own else "another"
 
-
-def compared_again(
-    claims: Sequence[Claim], condition: Condition, task: str
-) -> dict[str, list[Claim]]:
-    """command -> its claims that a condition is about on a task: those of a difference. Raises
-    UserError where it names a study or task of which there are none."""
-    found: dict[str, list[Claim]] = {}
-    for study in condition.studies:
-        mine = [
-            claim
-            for claim in claims
-            if claim.study == study and task in claim.tasks and claim.statistic == "difference"
-        ]
-        if not mine:
-            raise UserError(
-                f"condition '{condition.name}': no claim is about a difference in {study} on {task}"
-            )
-        for claim in mine:
-            found.setdefault(claim.command, []).append(claim)
-    return found
+    def moved(self, condition: str) -> bool:
+        """Whether the effect is another than at the own settings: the interval of the change
+        excludes 0."""
+        return condition in self.changes and self.changes[condition].sign != 0
 
 
-def again(claim: Claim, task: str, plans: Mapping[str, Plan], evidence: Evidence) -> list[Again]:
+def again(
+    claim: Claim, task: str, plans: Mapping[str, Plan], evidence: Evidence, level: float = LEVEL
+) -> list[Again]:
     """The comparisons of a claim on a task. plans: OWN and the names of conditions -> the plan.
 
-    The intervals of a claim's comparisons on the task hold at once with 95%, under each condition
-    by itself.
+    Each is judged as on the page: the intervals of all comparisons of the claim, on all its tasks,
+    hold at once with 95%, under each condition by itself. level: of the interval of a change.
     """
     here = replace(claim, tasks=(task,))
-    found = {name: judged(here, plan, evidence).parts for name, plan in plans.items()}
-    return [
-        Again(claim, task, own.label, {name: parts[k] for name, parts in found.items()})
-        for k, own in enumerate(found[OWN])
-    ]
+    share = LEVEL / len(claim.tasks)
+    found = {name: judged(here, plan, evidence, share).parts for name, plan in plans.items()}
+    rows = []
+    for k, variant in enumerate(claim.variant):
+        parts = {name: of[k] for name, of in found.items()}
+        changes: dict[str, Part] = {}
+        for name, plan in plans.items():
+            if name != OWN and parts[OWN].ran and parts[name].ran:
+                both = (plans[OWN], plan)
+                changes |= _changed(here, both, variant, evidence, level, name)
+        rows.append(Again(claim, task, parts[OWN].label, parts, changes))
+    return rows
+
+
+def _changed(
+    claim: Claim,
+    plans: tuple[Plan, Plan],
+    variant: str,
+    evidence: Evidence,
+    level: float,
+    name: str,
+) -> dict[str, Part]:
+    """name -> the effect in the second plan minus that in the first, each in what was learned
+    there, on the seeds that both have; {} where one learned nothing."""
+    (task,), (versus,) = claim.tasks, claim.versus
+    shares: list[dict[int, float]] = []
+    for plan in plans:
+        found = evidence.of(plan, claim.metric)
+        unit = learned_by(claim, plan, evidence, task, versus)
+        if unit is None:
+            return {}
+        ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
+        shares.append({s: (ours[s] - theirs[s]) / unit.size for s in set(ours) & set(theirs)})
+    seeds = sorted(set(shares[0]) & set(shares[1]))
+    compared = judge([shares[1][s] - shares[0][s] for s in seeds], claim.margin, 1e-12, level)
+    word = word_of(compared, claim.margin)
+    return {name: part_of(task, "", word, compared, claim.margin, len(seeds))}
 
 
 def conditions_sheet(found: Sequence[Again]) -> Sheet:
@@ -92,18 +113,23 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
     for one in found:
         for name, part in one.parts.items():
             effects = (part.effect, part.effect_low, part.effect_high)
-            fate = "" if name == OWN else one.fate(name)
-            rows.append(
-                (one.task, one.claim.id, one.label, name, *effects, part.n, part.word, fate)
+            change = one.changes.get(name)
+            changes = (
+                (change.effect, change.effect_low, change.effect_high) if change else (None,) * 3
             )
+            fate = "" if name == OWN else one.fate(name)
+            place = (one.task, one.claim.id, one.label, name)
+            rows.append((*place, part.n, *effects, part.word, fate, *changes))
     return Sheet(
         "claims",
         "conditions",
-        "Differences of claims under other settings, in margins. verdict: beside the one at the "
-        "task's own settings. Intervals of a claim's comparisons on a task hold at once with 95%.",
+        "Differences of claims under other settings, in margins: shares of what was learned there. "
+        "verdict: of the one at the task's own settings. Intervals of a claim's comparisons hold "
+        "at once with 95%, under each condition by itself. change: of the effect, on the seeds "
+        "that both have; intervals of one condition on one task hold at once.",
         (
-            *("task", "claim", "variant", "condition", "effect", "low", "high"),
-            *("seeds", "word", "fate"),
+            *("task", "claim", "variant", "condition", "seeds", "effect", "low", "high", "word"),
+            *("fate", "change", "change_low", "change_high"),
         ),
         tuple(rows),
         (
@@ -111,21 +137,25 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
             Shown("claim", "text", ("claim",)),
             Shown("variant", "text", ("variant",)),
             Shown("condition", "text", ("condition",)),
+            Shown("seeds", "count", ("seeds",)),
             Shown("effect", "fixed", ("effect",), "+", 1),
             Shown("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
-            Shown("seeds", "count", ("seeds",)),
             Shown("word", "text", ("word",)),
             Shown("verdict", "text", ("fate",)),
+            Shown("change", "fixed", ("change",), "+", 1),
+            Shown("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
         ),
     )
 
 
 def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
-    """(condition, task, fate -> how many comparisons) for each that ran."""
+    """(condition, task, fate -> how many comparisons) for each that ran; "moved" counts those whose
+    effect is another."""
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for one in found:
         for name in one.parts:
             if name != OWN and (fate := one.fate(name)):
                 of = counted.setdefault((name, one.task), {})
                 of[fate] = of.get(fate, 0) + 1
+                of["moved"] = of.get("moved", 0) + one.moved(name)
     return [(name, task, of) for (name, task), of in counted.items()]

@@ -9,19 +9,22 @@ from ablations.records import Plan, canonical
 from ablations.report.tables.entries import Sheet, Shown
 
 
-def cost_sheet(plans: Sequence[Plan], rates: Mapping[str, float], compiling: float) -> Sheet:
+def cost_sheet(
+    plans: Sequence[tuple[str, Plan]], rates: Mapping[str, float], compiling: float
+) -> Sheet:
     """A row per task and study, task by task, so that whatever is finished is whole comparisons.
 
-    rates: task -> steps per second of one core. compiling: seconds for each program. A cell that
-    an earlier row has costs nothing more. Steps of evaluations count like those of training.
+    plans: each with the name of its row. rates: task -> steps per second of one core. compiling:
+    seconds for each program. A cell that an earlier row has costs nothing more. Steps of
+    evaluations count like those of training.
     """
-    tasks = list(dict.fromkeys(task for plan in plans for task in plan.tasks))
+    tasks = list(dict.fromkeys(task for _, plan in plans for task in plan.tasks))
     seen: set[str] = set()
     compiled: set[str] = set()
     rows: list[tuple[Any, ...]] = []
     total = 0.0
     for task in tasks:
-        for plan in plans:
+        for name, plan in plans:
             mine = [cell for cell in plan.cells if cell["task"] == task]
             if not mine:
                 continue
@@ -33,10 +36,9 @@ def cost_sheet(plans: Sequence[Plan], rates: Mapping[str, float], compiling: flo
             total += seconds / 3600
             seen |= set(new)
             compiled |= programs
-            study = plan.study["name"]
             distinct = len({cell["hash"] for cell in mine})
             hours = seconds / 3600
-            rows.append((task, study, distinct, len(new), steps, evaluated, hours, total))
+            rows.append((task, name, distinct, len(new), steps, evaluated, hours, total))
     cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
     named = sum(row[2] for row in rows)
     rows.append(("all", "", named, cells, steps, evaluated, total, total))
@@ -46,7 +48,8 @@ def cost_sheet(plans: Sequence[Plan], rates: Mapping[str, float], compiling: flo
         "cost",
         f"What the claims cost, task by task. Cells that a row above has are not run again. Steps "
         f"per second of one core: {assumed}; {compiling:.0f} s for each program that is compiled. "
-        f"Steps of evaluations are counted like those of training, which is too many.",
+        f"Steps of evaluations are counted like those of training, which is too many; those under "
+        f"conditions like those at the task's own settings, which may be too few.",
         ("task", "study", "cells", "new", "steps", "evaluation_steps", "hours", "total_hours"),
         tuple(rows),
         (

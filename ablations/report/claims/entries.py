@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ablations.errors import UserError, unknown
 STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
 DIRECTIONS = ("higher", "lower", "none", "differs")
 _RUN = ("ablations", "run")
+OWN = "own settings"  # what conditions are compared with
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,7 @@ class Condition:
 def read(path: Path) -> list[Claim]:
     """The claims of a file. Raises UserError for what is no claim, in one line."""
     claims = [_claim(path, number, entry) for number, entry in enumerate(_load(path)["claim"], 1)]
-    seen: set[str] = set()
-    for claim in claims:
-        if claim.id in seen:
-            raise UserError(f"'{path}' has two claims '{claim.id}'")
-        seen.add(claim.id)
+    _require_distinct(path, "claims", [claim.id for claim in claims])
     return claims
 
 
@@ -79,11 +76,14 @@ def read_conditions(path: Path) -> list[Condition]:
     found = [
         _condition(path, number, entry) for number, entry in enumerate(_load(path)["condition"], 1)
     ]
-    names = [condition.name for condition in found]
+    _require_distinct(path, "conditions", [condition.name for condition in found])
+    return found
+
+
+def _require_distinct(path: Path, what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"'{path}' has two conditions '{name}'")
-    return found
+            raise UserError(f"'{path}' has two {what} '{name}'")
 
 
 def _load(path: Path) -> dict[str, list[Any]]:
@@ -94,8 +94,11 @@ def _load(path: Path) -> dict[str, list[Any]]:
         raise UserError(f"there are no claims: '{path}' is missing") from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
-    tables = {"condition": [], **found}
-    if set(tables) != {"claim", "condition"} or not tables["claim"]:
+    tables = {"claim": [], "condition": [], **found}
+    for name in tables:
+        if name not in ("claim", "condition"):
+            raise UserError(f"'{path}': {unknown('table', name, ('claim', 'condition'))}")
+    if not tables["claim"]:
         raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
     for name, entries in tables.items():
         if not isinstance(entries, list):
@@ -122,16 +125,8 @@ def _claim(path: Path, number: int, entry: Any) -> Claim:
         raise UserError(f"{where} is no table: it begins with [[claim]]")
     if isinstance(entry.get("id"), str):
         where = f"'{path}': claim '{entry['id']}'"
-    for name in entry:
-        if name not in _NAMES:
-            raise UserError(f"{where}: {unknown('field', name, _NAMES)}")
-    values: dict[str, Any] = {}
-    for name in _NAMES:
-        if name not in entry:
-            if name not in _OPTIONAL:
-                raise UserError(f"{where} lacks {name}")
-            continue
-        values[name] = _value(where, name, entry[name])
+    _require_fields(where, entry, _NAMES, _OPTIONAL)
+    values = {name: _value(where, name, entry[name]) for name in _NAMES if name in entry}
     claim = Claim(**values)
     for name, known in (("statistic", STATISTICS), ("direction", DIRECTIONS)):
         if values[name] not in known:
@@ -150,13 +145,9 @@ def _condition(path: Path, number: int, entry: Any) -> Condition:
     where = f"'{path}': condition {number}"
     if not isinstance(entry, dict):
         raise UserError(f"{where} is no table: it begins with [[condition]]")
-    names = ("name", "studies", "set", "seeds")
-    for name in entry:
-        if name not in names:
-            raise UserError(f"{where}: {unknown('field', name, names)}")
-    for name in names:
-        if name not in entry:
-            raise UserError(f"{where} lacks {name}")
+    _require_fields(where, entry, ("name", "studies", "set", "seeds"))
+    if entry["name"] == OWN:
+        raise UserError(f"{where}: '{OWN}' are what it is compared with: give it another name")
     by_task = entry["set"]
     if (
         not isinstance(by_task, dict)
@@ -170,6 +161,17 @@ def _condition(path: Path, number: int, entry: Any) -> Condition:
         by_task,
         str(entry["seeds"]),
     )
+
+
+def _require_fields(
+    where: str, entry: dict[str, Any], names: Collection[str], optional: Collection[str] = ()
+) -> None:
+    for name in entry:
+        if name not in names:
+            raise UserError(f"{where}: {unknown('field', name, names)}")
+    for name in names:
+        if name not in entry and name not in optional:
+            raise UserError(f"{where} lacks {name}")
 
 
 def _value(where: str, name: str, value: Any) -> Any:

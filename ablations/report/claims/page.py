@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from ablations.report.claims.conditions import Again, fates
-from ablations.report.claims.entries import Claim
+from ablations.report.claims.entries import OWN, Claim
 from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
@@ -20,25 +20,31 @@ _OPENING = """\
 # Published claims, judged
 
 Each line is a sentence that somebody published. Sentence, metric, tasks and margin were written
-into [claims.toml](claims.toml) before any run. For how long control tasks train, and at which
-learning rate, was changed after first runs by the curves of the baseline alone: it collapsed now
-and then on reacher, and had not levelled off on inverted_double_pendulum. Those runs left nearly
-all open; they are in the history of the archives. The numbers below are regenerated from the
-[archives](archive) by `ablations claims --write`, and a test compares them byte for byte. What the
-words mean is [here](../docs/claims.md)."""
+into [claims.toml](claims.toml) before the runs that judge it; those that are judged in half of 32
+settings, and the conditions, after the verdicts on single changes. For how long control tasks
+train, and at which learning rate, was changed after first runs by the curves of the baseline
+alone: it collapsed now and then on reacher, and had not levelled off on inverted_double_pendulum.
+Those runs left nearly all open; they are in the history of the archives. The numbers below are
+regenerated from the [archives](archive) by `ablations claims --write`, and a test compares them
+byte for byte. What the words mean is [here](../docs/claims.md)."""
 
 _LIMITS = """\
 ## Limits
 
-- **Physics.** Brax's spring backend on a CPU, with Brax's versions of the tasks. A return here is
-  no return of MuJoCo's; claims about other simulators are judged by what carries over.
-- **Size.** Networks of 64 x 64 units, 64 environments, and 120,000 to 490,000 steps; a two-layer
-  transformer on three hundred problems of arithmetic. A claim about a model of billions of weights
-  is judged as one about the mechanism.
+- **Physics.** Brax's spring backend on a CPU, but for the conditions that say otherwise, with
+  Brax's versions of the tasks. A return here is no return of MuJoCo's; claims about other
+  simulators are judged by what carries over.
+- **Size.** Networks of 64 x 64 units (but for conditions), 64 environments, and 120,000 to 490,000
+  steps; a two-layer transformer on three hundred problems of arithmetic. A claim about a model of
+  billions of weights is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
   (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them.
 - **Settings.** One change of a common baseline at the task's own learning rate, where a claim is
   not about rates. A detail may matter inside another library's settings.
+- **Half of 32 settings.** The mean of 16 combinations of 15 choices with a choice, minus that of 16
+  others without. It includes what three choices do together, which no interval covers, and
+  combinations that learn little, which pull it towards 0. Published effects over random settings
+  are of their best twentieth.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
   wrong; the last column of the table shows what is left when the intervals of all claims hold at
   once. The interval of a spread covers 90 to 93% where returns are skewed. What has been run
@@ -183,18 +189,27 @@ def _found(one: Judged, training: Judged | None) -> list[str]:
 def _elsewhere(again: Sequence[Again]) -> list[str]:
     """How many verdicts stand under other settings."""
     counted = fates(again)
-    kinds = ("the same", "another", "undecided", "decided here", "undecided on both")
+    kinds = (
+        *("the same", "another", "undecided", "decided here", "undecided on both"),
+        *("runs fail", "moved"),
+    )
     rows = [[name, task, *(str(of.get(kind, 0)) for kind in kinds)] for name, task, of in counted]
     head = ["condition", "task", "the same", "another", "undecided"]
-    head += ["decided here alone", "on neither"]
+    head += ["decided there alone", "on neither", "runs fail", "effect moved"]
+    names = ", ".join(dict.fromkeys(name for name, _, _ in counted))
+    ran = [p for one in again for name, p in one.parts.items() if name != OWN and p.ran]
+    seeds = sorted({part.n for part in ran})
     return [
         "## Do they stand elsewhere?",
         "",
         *_wrapped(
-            "Differences of means, judged again with other physics, networks and learning rates. "
-            "A verdict on a task at its own settings is *the same* there, *another*, or "
-            "*undecided*; or it is decided there alone, or nowhere. `ablations claims "
-            "--conditions` prints every interval and what runs it."
+            f"Differences of means, judged again under other settings ({_text(names)}) with "
+            f"{' or '.join(map(str, seeds))} seeds, and in margins of what was learned there. The "
+            "verdict on a task at its own settings is *the same* there, *another*, or *undecided*, "
+            "which it may be for fewer seeds alone; or it is decided there alone, or on neither "
+            "side. Words that differ are no proof that effects do: *effect moved* counts the "
+            "comparisons whose change has an interval without 0. `ablations claims --conditions` "
+            "prints every interval and what runs it."
         ),
         "",
         f"![Claims under other settings]({CONDITIONS}.svg)",

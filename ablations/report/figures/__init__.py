@@ -108,7 +108,7 @@ def draw(
         "plane": plane(plan, points) if points else None,
         "effects": None
         if effects is None
-        else effect_matrix(plan, effects) or main_effects(plan, effects),
+        else effect_matrix(plan, effects) or main_effects(plan, effects, found.metric),
     }
     if found.metric == plan.study["metric"]:
         maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))

@@ -9,7 +9,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from ablations.report.claims.conditions import OWN, Again
+from ablations.report.claims.conditions import Again
+from ablations.report.claims.entries import OWN
 from ablations.report.claims.words import Stand
 from ablations.report.figures.style import COLORS, footnote, save, style
 
@@ -56,14 +57,18 @@ def _draw(found: Sequence[Again]) -> Figure:
         "the sentence holds": "holds",
         "it does not": "opposite",
         "undecided": "undecided",
+        "runs fail": "unstable",
     }
     handles = [Patch(color=_FILL[each], label=text) for text, each in colors.items()]
-    handles += [Patch(fill=False, edgecolor=COLORS[0], label="another verdict than on the left")]
-    drawn.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
+    handles += [
+        Patch(fill=False, edgecolor=COLORS[0], label="another effect than at the own settings")
+    ]
+    drawn.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
     footnote(
         drawn,
-        "Numbers: the effect in margins (beyond -1 and 1 it matters). Intervals of a claim's "
-        "comparisons on one task hold at once with 95%, under each condition by itself.",
+        "Numbers: the effect in margins (beyond -1 and 1 it matters), shares of what was learned "
+        "there. Framed: the interval of the change excludes 0; those of one condition on one task "
+        "hold at once with 95%.",
     )
     return drawn
 
@@ -85,9 +90,9 @@ def _cells(panel: Any, one: Again, columns: Sequence[str], row: int) -> None:
         if part is None or not part.ran:
             continue
         corner = (column - 0.48, row - 0.45)
-        fill = _FILL.get(one.stand(name), "#FFFFFF")
+        fill = _FILL[one.stand(name)]
         panel.add_patch(Rectangle(corner, 0.96, 0.9, facecolor=fill, linewidth=0))
-        if name != OWN and one.fate(name) == "another":
+        if one.moved(name):
             panel.add_patch(Rectangle(corner, 0.96, 0.9, fill=False, edgecolor=COLORS[0]))
         if part.effect is not None:
             text = f"{round(part.effect, 1) or 0.0:+.1f}"

@@ -22,7 +22,8 @@ from ablations.report.figures.style import (
     room,
     title,
 )
-from ablations.report.tables import Sheet
+from ablations.report.series import label
+from ablations.report.tables import ALL_TASKS, Sheet
 
 # Blue up, vermilion down: Okabe & Ito's, told apart by every colour vision.
 _DIVERGING = LinearSegmentedColormap.from_list(
@@ -30,8 +31,8 @@ _DIVERGING = LinearSegmentedColormap.from_list(
 )
 
 
-def main_effects(plan: Plan, sheet: Sheet) -> Figure | None:
-    """A row per main effect, one panel per task. None where none has an interval."""
+def main_effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
+    """A row per main effect on a metric, one panel per task. None where none has an interval."""
     rows = [row for row in sheet.records() if row["low"] is not None]
     if not rows:
         return None
@@ -51,6 +52,8 @@ def main_effects(plan: Plan, sheet: Sheet) -> Figure | None:
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)
         panel.set_title(task)
+        of = "in what was learned" if task == ALL_TASKS else label(metric)
+        panel.set_xlabel(f"effect, {of}")
         panel.xaxis.set_major_locator(MaxNLocator(3 if in_paper() else 5))
         for row in (one for one in rows if one["task"] == task):
             place = items.index((row["factor"], row["level"]))
@@ -66,11 +69,12 @@ def main_effects(plan: Plan, sheet: Sheet) -> Figure | None:
             )
     axes.flat[0].set_ylim(len(items) - 0.5, -0.5)
     names(axes, [f"{factor} = {level}" for factor, level in items])
-    title(drawn, f"{plan.study['title']}: effects, over the settings of the others")
+    title(drawn, f"{plan.study['title']}: effects")
     footnote(
         drawn,
-        "of a level against the reference; all intervals hold at once with 95%; green: better, "
-        "vermilion: worse, blue: equivalent, filled where the margin is decided; grey: undecided",
+        "mean of the variants with a level minus mean of the others; all intervals hold at once "
+        "with 95%, and leave out what three changes do together; green: better, vermilion: worse, "
+        "filled beyond the margin; blue: equivalent; grey: undecided; pink: runs fail",
     )
     return drawn
 

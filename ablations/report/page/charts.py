@@ -261,14 +261,31 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Chart | None:
     return _rows(panels)
 
 
-def effects(sheet: Sheet | None) -> Chart | None:
-    """The effect matrix of a factorial, per task; None of a fraction, which has no interactions."""
+def effects(sheet: Sheet | None, metric: str) -> Chart | None:
+    """Effects on a metric, per task: the matrix of a factorial; of a fraction, which has no
+    interactions, a row per main effect."""
     rows = [] if sheet is None else sheet.records()
     rows = [row for row in rows if row["effect"] is not None]
-    if not any(row["kind"] == "interaction" for row in rows):
-        return None
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     panels = []
+    if rows and not any(row["kind"] == "interaction" for row in rows):
+        for task in tasks:
+            described = [
+                {
+                    "variant": f"{row['factor']} = {row['level']}",
+                    "baseline": None,
+                    **{key: number(row[key]) for key in ("low", "high")},
+                    "value": number(row["effect"]),
+                    "verdict": row["verdict"],
+                    "text": f"{estimate(row['effect'], row['low'], row['high'], '+')}, "
+                    f"{row['verdict']}, {row['n']} seeds",
+                }
+                for row in rows
+                if row["task"] == task
+            ]
+            of = "in what was learned" if task == ALL_TASKS else label(metric)
+            panels.append({"title": task, "x": of, "reference": 0, "rows": described})
+        return _rows(panels)
     for task in tasks:
         mine = [row for row in rows if row["task"] == task]
         items = [(row["factor"], row["level"]) for row in mine if row["kind"] == "main"]
@@ -291,7 +308,7 @@ def effects(sheet: Sheet | None) -> Chart | None:
                 }
             )
         panels.append({"title": task, "names": names, "cells": cells})
-    return {"kind": "matrix", "columns": 3, "panels": panels}
+    return {"kind": "matrix", "columns": 3, "panels": panels} if panels else None
 
 
 def side_by_side(count: int) -> int:

@@ -68,7 +68,8 @@ CAPTIONS = {
     "effects": (
         "Effects of the factorial",
         "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
-        "simultaneous 95% interval excludes 0; in brackets: equivalent.",
+        "simultaneous 95% interval excludes 0; in brackets: equivalent. Of a fraction of a "
+        "factorial there are main effects alone, with their simultaneous 95% intervals.",
     ),
     "diagnostics": (
         "Diagnostics over training",
@@ -314,7 +315,7 @@ def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, 
         "efficiency": charts.sample_efficiency(plan, found, learned),
         "sensitivity": charts.sensitivity(plan, made, found, learned),
         "plane": charts.plane(plane(plan, found, learned)),
-        "effects": charts.effects(KINDS["effects"](plan, results, found)),
+        "effects": charts.effects(KINDS["effects"](plan, results, found), found.metric),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
     return {name: chart for name, chart in maybe.items() if chart is not None}

@@ -18,8 +18,8 @@ from ablations.report.statistics.summaries import LEVEL
 
 @dataclass(frozen=True)
 class Design:
-    """A factorial, every combination of whose levels is one variant; or an orthogonal fraction of
-    one, in which every two levels of two factors meet equally often.
+    """A factorial, every combination of whose levels is one variant; or a fraction of one, in which
+    the levels of every three factors meet equally often (an orthogonal array of strength 3).
 
     factors: name -> levels in words; the first is the reference. variants: variant -> the index of
     its level of each factor.
@@ -52,7 +52,7 @@ class Effect:
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
-    """The factorial that variants form, or an orthogonal fraction; else None.
+    """The factorial that variants form, or a fraction of one; else None.
 
     sets: variant -> what it sets. Settings that change together are one factor, and so are two of
     which not every combination is there, if that makes a factorial: its levels are those that are.
@@ -109,12 +109,13 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 
 def _is_orthogonal(columns: _Columns) -> bool:
-    """Whether every two levels of two factors meet, and equally often."""
-    for first, second in itertools.combinations(columns, 2):
-        met = Counter(zip(first, second, strict=True))
-        if len(met) != (1 + max(first)) * (1 + max(second)) or len(set(met.values())) > 1:
+    """Whether the levels of every three factors meet, and equally often: else an interaction of two
+    could pass for a main effect."""
+    for three in itertools.combinations(columns, 3):
+        met = Counter(zip(*three, strict=True))
+        if len(met) != math.prod(1 + max(one) for one in three) or len(set(met.values())) > 1:
             return False
-    return True
+    return len(columns) > 3
 
 
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
@@ -133,8 +134,8 @@ def effects(
     Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
     reference. Interaction of k and m of two factors: means of the variants with both, minus with m
     and the first reference, minus with k and the second, plus with both references. Each contrast
-    is one number per seed, judged by `paired.judge`. A fraction has no interactions here, as they
-    are confounded with each other.
+    is one number per seed, judged by `paired.judge`. In a fraction interactions of two cannot be
+    told from each other, so there are none; a main effect there includes interactions of three.
     """
     y = np.asarray(scores, dtype=np.float64)
     if y.shape[1:] != (len(factorial.variants),):

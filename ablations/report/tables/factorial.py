@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from ablations.records import Plan
 from ablations.report.scores import Scores, is_score
@@ -75,11 +76,11 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
-        said = "too few seeds"
         if identical_effect(seen, found_design, effect, tasks):
             said = "identical"
-        elif c.n > 1:
-            said = guarded_effect(verdict(c, effect.margin), seen, found_design, effect, tasks)
+        else:
+            said = verdict(c, effect.margin) if c.n > 1 else "too few seeds"
+            said = guarded_effect(said, seen, found_design, effect, tasks)
             if learned is None or len(effect.factors) > 1:
                 # An interaction has no good direction: it says where a main effect does not hold.
                 said = said.replace("better", "higher").replace("worse", "lower")
@@ -94,14 +95,13 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     return Sheet(
         plan.study["name"],
         "effects",
-        f"Effects of what the variants set. Main: mean change of {found.metric} against the "
-        f"reference ({reference}), over the levels of the others. Interaction: what two changes do "
-        "together beyond the sum of each alone. Paired by seed, on seeds that every variant has; "
+        f"Effects of what the variants set. {_explained(found_design, found.metric)} Reference: "
+        f"{reference}. Paired by seed, on seeds that every variant has; "
         "the t intervals hold for all effects of this table at once with 95% (Bonferroni"
         f"{', and for all planned looks at once' if plan.looks else ''}), p is adjusted alike, "
         "and the words mean what they do in the comparison. unstable: more runs "
-        "failed at the level than at the reference. All tasks, and a task whose settings differ "
-        "between variants: in what was learned.",
+        "failed at the level than at the reference, or so many that no seed is whole. All tasks, "
+        "and a task whose settings differ between variants: in what was learned.",
         COLUMNS,
         tuple(rows),
         (
@@ -114,6 +114,19 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             Shown("verdict", "text", ("verdict",)),
             Shown("seeds", "count", ("n",)),
         ),
+    )
+
+
+def _explained(factorial: Design, metric: str) -> str:
+    if factorial.full:
+        return (
+            f"Main: mean change of {metric} against the reference, over all levels of the others. "
+            "Interaction: what two changes do together beyond the sum of each alone."
+        )
+    half = f"the mean {metric} of the variants with a level, minus that of those at the reference"
+    return (
+        f"The variants are a fraction of a factorial. Main: {half}; it includes interactions of "
+        "three changes, which no interval covers."
     )
 
 
@@ -156,9 +169,9 @@ def factorial_scores(
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
-    """The variants that an effect alone tells apart: with a level, and at the reference; of an
-    interaction's first factor, at the level and at the reference of its second. None in a fraction
-    where all differ in more."""
+    """The variants whose differences an effect of a full factorial is made of: with a level, and at
+    the reference; of an interaction's first factor, at the level and at the reference of its
+    second."""
     names = list(factorial.factors)
     at = {place: variant for variant, place in factorial.variants.items()}
     first = names.index(effect.factors[0])
@@ -168,39 +181,48 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
         levels = factorial.factors[effect.factors[1]]
         other = (names.index(effect.factors[1]), (0, levels.index(effect.levels[1])))
     return [
-        (variant, at[reference])
+        (variant, at[(*place[:first], 0, *place[first + 1 :])])
         for place, variant in at.items()
         if place[first] == level and (other is None or place[other[0]] in other[1])
-        if (reference := (*place[:first], 0, *place[first + 1 :])) in at
     ]
 
 
 def identical_effect(
     found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
-    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0."""
+    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0. Of a
+    fraction that cannot be seen where a variant has none that differs in this alone."""
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
-    return any(
-        pairs and all(found.identical(tasks, a, b) for a, b in pairs)
-        for pairs in (_pairs(factorial, one) for one in (effect, turned))
+    return factorial.full and any(
+        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
+        for one in (effect, turned)
     )
 
 
 def guarded_effect(
     said: str, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> str:
-    """A verdict in view of failures on the two sides of an effect."""
+    """A verdict in view of failures on the two sides of an effect. In a fraction every run is on a
+    side of every effect, so that one alone is no sign: the sides must differ by Fisher's exact test
+    at 5%."""
 
     def failures(variant: str) -> int:
         return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
 
+    if effect.comparison.n < 2:
+        return "unstable" if any(map(failures, factorial.variants)) else said
     if len(effect.factors) > 1:
         more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
         return "unstable" if any(more) and said != "undecided" else said
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
-    counts = dict.fromkeys(range(len(factorial.factors[name])), 0)
+    at: dict[int, list[int]] = {}  # the failures of each variant at a level
     for variant, place in factorial.variants.items():
-        counts[place[factor]] += failures(variant)
-    more_here = counts[factorial.factors[name].index(level)] - counts[0]
-    return guarded(said, more_here).replace("unstable baseline", "unstable reference")
+        at.setdefault(place[factor], []).append(failures(variant))
+    there, here = at[0], at[factorial.factors[name].index(level)]
+    if not factorial.full:
+        runs = sum(len(found.of(task, next(iter(factorial.variants)))) for task in tasks)
+        sides = [[sum(one), runs * len(one) - sum(one)] for one in (there, here)]
+        if scipy.stats.fisher_exact(sides).pvalue >= LEVEL:
+            return said
+    return guarded(said, sum(here) - sum(there)).replace("unstable baseline", "unstable reference")
