@@ -1,4 +1,5 @@
-"""The normal, Student's and the chi-squared distribution: what intervals, tests and power rest on.
+"""The normal, Student's and the chi-squared distribution, and Fisher's exact test: what intervals,
+tests and power rest on.
 
 In place of scipy, which would be most of an install that prints tables.
 """
@@ -124,3 +125,12 @@ def _tail(a: float, w: Floats, side: NDArray[np.int_]) -> Floats:
 def _legendre() -> tuple[Floats, Floats]:
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     return (points + 1) / 2, weights / 2
+
+
+def fisher_p(events: tuple[int, int], trials: tuple[int, int]) -> float:
+    """Fisher's exact p, two-sided, for as many events in each of two groups of trials: the share of
+    the tables with the same sums that are no likelier than this one."""
+    total, several = sum(trials), sum(events)
+    counts = range(max(0, several - trials[1]), min(several, trials[0]) + 1)
+    ways = {k: math.comb(trials[0], k) * math.comb(trials[1], several - k) for k in counts}
+    return sum(n for n in ways.values() if n <= ways[events[0]]) / math.comb(total, several)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 import scipy.special as oracle
+from scipy import stats
 
 from ablations.distributions import (
     chi_squared_quantile,
+    fisher_p,
     normal_cdf,
     normal_quantile,
     student_cdf,
@@ -60,3 +63,11 @@ def test_chi_squared_quantiles_are_those_of_scipy(freedom: float) -> None:
     found = chi_squared_quantile(freedom, LEVELS)
     np.testing.assert_allclose(found, 2 * oracle.gammaincinv(freedom / 2, LEVELS), rtol=1e-10)
     assert chi_squared_quantile(freedom, LEVELS.reshape(2, -1)).shape == (2, 100)
+
+
+@pytest.mark.parametrize("trials", [(7, 7), (5, 12), (40, 40), (320, 160)])
+def test_fishers_p_is_scipys(trials: tuple[int, int]) -> None:
+    for events in itertools.product(range(0, 6), range(0, 6)):
+        if events[0] <= trials[0] and events[1] <= trials[1]:
+            table = [[k, n - k] for k, n in zip(events, trials, strict=True)]
+            assert fisher_p(events, trials) == pytest.approx(stats.fisher_exact(table).pvalue)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
+from ablations.distributions import fisher_p
 from ablations.records import Plan
 from ablations.report.scores import Scores, is_score
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
@@ -222,7 +222,7 @@ def guarded_effect(
     there, here = at[0], at[factorial.factors[name].index(level)]
     if not factorial.full:
         runs = sum(len(found.of(task, next(iter(factorial.variants)))) for task in tasks)
-        sides = [[sum(one), runs * len(one) - sum(one)] for one in (there, here)]
-        if scipy.stats.fisher_exact(sides).pvalue >= LEVEL:
+        trials = (runs * len(there), runs * len(here))
+        if fisher_p((sum(there), sum(here)), trials) >= LEVEL:
             return said
     return guarded(said, sum(here) - sum(there)).replace("unstable baseline", "unstable reference")
