@@ -26,7 +26,8 @@ train, and at which learning rate, was changed after first runs by the curves of
 alone: it collapsed now and then on reacher, and had not levelled off on inverted_double_pendulum.
 Those runs left nearly all open; they are in the history of the archives. The numbers below are
 regenerated from the [archives](archive) by `ablations claims --write`, and a test compares them
-byte for byte. What the words mean is [here](../docs/claims.md)."""
+byte for byte. What the words mean is [here](../docs/claims.md). Which details make the gap between
+two libraries is told [elsewhere](reference/explain/README.md)."""
 
 _LIMITS = """\
 ## Limits
