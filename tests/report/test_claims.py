@@ -904,7 +904,7 @@ def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Pat
     shutil.copytree(committed / "archive", tmp_path / "archive")
     shutil.copy(committed / "claims.toml", tmp_path)
     assert cli.main(["claims", "--results", str(tmp_path), "--write"]) == 0
-    for name in ("README.md", "claims.svg"):
+    for name in ("README.md", "claims.svg", "conditions.svg"):
         made, kept = ((folder / name).read_bytes() for folder in (tmp_path, committed))
         assert made == kept, f"results/{name} is another one: `ablations claims --write`"
     capsys.readouterr()

@@ -63,7 +63,9 @@ def _draw(found: Sequence[Again]) -> Figure:
     handles += [
         Patch(fill=False, edgecolor=COLORS[0], label="another effect than at the own settings")
     ]
-    drawn.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
+    drawn.legend(
+        handles=handles, loc="outside upper center", ncols=5 if width > 5 else 2, frameon=False
+    )
     footnote(
         drawn,
         "Numbers: the effect in margins (beyond -1 and 1 it matters), shares of what was learned "
