@@ -186,7 +186,7 @@ def _again(
             there = [one for one in under if one.task == task and claim in one.claims]
             if there:
                 mine[claim.id] = (claim, {one.condition: one.plan for one in there})
-        level = LEVEL / max(1, sum(len(claim.variant) for claim, _ in mine.values()))
+        level = LEVEL / sum(len(claim.variant) for claim, _ in mine.values())
         for claim, others in mine.values():
             both = {OWN: plans[claim.command], **others}
             found += again(claim, task, both, evidence, level)

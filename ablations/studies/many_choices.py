@@ -1,4 +1,4 @@
-"""Fifteen choices, each made in half of 32 settings of the others."""
+"""Fifteen choices, each made in half of 32 settings."""
 
 from typing import Any
 
