@@ -174,16 +174,14 @@ def table(
     """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
     studies with the study in front.
 
-    kind: "comparison" (the default), "effects" of a factorial, "efficiency", or "power"; "shares"
-    of an explanation, whose default that is. score: "final" or "auc".
+    kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
+    "efficiency", or "power"; "shares" of an explanation, whose default that is. score: of a
+    comparison, "final" or "auc".
     """
     from ablations.report import tables
 
     def made(plan: Plan) -> pandas.DataFrame:
-        wanted = kind or tables.default_kind(plan)
-        if wanted != "comparison":
-            return tables.sheet(wanted, plan, Path(results), metric=metric).dataframe()
-        return tables.table(plan, Path(results), metric=metric, score=score).dataframe()
+        return tables.asked(plan, Path(results), kind, metric, score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)
 

@@ -33,8 +33,9 @@ def add_commands(commands: Any) -> None:
     one.add_argument(
         "--kind",
         choices=("comparison", "effects", "efficiency", "power", "shares"),
-        help="what of a study: its comparisons (default), the effects of a factorial, sample "
-        "efficiency, or the seeds it needs; of an explanation the shares of a gap (default)",
+        help="what of a study: its comparisons (default), the effects of a factorial (default of "
+        "a fraction of one), sample efficiency, or the seeds it needs; of an explanation the "
+        "shares of a gap (default)",
     )
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
@@ -184,16 +185,11 @@ def _table(options: argparse.Namespace) -> None:
     from ablations.report import formats, tables
 
     for plan in plans(options):
-        kind = options.kind or tables.default_kind(plan)
-        if kind == "comparison":
-            table = tables.table(plan, options.results, metric=options.metric, score=options.score)
-            text = formats.render(table, options.format)
-            name = plan.study["name"]
-        else:
-            sheet = tables.sheet(kind, plan, options.results, metric=options.metric)
-            text = formats.render(sheet, options.format)
-            name = f"{plan.study['name']}_{kind}"
-        _put(text, options, name)
+        made = tables.asked(plan, options.results, options.kind, options.metric, options.score)
+        name = plan.study["name"]
+        if isinstance(made, tables.Sheet):
+            name = f"{name}_{made.kind}"
+        _put(formats.render(made, options.format), options, name)
 
 
 def _diagnose(options: argparse.Namespace) -> None:

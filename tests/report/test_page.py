@@ -19,6 +19,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser import complaints, draw_all, opened, requests
 from synthetic import realistic, synthetic_study
@@ -29,8 +30,10 @@ from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import formats, page
 from ablations.report.figures.style import VERDICT_COLORS
 from ablations.report.formats.numbers import verdict_class
+from ablations.report.page.content import section
 from ablations.report.page.live import Live
-from ablations.report.tables import sheet, table
+from ablations.report.tables import default_kind, sheet, table
+from ablations.studies import fraction
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
@@ -164,13 +167,28 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
         "7 of 8",
         "Sample efficiency",
         "Seeds needed",
-        "Effects of the factorial",
+        "Effects of what the variants set",
         "brax 0.14.2, jax 0.10.2",
         "incomplete: 1 of 64 cells have not run",
         "value_coefficient = 0.5",
     ):
         assert part in outline.text, part
     assert outline.tags.count("img") == 7 + 10  # a factorial of one number and one other axis
+
+
+def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
+    finals, sets = {}, {}
+    for k, (name, one) in enumerate(fraction(changes).items()):
+        gain = 2.0 * ("third" in one.sets)
+        finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
+        sets[name] = {change: one.sets.get(change, "off") for change in changes}
+    plan, results = study(finals, sets=sets)
+    told = section(plan, results, "many", static=True, folder=results)
+    assert told.summary == "hopper: third = on is better; 3 equivalent"
+    assert [one.key for one in told.figures] == ["many/effects", "many/curves"]
+    assert "mix_1" not in told.table
+    assert default_kind(plan) == "effects"
 
 
 def test_charts_need_no_plotting_library() -> None:

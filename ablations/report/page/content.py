@@ -21,7 +21,15 @@ from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
 from ablations.report.sensitivity import plane
-from ablations.report.tables import KINDS, Sheet, Table, explained_in_words, table
+from ablations.report.tables import (
+    KINDS,
+    Sheet,
+    Table,
+    default_kind,
+    effects_in_words,
+    explained_in_words,
+    table,
+)
 from ablations.report.units import units
 
 CAPTIONS = {
@@ -66,7 +74,7 @@ CAPTIONS = {
         "scored at the settings that the other seeds choose (Adkins et al. 2024).",
     ),
     "effects": (
-        "Effects of the factorial",
+        "Effects of what the variants set",
         "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
         "simultaneous 95% interval excludes 0; in brackets: equivalent. Of a fraction of a "
         "factorial there are main effects alone, with their simultaneous 95% intervals.",
@@ -79,7 +87,7 @@ CAPTIONS = {
 _LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
 FILES = {"csv": "csv", "tex": "latex"}  # that a table can be saved as
 KIND_TITLES = {
-    "effects": "Effects of the factorial",
+    "effects": "Effects of what the variants set",
     "efficiency": "Sample efficiency",
     "power": "Seeds needed",
 }
@@ -173,8 +181,9 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     try:
         found = scores(plan, results)
-        explained = KINDS["shares"](plan, results, found)
-        made = table(plan, results) if explained is None else None
+        kind = default_kind(plan)
+        leading = None if kind == "comparison" else KINDS[kind](plan, results, found)
+        made = table(plan, results) if leading is None else None
     except UserError as problem:
         return Section(**heads, problem=str(problem))
     counts = {
@@ -195,14 +204,25 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         "failures": tuple(failures(found.cells)),
     }
     if made is None:
-        assert explained is not None
+        assert leading is not None
+        shown: dict[str, Any]
+        if kind == "effects":
+            shown = {
+                "summary": effects_in_words(leading),
+                "variants": tuple(_variants(plan)),
+                **_drawn(plan, results, slug, _effects_charts(plan, found, leading), static),
+            }
+        else:
+            shown = {
+                "summary": explained_in_words(leading),
+                "pictures": tuple(_images(plan, results)),
+            }
         return Section(
             **common,
-            files=_files({f"{slug}/table": explained}),
-            summary=explained_in_words(explained),
-            table=Markup(render(replace(explained, caption=""), "html")),
-            caption=explained.caption,
-            pictures=tuple(_images(plan, results)),
+            **shown,
+            files=_files({f"{slug}/table": leading}),
+            table=Markup(render(replace(leading, caption=""), "html")),
+            caption=leading.caption,
         )
     drawn = _charts(plan, results, found, made)
     lines, unit = scorecard(made)
@@ -219,18 +239,15 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         scorecard=lines,
         summary=summary(made),
         variants=tuple(_variants(plan)),
-        columns=charts.side_by_side(len(plan.variants)),
-        legend=tuple(charts.legend(plan)),
         table=Markup(render(replace(made, caption="", notes=()), "html")),
         caption=made.caption,
         notes=made.notes,
-        figures=tuple(_figures(plan, results, slug, drawn, static)),
         sheets=tuple(
             Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
             for key, (title, one) in sheets.items()
         ),
         files=_files(tables),
-        charts={f"{slug}/{name}": chart for name, chart in drawn.items()},
+        **_drawn(plan, results, slug, drawn, static),
     )
 
 
@@ -319,6 +336,27 @@ def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, 
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
     return {name: chart for name, chart in maybe.items() if chart is not None}
+
+
+def _effects_charts(plan: Plan, found: Scores, made: Sheet) -> dict[str, Any]:
+    """Of a fraction of a factorial: what its variants are there for, and their curves."""
+    maybe = {
+        "effects": charts.effects(made, found.metric),
+        "curves": charts.curves(plan, found),
+    }
+    return {name: chart for name, chart in maybe.items() if chart is not None}
+
+
+def _drawn(
+    plan: Plan, results: Path, slug: str, drawn: Mapping[str, Any], static: bool
+) -> dict[str, Any]:
+    """What a section has of its charts."""
+    return {
+        "columns": charts.side_by_side(len(plan.variants)),
+        "legend": tuple(charts.legend(plan)),
+        "figures": tuple(_figures(plan, results, slug, drawn, static)),
+        "charts": {f"{slug}/{name}": chart for name, chart in drawn.items()},
+    }
 
 
 def _figures(

@@ -12,7 +12,7 @@ from ablations.report.tables.comparison import table
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, explanation, shares_sheet
-from ablations.report.tables.factorial import effects_sheet
+from ablations.report.tables.factorial import effects_in_words, effects_sheet, factorial
 from ablations.report.tables.seeds_needed import power_sheet
 
 __all__ = [
@@ -21,7 +21,9 @@ __all__ = [
     "Entry",
     "Sheet",
     "Table",
+    "asked",
     "default_kind",
+    "effects_in_words",
     "explained_in_words",
     "explanation",
     "sheet",
@@ -43,9 +45,25 @@ _ABSENT = {
 
 
 def default_kind(plan: Plan) -> str:
-    """What `table` shows of a plan where nothing is asked for: "shares" of an explanation, else
-    "comparison"."""
-    return "comparison" if explanation(plan) is None else "shares"
+    """What `table` shows of a plan where nothing is asked for: "shares" of an explanation,
+    "effects" of a fraction of a factorial, else "comparison"."""
+    if explanation(plan) is not None:
+        return "shares"
+    found = factorial(plan)
+    return "comparison" if found is None or found.full else "effects"
+
+
+def asked(
+    plan: Plan, results: Path, kind: str | None, metric: str | None, score: str
+) -> Table | Sheet:
+    """The table of a kind, or of the plan's default where that is None. Raises UserError where a
+    study has none of that kind, or where any but a comparison is asked for another score."""
+    wanted = kind or default_kind(plan)
+    if wanted == "comparison":
+        return table(plan, results, metric=metric, score=score)
+    if score != "final":
+        raise UserError(f"score '{score}': only a comparison has it, give --kind comparison")
+    return sheet(wanted, plan, results, metric=metric)
 
 
 def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) -> Sheet:

@@ -117,6 +117,28 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     )
 
 
+def effects_in_words(made: Sheet) -> str:
+    """ "reacher: torso = shared is better; 14 equivalent", task by task."""
+    said = []
+    for task in dict.fromkeys(row["task"] for row in made.records()):
+        levels: dict[str, list[str]] = {}
+        for row in made.records():
+            if row["task"] == task:
+                levels.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
+        named = [
+            f"{', '.join(which)} {'is' if len(which) == 1 else 'are'} {word}"
+            for word, which in levels.items()
+            if word.startswith(("better", "worse", "higher", "lower"))
+        ]
+        counted = [
+            f"{len(which)} {word}"
+            for word, which in levels.items()
+            if not word.startswith(("better", "worse", "higher", "lower"))
+        ]
+        said.append(f"{task}: " + "; ".join(named + counted))
+    return ". ".join(said)
+
+
 def _explained(factorial: Design, metric: str) -> str:
     if factorial.full:
         return (
