@@ -28,6 +28,7 @@ from ablations.report.claims.judge import by_training, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
+from ablations.report.figures import claims as pictures
 from ablations.report.figures import conditions as heat_map
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
@@ -898,13 +899,18 @@ def test_the_published_claims_are_at_least_25_and_whole() -> None:
     assert len(read_conditions(ROOT / "results" / "claims.toml")) >= 4
 
 
-def test_the_page_and_its_figure_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:
+def test_the_page_and_its_figures_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:
     """Byte for byte."""
     committed = ROOT / "results"
     shutil.copytree(committed / "archive", tmp_path / "archive")
     shutil.copy(committed / "claims.toml", tmp_path)
     assert cli.main(["claims", "--results", str(tmp_path), "--write"]) == 0
-    for name in ("README.md", "claims.svg", "conditions.svg"):
+    drawn = [
+        sorted(f"claims/{path.name}" for path in (folder / "claims").iterdir())
+        for folder in (tmp_path, committed)
+    ]
+    assert drawn[0] == drawn[1]
+    for name in ("README.md", "claims.svg", "conditions.svg", *drawn[0]):
         made, kept = ((folder / name).read_bytes() for folder in (tmp_path, committed))
         assert made == kept, f"results/{name} is another one: `ablations claims --write`"
     capsys.readouterr()
@@ -924,6 +930,16 @@ def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     value = np.mean(FINALS["hopper", "brax"]) - np.mean(FINALS["hopper", "standard"])
     assert f"{value:+.3f}" in row
     assert claims_sheet(found, found).rows[0][8] == "holds on 1 of 2"
+
+
+def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -> None:
+    found = [judged(claim(), study(tmp_path, FINALS), Evidence(tmp_path))]
+    whole, alone = pictures.write(tmp_path, found, "claims")
+    assert alone == tmp_path / "claims" / "one.svg"
+    for part in found[0].parts:
+        for text in (part.task, part.word):
+            assert f">{text}</text>" in alone.read_text()
+    assert ">holds on 1 of 2</text>" in whole.read_text()
 
 
 def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:

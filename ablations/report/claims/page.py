@@ -19,15 +19,18 @@ _LEVELLED = 1.0  # margins in the last fifth of training
 _OPENING = """\
 # Published claims, judged
 
-Each line is a sentence that somebody published. Sentence, metric, tasks and margin were written
-into [claims.toml](claims.toml) before the runs that judge it; those that are judged in half of 32
-settings, and the conditions, after the verdicts on single changes. For how long control tasks
-train, and at which learning rate, was changed after first runs by the curves of the baseline
-alone: it collapsed now and then on reacher, and had not levelled off on inverted_double_pendulum.
-Those runs left nearly all open; they are in the history of the archives. The numbers below are
-regenerated from the [archives](archive) by `ablations claims --write`, and a test compares them
-byte for byte. What the words mean is [here](../docs/claims.md). Which details make the gap between
-two libraries is told [elsewhere](reference/explain/README.md)."""
+Each claim is a sentence that somebody published, judged on paired seeds. The sentences, metrics,
+tasks and margins in [claims.toml](claims.toml) were committed before the runs that judge them. Two
+parts were added once the verdicts on single changes were known, and before their own runs: the
+claims that are judged in half of 32 settings, and the other settings at the end of this page. How
+long control tasks train, and at which learning rate, was changed once after first runs, by the
+curves of the baseline alone: on reacher it collapsed on some seeds, and on inverted_double_pendulum
+it had not levelled off. Those first runs left nearly everything undecided; they are in the history
+of the archives.
+
+Every number is regenerated from the [archives](archive) by `ablations claims --write`, and a test
+compares them byte for byte. Further: [what the words mean](../docs/claims.md); [which details make
+the gap between two libraries](reference/explain/README.md)."""
 
 _LIMITS = """\
 ## Limits
@@ -39,7 +42,8 @@ _LIMITS = """\
   steps; a two-layer transformer on three hundred problems of arithmetic. A claim about a model of
   billions of weights is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
-  (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them.
+  (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them. What was cut, and why,
+  is told at the head of [claims.toml](claims.toml).
 - **Settings.** One change of a common baseline at the task's own learning rate, where a claim is
   not about rates. A detail may matter inside another library's settings.
 - **Half of 32 settings.** The mean of 16 combinations of 15 choices with a choice, minus that of 16
@@ -176,7 +180,7 @@ def _section(one: Judged, training: Judged | None) -> list[str]:
 
 
 def _found(one: Judged, training: Judged | None) -> list[str]:
-    lines = [*_numbers(one), ""]
+    lines = [f"![Effects in margins]({FIGURE}/{one.claim.id}.svg)", "", *_numbers(one), ""]
     lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
     for note in one.notes:
         lines += [*_wrapped(f"{note[0].upper()}{_text(note[1:])}."), ""]

@@ -1,5 +1,5 @@
-"""All claims that ran, in one figure: every comparison in margins with its interval, and the
-verdict."""
+"""Claims that ran, in margins: all in one figure, each comparison with its interval and each claim
+with its verdict; and each claim by itself, a row per comparison."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ _TICKS = (-10, -5, -2, -1, 0, 1, 2, 5, 10)
 
 
 def write(folder: Path, found: Sequence[Judged], stem: str) -> list[Path]:
-    """Draws the claims into a folder as SVG; the files."""
+    """Draws the claims into a folder as SVG, and each into a folder `stem` there; the files."""
+    ran = [one for one in found if one.ran]
     with style():
-        return save(_draw([one for one in found if one.ran], len(found)), folder, stem, ["svg"])
+        files = save(_all(ran, len(found)), folder, stem, ["svg"])
+        for one in ran:
+            files += save(_alone(one), folder / stem, one.claim.id, ["svg"])
+    return files
 
 
-def _draw(found: Sequence[Judged], of: int) -> Figure:
+def _all(found: Sequence[Judged], of: int) -> Figure:
     count = len(found)
     drawn = Figure(figsize=(11.0, 1.6 + _ROW * count), layout="constrained")
-    panel = drawn.subplots()
-    edge = _place(_REACH)
+    panel = _panel(drawn, count)
     tasks = list(dict.fromkeys(part.task for one in found for part in one.parts if part.ran))
     markers = {task: _MARKERS[k % len(_MARKERS)] for k, task in enumerate(tasks)}
-    panel.axvspan(_place(-1.0), _place(1.0), color="#EFEFEF", zorder=0)
-    panel.axvline(0.0, color=COLORS[0], linewidth=0.8, zorder=1)
     for row, one in enumerate(found):
         if row % 2:
             panel.axhspan(row - 0.5, row + 0.5, color="#F7F7F7", zorder=-1)
@@ -55,17 +56,9 @@ def _draw(found: Sequence[Judged], of: int) -> Figure:
             look = (_SAYS[stand(part.word, one.claim.direction)], markers[part.task])
             _interval(panel, part, row + float(aside), look, small=len(shown) > 4)
         said = verdict(one)
-        panel.text(edge * 1.04, row, said, va="center", fontsize=8.5, color=_color(one, said))
-    panel.set_ylim(count - 0.4, -0.6)
-    panel.set_xlim(-edge, edge)
+        panel.text(_EDGE * 1.04, row, said, va="center", fontsize=8.5, color=_color(one, said))
     panel.set_yticks(range(count), [one.claim.title for one in found])
-    panel.tick_params(axis="y", length=0)
-    panel.set_xticks([_place(tick) for tick in _TICKS], [f"{tick}" for tick in _TICKS])
     panel.set_xlabel("effect in margins: what the sentence names, minus what it compares with")
-    panel.xaxis.grid(visible=True)
-    panel.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        panel.spines[side].set_visible(False)
     entries: dict[str, Stand] = {
         "the sentence holds": "holds",
         "it does not": "opposite",
@@ -91,10 +84,43 @@ def _draw(found: Sequence[Judged], of: int) -> Figure:
     return drawn
 
 
+def _alone(one: Judged) -> Figure:
+    drawn = Figure(figsize=(8.0, 0.75 + _ROW * len(one.parts)), layout="constrained")
+    panel = _panel(drawn, len(one.parts))
+    for row, part in enumerate(one.parts):
+        if part.effect is not None:
+            color = _SAYS[stand(part.word, one.claim.direction)]
+            _interval(panel, part, row, (color, _MARKERS[0]), small=False)
+        panel.text(_EDGE * 1.04, row, part.word, va="center", fontsize=8.5, color="#444444")
+    names = [f"{part.task}, {part.label}" if part.label else part.task for part in one.parts]
+    panel.set_yticks(range(len(names)), names)
+    panel.set_xlabel("effect in margins: blue, the sentence holds; orange, it does not; grey, open")
+    return drawn
+
+
+def _panel(drawn: Figure, rows: int) -> Any:
+    """An axis of effects in margins, with room for so many rows."""
+    panel = drawn.subplots()
+    panel.axvspan(_place(-1.0), _place(1.0), color="#EFEFEF", zorder=0)
+    panel.axvline(0.0, color=COLORS[0], linewidth=0.8, zorder=1)
+    panel.set_ylim(rows - 0.4, -0.6)
+    panel.set_xlim(-_EDGE, _EDGE)
+    panel.set_xticks([_place(tick) for tick in _TICKS], [f"{tick}" for tick in _TICKS])
+    panel.tick_params(axis="y", length=0)
+    panel.xaxis.grid(visible=True)
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    return panel
+
+
 def _place(effect: float) -> float:
     """Linear within a margin, logarithmic beyond."""
     size = abs(effect)
     return float(np.sign(effect) * (size if size <= 1 else 1 + np.log2(size)))
+
+
+_EDGE = _place(_REACH)
 
 
 def _interval(panel: Any, part: Part, row: float, look: tuple[str, str], small: bool) -> None:
