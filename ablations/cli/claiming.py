@@ -92,18 +92,18 @@ def _judge(
     from ablations.records import write_atomically
     from ablations.report import formats
     from ablations.report.claims.found import Evidence
-    from ablations.report.claims.judge import by_training, judged
+    from ablations.report.claims.judge import by_another, judged
     from ablations.report.claims.page import CONDITIONS, FIGURE, claims_sheet, page
     from ablations.report.statistics import LEVEL
 
     evidence = Evidence(options.results)
-    found, at_once, training = [], [], {}
+    found, at_once, others = [], [], {}
     for claim in claims:
         plan = plans[claim.command]
         found.append(judged(claim, plan, evidence))
         at_once.append(judged(claim, plan, evidence, LEVEL / len(claims)))
-        if other := by_training(claim):
-            training[claim.id] = judged(other, plan, evidence)
+        if other := by_another(claim):
+            others[claim.id] = judged(other, plan, evidence)
     if not options.write:
         print(formats.render(claims_sheet(found, at_once), options.format))
         return
@@ -113,7 +113,7 @@ def _judge(
     under = under_conditions(claims, conditions, plans, options.results)
     again = _again(claims, plans, under, evidence)
     path = options.results / "README.md"
-    write_atomically(path, page(found, at_once, training, again))
+    write_atomically(path, page(found, at_once, others, again))
     print(path, *figure.write(options.results, found, FIGURE), sep="\n")
     if again:
         print(*heat_map.write(options.results, again, CONDITIONS), sep="\n")

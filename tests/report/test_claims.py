@@ -24,7 +24,7 @@ from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.conditions import again, conditions_sheet, fates
 from ablations.report.claims.entries import OWN, Claim, read, read_conditions
 from ablations.report.claims.found import NOT_RUN, Evidence, learned_by
-from ablations.report.claims.judge import by_training, judged
+from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
@@ -196,7 +196,7 @@ def test_a_claim_holds_on_one_task_and_makes_no_difference_on_another(tmp_path: 
     plan = study(tmp_path, FINALS)
     one = judged(claim(), plan, Evidence(tmp_path))
     assert [part.word for part in one.parts] == ["better", "equivalent"]
-    assert verdict(one) == "holds on 1 of 2"
+    assert verdict(one) == "holds on 1 of 2, fails on 1"
     assert sentence(one).startswith("Holds (better) on hopper; no difference that matters on rea")
     both = [np.array(FINALS["hopper", name]) for name in ("brax", "standard")]
     difference = both[0] - both[1]
@@ -418,7 +418,29 @@ def test_the_margin_is_the_claims_own(tmp_path: Path) -> None:
     assert verdict(wide) == "no difference that matters"
     # What would change it: a margin as small as the interval that reaches furthest.
     furthest = max(part.effect_high for part in wide.parts if part.effect_high is not None)
-    assert f"A margin below {50 * furthest:.1f}% of what was learned (it is 50.0%" in turning(wide)
+    other = judged(claim(margin=0.4999 * furthest), plan, Evidence(tmp_path))
+    assert verdict(other) not in (verdict(wide), "undecided")
+    assert turning(wide) == (
+        f'A margin below {50 * furthest:.1f}% of what was learned: it would be "{verdict(other)}".'
+    )
+
+
+def test_past_the_margins_that_are_told_the_verdict_is_what_is_told(tmp_path: Path) -> None:
+    """Judged anew, on either side of both."""
+    finals = {**FINALS, ("hopper", "brax"): around(1.06)}
+    plan = study(tmp_path, finals)
+    for direction in ("higher", "none", "differs"):
+        asked = claim(direction=direction, margin=0.05)
+        one = judged(asked, plan, Evidence(tmp_path))
+        told = re.findall(
+            r"margin (below|above) ([\d.]+)% of [a-z ]+: it would be \"(.*?)\"", turning(one)
+        )
+        assert told, direction
+        for side, percent, said in told:
+            for share, there in ((0.9, side == "below"), (1.1, side == "above")):
+                margin = share * float(percent) / 100
+                again = judged(replace(asked, margin=margin), plan, Evidence(tmp_path))
+                assert (verdict(again) == said) is there, (direction, side, percent, share)
 
 
 def test_robustness_is_a_share_of_what_was_learned(tmp_path: Path) -> None:
@@ -895,7 +917,7 @@ def test_the_published_claims_are_at_least_25_and_whole() -> None:
     claims = read(ROOT / "results" / "claims.toml")
     assert len(claims) >= 25
     assert len({one.judged for one in claims}) == len(claims), "one sentence is one claim"
-    assert all(by_training(one) for one in claims if one.metric == "evaluation/return")
+    assert all(by_another(one) for one in claims if one.metric == "evaluation/return")
     assert len(read_conditions(ROOT / "results" / "claims.toml")) >= 4
 
 
@@ -924,12 +946,16 @@ def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
     found = [judged(claim(), plan, Evidence(tmp_path))]
     text = page(found, found, {})
-    assert "Of 1 claims, 1 have been run in full: 1 held on some." in text
-    assert "**Verdict: holds on 1 of 2.**" in text
+    assert "Of 1 claims, 1 have been run in full: 1 hold here and fail there." in text
+    assert "Of their comparisons 1 hold, 1 fail and 0 are undecided" in " ".join(text.split())
+    assert "**Verdict: holds on 1 of 2, fails on 1.**" in text
     row = next(line for line in text.splitlines() if line.startswith("| hopper "))
     value = np.mean(FINALS["hopper", "brax"]) - np.mean(FINALS["hopper", "standard"])
     assert f"{value:+.3f}" in row
-    assert claims_sheet(found, found).rows[0][8] == "holds on 1 of 2"
+    sides = [np.array(FINALS["hopper", name]) for name in ("brax", "standard")]
+    for one in sides:
+        assert f"{one.mean():.3f} ± {one.std(ddof=1):.3f}" in row
+    assert claims_sheet(found, found).rows[0][8] == "holds on 1 of 2, fails on 1"
 
 
 def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -> None:
@@ -939,7 +965,7 @@ def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -
     for part in found[0].parts:
         for text in (part.task, part.word):
             assert f">{text}</text>" in alone.read_text()
-    assert ">holds on 1 of 2</text>" in whole.read_text()
+    assert ">holds on 1 of 2, fails on 1</text>" in whole.read_text()
 
 
 def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
@@ -952,14 +978,16 @@ def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
     assert judged(claim(), again, Evidence(tmp_path / "b")) == one
 
 
-def test_where_only_the_sign_counts_no_margin_would_change_the_verdict(tmp_path: Path) -> None:
+def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_verdict(
+    tmp_path: Path,
+) -> None:
     """A difference by an undecided amount decides a sentence that says higher or lower."""
     plan = study(tmp_path, FINALS)
     one = judged(claim(direction="higher"), plan, Evidence(tmp_path))
     part = replace(one.parts[0], word="worse, by an undecided amount", effect_low=-2.0)
     part = replace(part, effect_high=-0.5)
     assert turning(replace(one, parts=(part,))) == (
-        "No margin: 0 lies outside of the intervals, whatever it is."
+        'A margin above 10.0% of what was learned: it would be "no difference that matters".'
     )
     same = replace(part, word="identical", effect_low=0.0, effect_high=0.0)
     assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."

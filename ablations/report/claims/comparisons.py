@@ -25,6 +25,7 @@ from ablations.report.claims.found import (
     learned_by,
     paired,
     part_of,
+    sides,
     word_of,
 )
 from ablations.report.scores import Scores, baseline_of
@@ -88,7 +89,8 @@ def _of_pairing(plan: Plan, found: Scores, pairing: Pairing, label: str) -> Part
     if pairing.identical:
         return Part(task, label, "identical", ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     compared = pairing.compare()
-    return part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
+    part = part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
+    return replace(part, sides=sides(found, task, pairing.variant, pairing.baseline))
 
 
 def _spreads(
@@ -115,7 +117,8 @@ def _spreads(
             value, low, high = (
                 None if one is None else math.exp(one) for one in (part.value, part.low, part.high)
             )
-            parts.append(replace(part, value=value, low=low, high=high))
+            both = sides(found, task, variant, versus)
+            parts.append(replace(part, value=value, low=low, high=high, sides=both))
     return parts, []
 
 

@@ -30,6 +30,8 @@ class Part:
     effect, effect_low, effect_high: the same in margins; None without a margin.
     needed: of "undecided", the seeds that would decide; of an undecided amount, on which side of
         the margin it lies.
+    sides: mean and standard deviation over seeds of the variant, and of what it is compared with;
+        () where more than two are compared.
     """
 
     task: str
@@ -44,6 +46,7 @@ class Part:
     effect_low: float | None = None
     effect_high: float | None = None
     needed: Seeds | None = None
+    sides: tuple[tuple[float, float], ...] = ()
 
     @property
     def ran(self) -> bool:
@@ -64,7 +67,8 @@ class Judged:
 
     parts: on every task, each variant. source: the variant whose learning is the unit. rising:
     task -> by how many margins its mean training curve still rose over the last fifth of training.
-    steps: task -> of a run. notes: more numbers, in words.
+    margins: of returns, task -> the margin, and what the source's mean evaluation rose by after the
+    first. steps: task -> of a run. notes: more numbers, in words.
     """
 
     claim: Claim
@@ -74,6 +78,7 @@ class Judged:
     step_unit: str
     source: str
     rising: Mapping[str, float] = field(default_factory=dict)
+    margins: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -132,6 +137,16 @@ def paired(
         np.array([theirs[seed] for seed in seeds]),
         fails[0] - fails[1],
     )
+
+
+def sides(found: Scores, task: str, *variants: str) -> tuple[tuple[float, float], ...]:
+    """Mean and standard deviation of each over the seeds that all have; () of fewer than two."""
+    by_seed = [found.by_seed(task, variant) for variant in variants]
+    seeds = set.intersection(*map(set, by_seed))
+    values = [[one[seed] for seed in sorted(seeds)] for one in by_seed]
+    if len(seeds) < 2:
+        return ()
+    return tuple((float(np.mean(one)), float(np.std(one, ddof=1))) for one in values)
 
 
 def word_of(compared: Comparison, margin: float | None) -> str:

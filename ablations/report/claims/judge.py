@@ -41,14 +41,19 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
         "completions" if plan.study.get("step_unit") == "completion" else "steps",
         first,
         _rising(claim, asked, evidence, first),
+        _margins(claim, asked, evidence, first),
         tuple(notes),
     )
 
 
-def by_training(claim: Claim) -> Claim | None:
-    """The same claim judged by training returns, where it is judged by those of evaluations."""
-    same = claim.statistic != "agreement" and claim.metric == EVALUATION
-    return replace(claim, metric=TRAINING) if same else None
+def by_another(claim: Claim) -> Claim | None:
+    """The same claim by training returns, where it is judged by those of evaluations; by the return
+    of evaluations, where a difference is judged by another of their metrics."""
+    if claim.metric == EVALUATION and claim.statistic != "agreement":
+        return replace(claim, metric=TRAINING)
+    if claim.metric.startswith("evaluation/") and claim.statistic == "difference":
+        return replace(claim, metric=EVALUATION)
+    return None
 
 
 def _source(claim: Claim, plan: Plan) -> str:
@@ -76,6 +81,24 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
         before = int(np.searchsorted(ends, _LAST * ends[-1], side="right")) - 1
         rose[task] = float(mean[-1] - mean[max(before, 0)]) / (share * unit.size)
     return rose
+
+
+def _margins(
+    claim: Claim, plan: Plan, evidence: Evidence, variant: str
+) -> dict[str, tuple[float, float]]:
+    """task -> the margin in units of the return, and by how much the variant's mean evaluation rose
+    from the first to the last."""
+    if claim.metric != EVALUATION or claim.statistic not in ("difference", "effect", "interaction"):
+        return {}
+    found = evidence.of(plan, EVALUATION)
+    sizes = {}
+    for task in claim.tasks:
+        unit = learned_by(claim, plan, evidence, task, variant)
+        curves = [cell.values[~np.isnan(cell.values)] for cell in found.of(task, variant)]
+        rises = [curve[-1] - curve[0] for curve in curves if len(curve) > 1]
+        if unit is not None and rises:
+            sizes[task] = (claim.margin * unit.size, float(np.mean(rises)))
+    return sizes
 
 
 def _require_known(claim: Claim, plan: Plan) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ablations.report.claims import rows
 from ablations.report.claims.conditions import Again, fates
 from ablations.report.claims.entries import OWN, Claim
-from ablations.report.claims.found import Judged, Part
-from ablations.report.claims.words import sentence, stands, turning, verdict
+from ablations.report.claims.found import EVALUATION, Judged
+from ablations.report.claims.words import Stand, sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.formats.numbers import decimals
 from ablations.report.tables.entries import Sheet, Shown
 
 FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
@@ -19,14 +20,21 @@ _LEVELLED = 1.0  # margins in the last fifth of training
 _OPENING = """\
 # Published claims, judged
 
-Each claim is a sentence that somebody published, judged on paired seeds. The sentences, metrics,
-tasks and margins in [claims.toml](claims.toml) were committed before the runs that judge them. Two
-parts were added once the verdicts on single changes were known, and before their own runs: the
-claims that are judged in half of 32 settings, and the other settings at the end of this page. How
-long control tasks train, and at which learning rate, was changed once after first runs, by the
-curves of the baseline alone: on reacher it collapsed on some seeds, and on inverted_double_pendulum
-it had not levelled off. Those first runs left nearly everything undecided; they are in the history
-of the archives.
+Each claim is a sentence that somebody published, or that common practice takes for granted; its
+first line says which. It is judged on paired seeds. The sentences, metrics, tasks and margins are
+in [claims.toml](claims.toml), which was committed before the runs that judge them, with these
+exceptions:
+
+- The claims about means over 32 settings, and the repetitions under other settings at the end of
+  this page, were added once the verdicts on single changes were known, and before their own runs.
+- Of the claims about normalised advantages in language, results of the first eight of the 20 seeds
+  had been reported before their sentences were written. One of them was added afterwards, as its
+  runs were there; it says so.
+- After the first runs the lengths and learning rates of control tasks were changed once, by the
+  baseline's curves alone: on reacher it collapsed on some seeds, and on inverted_double_pendulum
+  it had not levelled off. Those first runs left nearly everything undecided; they are in the
+  history of the archives.
+- Titles and sources were reworded after the verdicts, to say no more than what is judged.
 
 Every number is regenerated from the [archives](archive) by `ablations claims --write`, and a test
 compares them byte for byte. Further: [what the words mean](../docs/claims.md); [which details make
@@ -35,25 +43,35 @@ the gap between two libraries](reference/explain/README.md)."""
 _LIMITS = """\
 ## Limits
 
-- **Physics.** Brax's spring backend on a CPU, but for the conditions that say otherwise, with
-  Brax's versions of the tasks. A return here is no return of MuJoCo's; claims about other
-  simulators are judged by what carries over.
-- **Size.** Networks of 64 x 64 units (but for conditions), 64 environments, and 120,000 to 490,000
-  steps; a two-layer transformer on three hundred problems of arithmetic. A claim about a model of
-  billions of weights is judged as one about the mechanism.
+- **Margins.** 5% of what training returns rose by. These begin with the noise of exploration, most
+  of all on reacher, where evaluations rise by much less: each claim tells how large its margin is
+  for evaluations, and *no difference that matters* says little where that is a large share. Where
+  what is compared with learned little, as CleanRL's defaults did on reacher, the margin is tiny.
+- **Physics.** Brax's spring backend on a CPU with Brax's versions of the tasks, but for the last
+  section. Returns are not those of MuJoCo; a claim made there is tested only as far as it should
+  carry over.
+- **Size.** Networks of 64 x 64 units (but for the last section), 64 environments, and 120,000 to
+  490,000 steps; a two-layer transformer on three hundred problems of arithmetic. A claim about a
+  model of billions of weights is judged as one about the mechanism.
 - **Tasks.** Those that are named with each claim, with episodes of at most 50 (reacher), 100
   (inverted_double_pendulum) and 200 steps. No verdict reaches beyond them. What was cut, and why,
   is told at the head of [claims.toml](claims.toml).
-- **Settings.** One change of a common baseline at the task's own learning rate, where a claim is
-  not about rates. A detail may matter inside another library's settings.
-- **Half of 32 settings.** The mean of 16 combinations of 15 choices with a choice, minus that of 16
-  others without. It includes what three choices do together, which no interval covers, and
-  combinations that learn little, which pull it towards 0. Published effects over random settings
-  are of their best twentieth.
+- **Settings.** One change of a common baseline, whose learning rate was chosen for returns that
+  differ little between seeds, not for the highest: some tasks return more at three times that rate,
+  as [value clipping](#value_clipping_robust) shows. The variants of prompt_normalization run at the
+  best of their own rates. A detail may matter inside another library's settings.
+- **Rewards of several scales.** Greedy accuracy counts every problem once, which the reward that is
+  trained on does not; so the return that is paid stands beside it.
+- **Means over 32 settings.** The mean of 16 combinations of 15 choices with a choice, minus that of
+  16 others without. Interactions of three choices are mixed into it, and combinations that learn
+  little pull it towards 0. Andrychowicz et al. report 95th percentiles over random settings.
+- **Pairs that are used twice.** A sentence and its contrary ("raises the return", "matters little")
+  rest on the same runs and count as two claims.
 - **Chance.** The intervals of a claim hold at once with 95%. Of many claims a few verdicts may be
   wrong; the last column of the table shows what is left when the intervals of all claims hold at
-  once. The interval of a spread covers 90 to 93% where returns are skewed. What has been run
-  again on other seeds stands [beside the first estimates](reference/other_seeds.md)."""
+  once. [Simulated](reference/claims.txt), nominal intervals of 95% cover 89 to 94% for a spread of
+  skewed, capped or collapsing returns, and 87% or more for lost robustness. What has been run again
+  on other seeds stands [beside the first estimates](reference/other_seeds.md)."""
 
 
 def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
@@ -105,17 +123,17 @@ def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
 def page(
     found: Sequence[Judged],
     at_once: Sequence[Judged],
-    training: Mapping[str, Judged],
+    others: Mapping[str, Judged],
     again: Sequence[Again] = (),
 ) -> str:
-    """The whole page. at_once: the same claims when the intervals of all hold at once. training:
-    claim -> itself, judged by training returns. again: what ran under other settings too."""
+    """The whole page. at_once: the same claims when the intervals of all hold at once. others:
+    claim -> itself, judged by another metric. again: what ran under other settings too."""
     lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
     lines += _wrapped(_counts(found))
     lines += ["", *_overview(found, at_once), ""]
     for one in found:
         if one.ran:
-            lines += [*_section(one, training.get(one.claim.id)), ""]
+            lines += [*_section(one, others.get(one.claim.id)), ""]
     if again:
         lines += [*_elsewhere(again), ""]
     lines += _LIMITS.splitlines()
@@ -128,28 +146,58 @@ def page(
 
 
 def _counts(found: Sequence[Judged]) -> str:
+    """How claims and their comparisons came out."""
     ran = [one for one in found if one.ran]
     whole = [one for one in ran if all(part.ran for part in one.parts)]
-    by_verdict: dict[str, int] = {}
-    for one in whole:
-        kinds = set(stands(one))
-        if kinds == {"holds"}:
-            kind = "held on every task"
-        elif "holds" in kinds:
-            kind = "held on some"
-        elif kinds & {"undecided", "amount", "unstable"}:
-            kind = "stayed undecided, at least in part"
-        else:
-            kind = "held on none"
-        by_verdict[kind] = by_verdict.get(kind, 0) + 1
-    told = ", ".join(f"{number} {kind}" for kind, number in sorted(by_verdict.items()))
+    kinds = Counter(_outcome(stands(one)) for one in whole)
+    told = [f"{count} {kind}" for kind in _OUTCOMES if (count := kinds[kind])]
     text = f"Of {len(found)} claims, {len(whole)} have been run in full"
-    text += f": {told}." if told else "."
+    text += f": {', '.join(told)}." if told else "."
     if partly := len(ran) - len(whole):
         text += f" {partly} more have been run in part."
     if left := len(found) - len(ran):
         text += f" {left} [have not been run yet](#not-run-yet)."
+    each = [
+        (part.task, _outcome([stand]))
+        for one in ran
+        for part, stand in zip(one.parts, stands(one), strict=True)
+    ]
+    counts = Counter(outcome for _, outcome in each)
+    decided = Counter(task for task, outcome in each if outcome in ("hold", "fail"))
+    text += (
+        f" Of their comparisons {counts['hold']} hold, {counts['fail']} fail and "
+        f"{counts['are undecided']} are undecided; of those that are decided, most are on "
+        f"{_most(decided)}."
+    )
     return text
+
+
+_OUTCOMES = ("hold", "fail", "hold here and fail there", "are decided in part", "are undecided")
+
+
+def _outcome(stands: Sequence[Stand]) -> str:
+    """Of comparisons together, one of _OUTCOMES."""
+    plain: dict[Stand, str] = {
+        "holds": "hold",
+        "no difference": "fail",
+        "opposite": "fail",
+        "differs": "fail",
+    }
+    kinds = {plain.get(one, "open") for one in stands}
+    if "open" not in kinds:
+        return kinds.pop() if len(kinds) == 1 else "hold here and fail there"
+    return "are decided in part" if len(kinds) > 1 else "are undecided"
+
+
+def _most(decided: Counter[str]) -> str:
+    """The tasks with the most, up to half of all."""
+    named, reached = [], 0
+    for task, count in decided.most_common():
+        named.append(f"{task} ({count})")
+        reached += count
+        if 2 * reached > decided.total():
+            break
+    return ", ".join(named)
 
 
 def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> list[str]:
@@ -163,7 +211,7 @@ def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> list[str]:
     return pipes(["claim", "verdict", "all at once"], rows, set())
 
 
-def _section(one: Judged, training: Judged | None) -> list[str]:
+def _section(one: Judged, other: Judged | None) -> list[str]:
     claim = one.claim
     heading = "##" if one.ran else "###"
     lines = [f'<a id="{claim.id}"></a>', "", f"{heading} {claim.title}", ""]
@@ -174,20 +222,33 @@ def _section(one: Judged, training: Judged | None) -> list[str]:
     lines += [*_wrapped(f"**Judged.** {_text(claim.judged)} {_measure(claim)}"), ""]
     lines += [*_wrapped(f"**Run.** {_run(one)}"), ""]
     if one.ran:
-        lines += _found(one, training)
+        lines += _found(one, other)
     lines += ["```", claim.command, "```"]
     return lines
 
 
-def _found(one: Judged, training: Judged | None) -> list[str]:
-    lines = [f"![Effects in margins]({FIGURE}/{one.claim.id}.svg)", "", *_numbers(one), ""]
+def _by_another(one: Judged, other: Judged) -> str:
+    """The verdict by training returns; where accuracies are judged, the returns that are paid."""
+    if one.claim.metric == EVALUATION:
+        same = stands(other) == stands(one)
+        said = "the same" if same else sentence(other)
+        return f"**By training returns:** {_text(said).rstrip('.')}."
+    told = []
+    for part in other.parts:
+        value, interval, _ = rows.estimate(part, ratio=False)
+        if interval:
+            told.append(f"{value} {interval} on {part.task}")
+    return f"**By the return that is paid:** {_text(', '.join(told))}."
+
+
+def _found(one: Judged, other: Judged | None) -> list[str]:
+    alt = f"{markdown_text(one.claim.title)}: effects in margins"
+    lines = [f"![{alt}]({FIGURE}/{one.claim.id}.svg)", "", *rows.table(one), ""]
     lines += [*_wrapped(f"**Verdict: {verdict(one)}.** {_text(sentence(one))}"), ""]
     for note in one.notes:
         lines += [*_wrapped(f"{note[0].upper()}{_text(note[1:])}."), ""]
-    if training is not None and training.ran:
-        same = stands(training) == stands(one)
-        said = "the same" if same else sentence(training)
-        lines += [*_wrapped(f"**By training returns:** {_text(said).rstrip('.')}."), ""]
+    if other is not None and other.ran:
+        lines += [*_wrapped(_by_another(one, other)), ""]
     return [*lines, *_wrapped(f"**What would change it.** {_text(turning(one))}"), ""]
 
 
@@ -225,14 +286,16 @@ def _elsewhere(again: Sequence[Again]) -> list[str]:
 
 def _measure(claim: Claim) -> str:
     what = {
-        "difference": "The difference of means",
-        "spread": "The ratio of standard deviations between seeds",
+        "difference": f"The difference of means of {claim.metric}",
+        "spread": f"The ratio of standard deviations between seeds of {claim.metric}",
         "robustness": (
-            "What one learning rate for all tasks loses against the best for each, of the one "
-            "minus of the other"
+            f"What is lost by one learning rate for all tasks, against the best rate for each, in "
+            f"{claim.metric}: the loss of the one minus that of the other"
         ),
-        "effect": "The mean change over the levels of the other details",
-        "interaction": "What two changes do together beyond the sum of each alone",
+        "effect": f"The mean change of {claim.metric}, over the settings of the other details",
+        "interaction": (
+            f"The effect of two changes on {claim.metric}, minus the sum of their single effects"
+        ),
         "agreement": f"The difference by {claim.metric} minus that by {claim.against}",
     }[claim.statistic]
     pair = ""
@@ -240,8 +303,7 @@ def _measure(claim: Claim) -> str:
         pair = f", {claim.variant[0]} against {claim.versus[0]}"
     elif len(claim.versus) == 1:
         pair = f", each against {claim.versus[0]}"
-    of = "" if claim.statistic == "agreement" else f" of {claim.metric}"
-    return _text(f"{what}{of}{pair}; margin {_margin(claim)}.")
+    return _text(f"{what}{pair}; margin {_margin(claim)}.")
 
 
 def _margin(claim: Claim) -> str:
@@ -262,45 +324,21 @@ def _run(one: Judged) -> str:
     if moved:
         by = ", ".join(f"{task} ({rose:+.1f} margins)" for task, rose in moved.items())
         text += f" Over the last fifth of training that of {one.source} still moved on {by}."
-    return _text(text)
+    return _text(text + _sizes(one))
 
 
-def _numbers(one: Judged) -> list[str]:
-    several = any(part.label for part in one.parts)
-    ratio = one.claim.statistic == "spread"
-    head = ["task", *(["variant"] if several else [])]
-    head += ["ratio" if ratio else "difference", "[95% joint]", "in margins", "word", "seeds"]
-    rows = []
-    last = None
-    for part in one.parts:
-        row = ["" if part.task == last else part.task]
-        last = part.task
-        if several:
-            row.append(markdown_text(part.label))
-        rows.append([*row, *_estimate(part, ratio), part.word, _seeds(part)])
-    return pipes(head, rows, {"difference", "ratio", "[95% joint]", "in margins", "seeds"})
-
-
-def _estimate(part: Part, ratio: bool) -> list[str]:
-    if part.value is None or part.low is None or part.high is None:
-        value = "" if part.value is None else f"{part.value:.3g}"
-        return [value, "", ""]
-    places = decimals(part.value, part.low, part.high)
-    sign = "" if ratio else "+"
-    numbers = [_fixed(x, places, sign) for x in (part.value, part.low, part.high)]
-    inside = ""
-    if part.effect_low is not None and part.effect_high is not None:
-        inside = f"[{_fixed(part.effect_low, 1, '+')}, {_fixed(part.effect_high, 1, '+')}]"
-    return [numbers[0], f"[{numbers[1]}, {numbers[2]}]", inside]
-
-
-def _fixed(value: float, places: int, sign: str) -> str:
-    rounded = round(value, places) or 0.0  # no "-0.0"
-    return f"{rounded:{sign if rounded else ''}.{places}f}"
-
-
-def _seeds(part: Part) -> str:
-    return str(part.n) if part.n == part.planned else f"{part.n} of {part.planned}"
+def _sizes(one: Judged) -> str:
+    """What the margin is in units of the return, and beside what evaluations rose by."""
+    told = []
+    for task, (margin, rose) in one.margins.items():
+        beside = f"{100 * margin / rose:.0f}%" if rose > 0 else "these fell"
+        told.append(f"{margin:.3g} on {task} ({beside})")
+    if not told:
+        return ""
+    return (
+        f" The margin is {', '.join(told)}; in brackets its share of what evaluations of "
+        f"{one.source} rose by, from the first to the last."
+    )
 
 
 def _text(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from ablations.report.claims.found import NOT_RUN, NOTHING_LEARNED, Judged, Part
@@ -24,6 +25,7 @@ _SAID: dict[Stand, str] = {
 }
 _AGAINST: tuple[Stand, ...] = ("no difference", "opposite", "differs")
 _FEW = 4  # places that a sentence names
+_PAST = 1e-6  # of a margin, so as to be past a bound
 
 
 def stand(word: str, direction: str) -> Stand:
@@ -90,9 +92,10 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
         return _SAID[ran[0]]
     if kinds <= {*_AGAINST}:
         return "fails"
-    if "holds" in kinds:
-        return f"holds on {ran.count('holds')} of {len(ran)}"
     against = sum(each in _AGAINST for each in ran)
+    if "holds" in kinds:
+        said = f"holds on {ran.count('holds')} of {len(ran)}"
+        return f"{said}, fails on {against}" if against else said
     return f"fails on {against} of {len(ran)}" if against else "undecided"
 
 
@@ -159,52 +162,55 @@ def _listed(names: Sequence[str]) -> str:
 def turning(one: Judged) -> str:
     """What would change the verdict on a claim that ran."""
     found = stands(one)
-    ran = [(part, each) for part, each in zip(one.parts, found, strict=True) if each != "not run"]
     told = []
-    if len(ran) < len(found):
+    if "not run" in found:
         told.append("the runs that are missing")
-    if any(each in ("undecided", "amount") for _, each in ran):
+    if "undecided" in found or "amount" in found:
         told.append("more seeds, where it is undecided")
-    if margins := _margins(one, [part for part, _ in ran]):
-        told.append(margins)
+    told += _other_margins(one)
     if not told:
-        same = all(part.word == "identical" for part, _ in ran)
-        told.append(
-            "nothing: curves are identical"
-            if same
-            else "no margin: 0 lies outside of the intervals, whatever it is"
-        )
+        same = all(part.word == "identical" for part in one.parts)
+        told.append("nothing: curves are identical" if same else "other runs")
     text = "; ".join(told)
     return text[0].upper() + text[1:] + "."
 
 
-def _margins(one: Judged, parts: Sequence[Part]) -> str:
-    """Which margins would take another word: those inside the interval that lies nearest."""
+def _other_margins(one: Judged) -> Iterator[str]:
+    """The nearest smaller and the nearest larger margin with another verdict, and that verdict."""
+    bounds = {abs(x) for p in one.parts for x in (p.effect_low, p.effect_high) if x is not None}
+    smaller = sorted((x for x in bounds if 0 < x <= 1), reverse=True)
+    larger = sorted(x for x in bounds if x > 1)
+    for side, within, past in (("below", smaller, 1 - _PAST), ("above", larger, 1 + _PAST)):
+        for bound in within:
+            there = verdict(_with_margin(one, bound * past))
+            if there != verdict(one):
+                yield f'a margin {side} {_margin_text(one, bound)}: it would be "{there}"'
+                break
+
+
+def _with_margin(one: Judged, times: float) -> Judged:
+    """The claim, had its margin been so many times as large."""
+    return replace(one, parts=tuple(_word_at(part, times) for part in one.parts))
+
+
+def _word_at(part: Part, times: float) -> Part:
+    low, high = part.effect_low, part.effect_high
+    if low is None or high is None or part.word.startswith(("unstable", "identical")):
+        return part
+    if -times <= low and high <= times:
+        return replace(part, word="equivalent")
+    if low <= 0 <= high:
+        return replace(part, word="undecided")
+    sign = "higher" if low > 0 else "lower"
+    beyond = min(abs(low), abs(high)) > times
+    return replace(part, word=sign if beyond else f"{sign}, by an undecided amount")
+
+
+def _margin_text(one: Judged, times: float) -> str:
     margin = one.claim.margin
-    within = [
-        max(-part.effect_low, part.effect_high)
-        for part in parts
-        if part.word == "equivalent"
-        and part.effect_low is not None
-        and part.effect_high is not None
-    ]
-    beyond = [
-        min(abs(part.effect_low), abs(part.effect_high))
-        for part in parts
-        if part.sign and "," not in part.word and part.word != "equivalent"
-        if part.effect_low is not None and part.effect_high is not None
-    ]
-    told = []
-    if within:
-        told.append(f"a margin below {_margin_text(one, margin, max(within))}")
-    if beyond:
-        told.append(f"a margin above {_margin_text(one, margin, min(beyond))}")
-    return " or ".join(told) + (f" (it is {_margin_text(one, margin, 1.0)})" if told else "")
-
-
-def _margin_text(one: Judged, margin: float, times: float) -> str:
     if one.claim.statistic == "spread":
         return f"a ratio of {margin**times:.2f}"
     if one.claim.metric.endswith("accuracy"):
         return f"{margin * times:.3f}"
-    return f"{100 * margin * times:.1f}% of what was learned"
+    percent = 100 * margin * times
+    return f"{percent:.{1 if percent >= 0.1 else 3}f}% of what was learned"

@@ -3,6 +3,7 @@ with its verdict; and each claim by itself, a row per comparison."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ _SAYS: dict[Stand, str] = {
 }
 _REACH = 12.0  # margins on each side; what lies beyond stands at the edge
 _ROW = 0.27  # inches
+_LETTERS = 48  # of a name in a line
 _MARKERS = "osD^vPX*"
 _TICKS = (-10, -5, -2, -1, 0, 1, 2, 5, 10)
 
@@ -79,22 +81,29 @@ def _all(found: Sequence[Judged], of: int) -> Figure:
         drawn,
         "A line per comparison: its estimate and the interval that holds for all comparisons of "
         "its claim at once with 95%. Grey: the margin, within which a difference does not matter. "
-        f"Scale: linear to 1, logarithmic beyond; what lies beyond {_REACH:g} stands at the edge.",
+        "Of a spread: the logarithm of the ratio. Scale: linear to 1, logarithmic beyond; an "
+        f"arrow: beyond {_REACH:g}.",
     )
     return drawn
 
 
 def _alone(one: Judged) -> Figure:
-    drawn = Figure(figsize=(8.0, 0.75 + _ROW * len(one.parts)), layout="constrained")
-    panel = _panel(drawn, len(one.parts))
+    names = [f"{part.task}, {part.label}" if part.label else part.task for part in one.parts]
+    wrapped = [textwrap.fill(name, _LETTERS, break_long_words=False) for name in names]
+    lines = max(name.count("\n") + 1 for name in wrapped)
+    letters = max(len(line) for name in wrapped for line in name.split("\n"))
+    size = (6.6 + 0.07 * letters, 0.75 + (_ROW + 0.13 * (lines - 1)) * len(names))
+    drawn = Figure(figsize=size, layout="constrained")
+    panel = _panel(drawn, len(names))
     for row, part in enumerate(one.parts):
         if part.effect is not None:
             color = _SAYS[stand(part.word, one.claim.direction)]
             _interval(panel, part, row, (color, _MARKERS[0]), small=False)
-        panel.text(_EDGE * 1.04, row, part.word, va="center", fontsize=8.5, color="#444444")
-    names = [f"{part.task}, {part.label}" if part.label else part.task for part in one.parts]
-    panel.set_yticks(range(len(names)), names)
-    panel.set_xlabel("effect in margins: blue, the sentence holds; orange, it does not; grey, open")
+        panel.text(_EDGE * 1.06, row, part.word, va="center", fontsize=8.5, color="#444444")
+    panel.set_yticks(range(len(names)), wrapped)
+    panel.set_xlabel(
+        "effect in margins, which are shaded; blue: the sentence holds, orange: not, grey: open"
+    )
     return drawn
 
 
@@ -124,12 +133,14 @@ _EDGE = _place(_REACH)
 
 
 def _interval(panel: Any, part: Part, row: float, look: tuple[str, str], small: bool) -> None:
-    """look: colour and marker."""
-    color, marker = look
+    """look: colour and marker; what lies beyond the edge is an arrow there."""
     assert part.effect is not None
     low = part.effect if part.effect_low is None else part.effect_low
     high = part.effect if part.effect_high is None else part.effect_high
-    low, middle, high = (_place(min(max(one, -_REACH), _REACH)) for one in (low, part.effect, high))
+    color, marker = look
+    if abs(part.effect) > _REACH:
+        marker = ">" if part.effect > 0 else "<"
+    low, middle, high = (_place(min(max(x, -_REACH), _REACH)) for x in (low, part.effect, high))
     panel.hlines(row, low, high, color=color, linewidth=0.8 if small else 1.6, alpha=0.85)
     panel.plot(
         middle,

@@ -1,0 +1,97 @@
+"""A claim's comparisons in numbers: a row each, for the page."""
+
+from __future__ import annotations
+
+from ablations.report.claims.found import Judged, Part
+from ablations.report.formats.markdown import markdown_text, pipes
+from ablations.report.formats.numbers import decimals, seeds_range_text
+
+_MOST = 6  # digits after the point
+
+
+def table(one: Judged) -> list[str]:
+    """A claim's comparisons as lines of Markdown."""
+    claim = one.claim
+    several = any(part.label for part in one.parts)
+    ratio = claim.statistic == "spread"
+    both = any(part.sides for part in one.parts)
+    head = ["task", *(["variant"] if several else [])]
+    if both:
+        head += ["mean ± SD" if several else claim.variant[0], claim.versus[0]]
+    head += ["ratio of SDs" if ratio else "difference"]
+    head += ["[95% joint]", "in margins", "word", "seeds"]
+    head = [markdown_text(name) for name in head]
+    lines = []
+    last = None
+    for part in one.parts:
+        row = ["" if part.task == last else part.task]
+        last = part.task
+        if several:
+            row.append(markdown_text(part.label))
+        if both:
+            row += _mean_and_spread(part)
+        lines.append([*row, *estimate(part, ratio=ratio), _word(part), _seeds(part)])
+    return pipes(head, lines, {*head} - {"task", "variant", "word"})
+
+
+def _mean_and_spread(part: Part) -> list[str]:
+    if not part.sides:
+        return ["", ""]
+    told = []
+    for mean, deviation in part.sides:
+        places = decimals(mean, mean - deviation, mean + deviation)
+        told.append(f"{mean:.{places}f} ± {deviation:.{places}f}")
+    return told
+
+
+def _word(part: Part) -> str:
+    """The word, with the seeds that would decide what is open."""
+    if part.needed is None:
+        return part.word
+    needed = seeds_range_text(part.needed.low, part.needed.high) or "more than 10,000"
+    return f"{part.word} ({needed} seeds)"
+
+
+def estimate(part: Part, *, ratio: bool) -> list[str]:
+    """The estimate, its interval, and that in margins; "" for what is not there."""
+    if part.value is None or part.low is None or part.high is None:
+        value = "" if part.value is None else f"{part.value:.3g}"
+        return [value, "", ""]
+    value, low, high = (
+        map(_ratio, (part.value, part.low, part.high))
+        if ratio
+        else _signed(part.value, part.low, part.high)
+    )
+    inside = ""
+    if part.effect_low is not None and part.effect_high is not None:
+        inside = f"[{_in_margins(part.effect_low)}, {_in_margins(part.effect_high)}]"
+    return [value, f"[{low}, {high}]", inside]
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value >= 10 else f"{value:.3g}"
+
+
+def _signed(value: float, low: float, high: float) -> list[str]:
+    """With as many digits as its width asks for, and enough to tell bounds from 0."""
+    places = decimals(value, low, high)
+    while places < _MOST and any(x and not round(x, places) for x in (low, high)):
+        places += 1
+    return [_fixed(x, places) for x in (value, low, high)]
+
+
+def _in_margins(value: float) -> str:
+    """With one digit, or enough to tell it from 0 and from the margin."""
+    places = 1
+    while places < _MOST and any(round(value, places) == x != value for x in (-1.0, 0.0, 1.0)):
+        places += 1
+    return _fixed(value, places)
+
+
+def _fixed(value: float, places: int) -> str:
+    rounded = round(value, places) or 0.0  # no "-0.0"
+    return f"{rounded:{'+' if rounded else ''}.{places}f}"
+
+
+def _seeds(part: Part) -> str:
+    return str(part.n) if part.n == part.planned else f"{part.n} of {part.planned}"
