@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -31,7 +32,7 @@ def add_commands(commands: Any) -> None:
     one.add_argument(
         "--write",
         action="store_true",
-        help="README.md and its figure in the results folder, anew",
+        help="README.md and its figures in the results folder, anew",
     )
     one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
     one.add_argument(
@@ -97,19 +98,22 @@ def _judge(
     from ablations.report.statistics import LEVEL
 
     evidence = Evidence(options.results)
-    found, at_once, others = [], [], {}
+    found, at_once = [], []
     for claim in claims:
         plan = plans[claim.command]
         found.append(judged(claim, plan, evidence))
         at_once.append(judged(claim, plan, evidence, LEVEL / len(claims)))
-        if other := by_another(claim):
-            others[claim.id] = judged(other, plan, evidence)
     if not options.write:
         print(formats.render(claims_sheet(found, at_once), options.format))
         return
     from ablations.report.figures import claims as figure
     from ablations.report.figures import conditions as heat_map
 
+    others = {}
+    for claim in claims:
+        if other := by_another(claim):
+            with contextlib.suppress(UserError):  # records without that metric
+                others[claim.id] = judged(other, plans[claim.command], evidence)
     under = under_conditions(claims, conditions, plans, options.results)
     again = _again(claims, plans, under, evidence)
     path = options.results / "README.md"

@@ -368,10 +368,21 @@ def test_evaluations_are_judged_by_what_training_learned(tmp_path: Path) -> None
     }
     plan = with_evaluations(tmp_path, finals)
     asked = claim(tasks=("hopper",), metric="evaluation/return")
-    (part,) = judged(asked, plan, Evidence(tmp_path)).parts
+    one = judged(asked, plan, Evidence(tmp_path))
+    (part,) = one.parts
     assert part.value == pytest.approx(0.02)
     assert part.value / part.effect / 0.05 == pytest.approx(1.0, rel=0.1)  # type: ignore[operator]
     assert part.word == "equivalent"
+    # The page tells that this margin is more than half of what evaluations rose by.
+    margin, rose = one.margins["hopper"]
+    assert margin == pytest.approx(part.value / part.effect)  # type: ignore[operator]
+    assert rose == pytest.approx(0.08)
+    text = " ".join(page([one], [one], {}).split())
+    assert f"The margin is {margin:.3g} on hopper ({100 * margin / 0.08:.0f}%)" in text
+    fallen = replace(one, margins={"hopper": (margin, -1.0)})
+    assert f"The margin is {margin:.3g} on hopper (these fell)" in " ".join(
+        page([fallen], [fallen], {}).split()
+    )
 
 
 def test_metrics_agree_where_differences_are_the_same(tmp_path: Path) -> None:
@@ -421,7 +432,8 @@ def test_the_margin_is_the_claims_own(tmp_path: Path) -> None:
     other = judged(claim(margin=0.4999 * furthest), plan, Evidence(tmp_path))
     assert verdict(other) not in (verdict(wide), "undecided")
     assert turning(wide) == (
-        f'A margin below {50 * furthest:.1f}% of what was learned: it would be "{verdict(other)}".'
+        f"A margin just below {50 * furthest:.1f}% of what was learned: "
+        f'it would be "{verdict(other)}".'
     )
 
 
@@ -433,7 +445,7 @@ def test_past_the_margins_that_are_told_the_verdict_is_what_is_told(tmp_path: Pa
         asked = claim(direction=direction, margin=0.05)
         one = judged(asked, plan, Evidence(tmp_path))
         told = re.findall(
-            r"margin (below|above) ([\d.]+)% of [a-z ]+: it would be \"(.*?)\"", turning(one)
+            r"margin just (below|above) ([\d.]+)% of [a-z ]+: it would be \"(.*?)\"", turning(one)
         )
         assert told, direction
         for side, percent, said in told:
@@ -824,6 +836,7 @@ command = "ablations run gae --profile smoke"
     [
         ('id = "one"', "id = 1", "id is a text, not 1"),
         ('id = "one"\n', "", "claim 1 lacks id"),
+        ('id = "one"', 'id = "../one"', "its id names a file"),
         ("margin = 0.05", 'margin = "big"', "margin is a positive number"),
         ("margin = 0.05", "margin = true", "margin is a positive number"),
         ("margin = 0.05", "margin = -1", "margin is a positive number"),
@@ -947,7 +960,7 @@ def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     found = [judged(claim(), plan, Evidence(tmp_path))]
     text = page(found, found, {})
     assert "Of 1 claims, 1 have been run in full: 1 hold here and fail there." in text
-    assert "Of their comparisons 1 hold, 1 fail and 0 are undecided" in " ".join(text.split())
+    assert "Of their 2 comparisons 1 hold, 1 fail, 0 are undecided." in " ".join(text.split())
     assert "**Verdict: holds on 1 of 2, fails on 1.**" in text
     row = next(line for line in text.splitlines() if line.startswith("| hopper "))
     value = np.mean(FINALS["hopper", "brax"]) - np.mean(FINALS["hopper", "standard"])
@@ -956,6 +969,46 @@ def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     for one in sides:
         assert f"{one.mean():.3f} ± {one.std(ddof=1):.3f}" in row
     assert claims_sheet(found, found).rows[0][8] == "holds on 1 of 2, fails on 1"
+
+
+def test_a_page_counts_what_ran_alone_and_tells_what_failed(tmp_path: Path) -> None:
+    finals = {
+        (task, variant): around(*(1.2, 0.02) if variant == "brax" else (1.0,))
+        for task in ("hopper", "reacher", "fast")
+        for variant in ("standard", "brax")
+    }
+    failed = {("reacher", "brax", seed): "nan" for seed in (0, 1)}
+    plan = study(tmp_path, finals, missing=[("fast", "brax", 3)], failed=failed)
+    asked = claim(tasks=("hopper", "reacher", "fast"))
+    one = judged(asked, plan, Evidence(tmp_path))
+    text = " ".join(page([one], [one], {}).split())
+    assert "Of 1 claims, 0 have been run in full. 1 more have been run in part." in text
+    assert "Of their 2 comparisons 1 hold, 0 fail, 0 are undecided, in 1 runs fail." in text
+    assert "1 of the 1 that are decided are on hopper, where 0 lie within the margin." in text
+    assert f"{SEEDS - 1} of {SEEDS} |" in text
+    assert "**What would change it.** The runs that are missing." in text, "no margin: some failed"
+    alone = judged(replace(asked, tasks=("reacher",)), plan, Evidence(tmp_path))
+    assert turning(alone) == "Runs that do not fail."
+    assert "are decided are on" not in page([alone], [alone], {})
+    paid = replace(alone, claim=replace(alone.claim, metric="evaluation/accuracy"))
+    assert "By the return that is paid:** +0.2" in page([paid], [paid], {"one": one})
+
+
+def test_both_sides_of_a_spread_are_those_of_the_seeds_that_both_have(tmp_path: Path) -> None:
+    failed = {("hopper", "brax", seed): "nan" for seed in (0, 1)}
+    plan = study(tmp_path, FINALS, failed=failed)
+    asked = claim(statistic="spread", margin=1.5, tasks=("hopper",), direction="lower")
+    (part,) = judged(asked, plan, Evidence(tmp_path)).parts
+    for side, name in zip(part.sides, ("brax", "standard"), strict=True):
+        values = np.array(FINALS["hopper", name])[2:]
+        assert side == pytest.approx((values.mean(), values.std(ddof=1)))
+
+
+def test_where_a_spread_has_no_interval_no_number_of_seeds_is_told(tmp_path: Path) -> None:
+    finals = {("hopper", "standard"): [1.0] * SEEDS, ("hopper", "brax"): around(1.0)}
+    asked = claim(statistic="spread", margin=1.5, tasks=("hopper",), direction="lower")
+    (part,) = judged(asked, study(tmp_path, finals), Evidence(tmp_path)).parts
+    assert (part.word, part.low, part.needed) == ("undecided", None, None)
 
 
 def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -> None:
@@ -987,7 +1040,7 @@ def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_ver
     part = replace(one.parts[0], word="worse, by an undecided amount", effect_low=-2.0)
     part = replace(part, effect_high=-0.5)
     assert turning(replace(one, parts=(part,))) == (
-        'A margin above 10.0% of what was learned: it would be "no difference that matters".'
+        'A margin just above 10.0% of what was learned: it would be "no difference that matters".'
     )
     same = replace(part, word="identical", effect_low=0.0, effect_high=0.0)
     assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."

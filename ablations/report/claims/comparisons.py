@@ -86,11 +86,13 @@ def _of_pairing(plan: Plan, found: Scores, pairing: Pairing, label: str) -> Part
     ended, planned = ended_of(plan, found, task, (pairing.variant, pairing.baseline))
     if ended < planned:
         return Part(task, label, NOT_RUN, ended, planned)
+    both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
     if pairing.identical:
-        return Part(task, label, "identical", ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        same = Part(task, label, "identical", ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return replace(same, sides=both)
     compared = pairing.compare()
     part = part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
-    return replace(part, sides=sides(found, task, pairing.variant, pairing.baseline))
+    return replace(part, sides=both)
 
 
 def _spreads(
@@ -117,7 +119,7 @@ def _spreads(
             value, low, high = (
                 None if one is None else math.exp(one) for one in (part.value, part.low, part.high)
             )
-            both = sides(found, task, variant, versus)
+            both = sides(ours, theirs)
             parts.append(replace(part, value=value, low=low, high=high, sides=both))
     return parts, []
 

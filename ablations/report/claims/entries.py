@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from collections.abc import Collection, Mapping
@@ -128,6 +129,8 @@ def _claim(path: Path, number: int, entry: Any) -> Claim:
     _require_fields(where, entry, _NAMES, _OPTIONAL)
     values = {name: _value(where, name, entry[name]) for name in _NAMES if name in entry}
     claim = Claim(**values)
+    if not re.fullmatch(r"[\w-]+", claim.id):
+        raise UserError(f"{where}: its id names a file: letters, digits, - and _")
     for name, known in (("statistic", STATISTICS), ("direction", DIRECTIONS)):
         if values[name] not in known:
             raise UserError(f"{where}: {unknown(name, values[name], known)}")

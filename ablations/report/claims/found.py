@@ -139,14 +139,11 @@ def paired(
     )
 
 
-def sides(found: Scores, task: str, *variants: str) -> tuple[tuple[float, float], ...]:
-    """Mean and standard deviation of each over the seeds that all have; () of fewer than two."""
-    by_seed = [found.by_seed(task, variant) for variant in variants]
-    seeds = set.intersection(*map(set, by_seed))
-    values = [[one[seed] for seed in sorted(seeds)] for one in by_seed]
-    if len(seeds) < 2:
+def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Mean and standard deviation of each; () of fewer than two seeds."""
+    if len(scores[0]) < 2:
         return ()
-    return tuple((float(np.mean(one)), float(np.std(one, ddof=1))) for one in values)
+    return tuple((float(np.mean(one)), float(np.std(one, ddof=1))) for one in scores)
 
 
 def word_of(compared: Comparison, margin: float | None) -> str:
@@ -180,6 +177,8 @@ def part_of(
 def _needed(word: str, compared: Comparison, margin: float | None) -> Seeds | None:
     """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
     a difference as it looks now lies within the margin or beyond."""
+    if compared.low is None:
+        return None
     if word == "undecided":
         return seeds_to_decide(compared, margin)
     if "undecided amount" not in word or not margin or not compared.deviation:

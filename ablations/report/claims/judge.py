@@ -47,11 +47,11 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
 
 
 def by_another(claim: Claim) -> Claim | None:
-    """The same claim by training returns, where it is judged by those of evaluations; by the return
-    of evaluations, where a difference is judged by another of their metrics."""
+    """The same claim by training returns, where it is judged by those of evaluations; by these,
+    where a difference of accuracies is judged."""
     if claim.metric == EVALUATION and claim.statistic != "agreement":
         return replace(claim, metric=TRAINING)
-    if claim.metric.startswith("evaluation/") and claim.statistic == "difference":
+    if claim.metric.endswith("accuracy") and claim.statistic == "difference":
         return replace(claim, metric=EVALUATION)
     return None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.formats.numbers import decimals, seeds_range_text
+from ablations.report.formats.numbers import decimals, seeds_range_text, without_repeats
 
-_MOST = 6  # digits after the point
+_MOST_PLACES = 6
 
 
 def table(one: Judged) -> list[str]:
@@ -17,21 +17,23 @@ def table(one: Judged) -> list[str]:
     both = any(part.sides for part in one.parts)
     head = ["task", *(["variant"] if several else [])]
     if both:
-        head += ["mean ± SD" if several else claim.variant[0], claim.versus[0]]
+        ours = "the variant" if several else claim.variant[0]
+        head += [f"{name}, mean ± SD" for name in (ours, claim.versus[0])]
     head += ["ratio of SDs" if ratio else "difference"]
     head += ["[95% joint]", "in margins", "word", "seeds"]
     head = [markdown_text(name) for name in head]
-    lines = []
-    last = None
-    for part in one.parts:
-        row = ["" if part.task == last else part.task]
-        last = part.task
-        if several:
-            row.append(markdown_text(part.label))
-        if both:
-            row += _mean_and_spread(part)
-        lines.append([*row, *estimate(part, ratio=ratio), _word(part), _seeds(part)])
-    return pipes(head, lines, {*head} - {"task", "variant", "word"})
+    lines = [
+        [
+            part.task,
+            *([markdown_text(part.label)] if several else []),
+            *(_mean_and_spread(part) if both else []),
+            *estimate(part, ratio=ratio),
+            _word(part),
+            _seeds(part),
+        ]
+        for part in one.parts
+    ]
+    return pipes(head, without_repeats(lines), {*head} - {"task", "variant", "word"})
 
 
 def _mean_and_spread(part: Part) -> list[str]:
@@ -69,13 +71,13 @@ def estimate(part: Part, *, ratio: bool) -> list[str]:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value >= 10 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
 def _signed(value: float, low: float, high: float) -> list[str]:
     """With as many digits as its width asks for, and enough to tell bounds from 0."""
     places = decimals(value, low, high)
-    while places < _MOST and any(x and not round(x, places) for x in (low, high)):
+    while places < _MOST_PLACES and any(x and not round(x, places) for x in (low, high)):
         places += 1
     return [_fixed(x, places) for x in (value, low, high)]
 
@@ -83,7 +85,9 @@ def _signed(value: float, low: float, high: float) -> list[str]:
 def _in_margins(value: float) -> str:
     """With one digit, or enough to tell it from 0 and from the margin."""
     places = 1
-    while places < _MOST and any(round(value, places) == x != value for x in (-1.0, 0.0, 1.0)):
+    while places < _MOST_PLACES and any(
+        round(value, places) == x != value for x in (-1.0, 0.0, 1.0)
+    ):
         places += 1
     return _fixed(value, places)
 

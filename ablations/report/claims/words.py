@@ -170,13 +170,16 @@ def turning(one: Judged) -> str:
     told += _other_margins(one)
     if not told:
         same = all(part.word == "identical" for part in one.parts)
-        told.append("nothing: curves are identical" if same else "other runs")
+        told.append("nothing: curves are identical" if same else "runs that do not fail")
     text = "; ".join(told)
     return text[0].upper() + text[1:] + "."
 
 
 def _other_margins(one: Judged) -> Iterator[str]:
-    """The nearest smaller and the nearest larger margin with another verdict, and that verdict."""
+    """The nearest smaller and the nearest larger margin with another verdict, and that verdict;
+    nothing where runs failed, which has a part in the words."""
+    if any(part.n < part.planned for part in one.parts):
+        return
     bounds = {abs(x) for p in one.parts for x in (p.effect_low, p.effect_high) if x is not None}
     smaller = sorted((x for x in bounds if 0 < x <= 1), reverse=True)
     larger = sorted(x for x in bounds if x > 1)
@@ -184,7 +187,7 @@ def _other_margins(one: Judged) -> Iterator[str]:
         for bound in within:
             there = verdict(_with_margin(one, bound * past))
             if there != verdict(one):
-                yield f'a margin {side} {_margin_text(one, bound)}: it would be "{there}"'
+                yield f'a margin just {side} {_margin_text(one, bound)}: it would be "{there}"'
                 break
 
 

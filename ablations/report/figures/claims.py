@@ -92,7 +92,7 @@ def _alone(one: Judged) -> Figure:
     wrapped = [textwrap.fill(name, _LETTERS, break_long_words=False) for name in names]
     lines = max(name.count("\n") + 1 for name in wrapped)
     letters = max(len(line) for name in wrapped for line in name.split("\n"))
-    size = (6.6 + 0.07 * letters, 0.75 + (_ROW + 0.13 * (lines - 1)) * len(names))
+    size = (6.6 + 0.07 * letters, 0.9 + (_ROW + 0.13 * (lines - 1)) * len(names))
     drawn = Figure(figsize=size, layout="constrained")
     panel = _panel(drawn, len(names))
     for row, part in enumerate(one.parts):
@@ -102,7 +102,8 @@ def _alone(one: Judged) -> Figure:
         panel.text(_EDGE * 1.06, row, part.word, va="center", fontsize=8.5, color="#444444")
     panel.set_yticks(range(len(names)), wrapped)
     panel.set_xlabel(
-        "effect in margins, which are shaded; blue: the sentence holds, orange: not, grey: open"
+        "effect in margins, which are shaded; blue: the sentence holds, orange: not, grey: open;\n"
+        f"scale: linear to 1, logarithmic beyond; an arrow: beyond {_REACH:g}"
     )
     return drawn
 
@@ -133,25 +134,27 @@ _EDGE = _place(_REACH)
 
 
 def _interval(panel: Any, part: Part, row: float, look: tuple[str, str], small: bool) -> None:
-    """look: colour and marker; what lies beyond the edge is an arrow there."""
+    """look: colour and marker. What reaches beyond the edge ends there in an arrow."""
     assert part.effect is not None
+    color, marker = look
     low = part.effect if part.effect_low is None else part.effect_low
     high = part.effect if part.effect_high is None else part.effect_high
-    color, marker = look
-    if abs(part.effect) > _REACH:
-        marker = ">" if part.effect > 0 else "<"
-    low, middle, high = (_place(min(max(x, -_REACH), _REACH)) for x in (low, part.effect, high))
-    panel.hlines(row, low, high, color=color, linewidth=0.8 if small else 1.6, alpha=0.85)
-    panel.plot(
-        middle,
-        row,
-        marker,
-        color=color,
-        markersize=2.8 if small else 4.2,
-        mew=0,
-        clip_on=False,
-        zorder=3,
-    )
+    drawn = [(part.effect, marker)] if abs(part.effect) <= _REACH else []
+    drawn += [(-_REACH, "<")] if low < -_REACH else []
+    drawn += [(_REACH, ">")] if high > _REACH else []
+    ends = [_place(min(max(x, -_REACH), _REACH)) for x in (low, high)]
+    panel.hlines(row, *ends, color=color, linewidth=0.8 if small else 1.6, alpha=0.85)
+    for effect, shape in drawn:
+        panel.plot(
+            _place(effect),
+            row,
+            shape,
+            color=color,
+            markersize=2.8 if small else 4.2,
+            mew=0,
+            clip_on=False,
+            zorder=3,
+        )
 
 
 def _color(one: Judged, said: str) -> str:

@@ -117,23 +117,24 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     )
 
 
+_SIDES = ("better", "worse", "higher", "lower")
+
+
 def effects_in_words(made: Sheet) -> str:
     """ "reacher: torso = shared is better; 14 equivalent", task by task."""
+    tasks: dict[str, dict[str, list[str]]] = {}
+    for row in made.records():
+        words = tasks.setdefault(row["task"], {})
+        words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
     said = []
-    for task in dict.fromkeys(row["task"] for row in made.records()):
-        levels: dict[str, list[str]] = {}
-        for row in made.records():
-            if row["task"] == task:
-                levels.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
+    for task, words in tasks.items():
         named = [
-            f"{', '.join(which)} {'is' if len(which) == 1 else 'are'} {word}"
-            for word, which in levels.items()
-            if word.startswith(("better", "worse", "higher", "lower"))
+            f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
+            for word, levels in words.items()
+            if word.startswith(_SIDES)
         ]
         counted = [
-            f"{len(which)} {word}"
-            for word, which in levels.items()
-            if not word.startswith(("better", "worse", "higher", "lower"))
+            f"{len(levels)} {word}" for word, levels in words.items() if not word.startswith(_SIDES)
         ]
         said.append(f"{task}: " + "; ".join(named + counted))
     return ". ".join(said)
