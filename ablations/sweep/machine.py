@@ -18,14 +18,16 @@ from pathlib import Path
 from ablations.errors import UserError
 
 # What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
-# instruction set, and no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen).
-# The size of the tiles of a product changes its speed alone. See docs/performance.md.
+# instruction set, no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen), and
+# no instruction that approximates, each make in its own way (inverse square roots). The size of the
+# tiles of a product changes its speed alone. See docs/performance.md.
 PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [
         "--xla_cpu_max_isa=AVX2",
         "--xla_cpu_prefer_vector_width=256",
         "--xla_cpu_experimental_ynn_fusion_type=",
+        "--xla_cpu_enable_platform_dependent_math=false",
         "--xla_cpu_multi_thread_eigen=false",
         "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,"
         "xla_llvm_ir_gemm_tile_size=4:16:2*vectwidth",
@@ -59,7 +61,7 @@ def arithmetic() -> str:
     """What decides the last bits of this process's numbers besides versions: two workers on CPUs
     that say the same here compute the same."""
     if os.environ.get("XLA_FLAGS") == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
-        return "x86-64 with AVX2"
+        return "x86-64 with AVX2, no approximations"
     return processor()
 
 

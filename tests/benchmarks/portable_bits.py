@@ -1,11 +1,14 @@
-"""Are a cell's bits the same on another processor? Smoke cells here, and on emulated ones.
+"""Are a cell's bits the same on another processor? Physics and smoke cells, here and emulated.
 
     apt-get install qemu-user
-    python tests/benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--studies gae ...]
+    python tests/benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--tasks hopper ...]
+        [--studies gae ...]
 
-Every study runs its smoke profile with one seed, natively and then with workers under qemu-user,
-which runs JAX at about a fifteenth of the speed: up to an hour for each processor. Prints how many
-cells have the same curve, bit for bit, and names the others; exits with 1 if there are any.
+Each task's physics takes twelve steps with random actions in four environments; every study runs
+its smoke profile with one seed. Natively, and then under qemu-user, which runs JAX at about a
+fifteenth of the speed: some three minutes for each task, and up to an hour for all studies, on each
+processor. Prints what has the same bits and names the others; exits with 1 if there are any.
+`--tasks` or `--studies` without a name leaves that part out.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-from ablations.sweep.machine import processor
+from ablations.sweep.machine import processor, worker_environment
 
 STUDIES = (
     "gae",
@@ -39,6 +42,23 @@ sys.executable = sys.argv.pop(1)
 sys.exit(main(sys.argv[1:]))
 """
 
+TASKS = ("inverted_double_pendulum", "reacher", "hopper", "walker2d", "halfcheetah")
+# What an environment's state is after each of twelve steps, as a hash.
+PHYSICS = """
+import hashlib, sys
+import jax, jax.numpy as jnp
+from ablations.tasks import task
+one = task(sys.argv[1])
+env = one.make(one.settings)
+def run(key):
+    def step(state, key):
+        state = env.step(state, jax.random.uniform(key, (env.action_size,), minval=-1, maxval=1))
+        return state, (state.obs, state.reward)
+    return jax.lax.scan(step, env.reset(key), jax.random.split(key, 12))[1]
+seen = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 4))
+print(hashlib.sha256(b"".join(jax.device_get(one).tobytes() for one in seen)).hexdigest())
+"""
+
 
 def emulated(cpu: str, folder: Path) -> Path:
     """A Python that runs under qemu as a program of that processor."""
@@ -50,14 +70,32 @@ def emulated(cpu: str, folder: Path) -> Path:
     return path
 
 
+def surroundings(environment: dict[str, str]) -> dict[str, str]:
+    """Of a process under qemu: the resolved Python knows nothing of the virtual environment."""
+    path = os.pathsep.join(filter(None, sys.path))
+    return environment | {"PYTHONPATH": path, "QEMU_LOG_FILENAME": os.devnull}
+
+
+def physics(python: Path, task: str) -> str:
+    """A hash of what the task's physics does in twelve steps, with the flags of a worker."""
+    done = subprocess.run(
+        [str(python), "-c", PHYSICS, task],
+        env=surroundings(worker_environment(accelerator=False)),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{task} with {python.name} ended with {done.returncode}: {done.stderr[-500:]}")
+    return done.stdout.split()[-1]
+
+
 def curves(python: Path, results: Path, studies: Sequence[str]) -> dict[str, bytes]:
     """Runs the studies and returns the bits of every cell's curve by its hash."""
-    # The resolved Python knows nothing of the virtual environment.
-    environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    environment |= {"QEMU_LOG_FILENAME": os.devnull}
     command = ["run", *studies, "--profile", "smoke", "--seeds", "1", "--results", str(results)]
     command += ["--keep-policies", "0", "--checkpoint-minutes", "0", "--quiet"]
-    done = subprocess.run([sys.executable, "-c", RUN, str(python), *command], env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(python), *command], env=surroundings(dict(os.environ))
+    )
     if done.returncode:
         sys.exit(f"the run with {python.name} ended with {done.returncode}")
     return {
@@ -70,18 +108,25 @@ def curves(python: Path, results: Path, studies: Sequence[str]) -> dict[str, byt
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--cpu", nargs="+", default=["EPYC-Rome", "Haswell"])
-    options.add_argument("--studies", nargs="+", default=list(STUDIES))
+    options.add_argument("--tasks", nargs="*", default=list(TASKS))
+    options.add_argument("--studies", nargs="*", default=list(STUDIES))
     asked = options.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        here = curves(Path(sys.executable), folder / "here", asked.studies)
-        print(f"{len(here)} cells here, on {processor()}", flush=True)
+
+        def bits(python: Path, cpu: str) -> dict[str, str | bytes]:
+            found: dict[str, str | bytes] = {task: physics(python, task) for task in asked.tasks}
+            return found | (curves(python, folder / cpu, asked.studies) if asked.studies else {})
+
+        here = bits(Path(sys.executable), "here")
+        print(f"physics of {len(asked.tasks)} tasks and {len(here) - len(asked.tasks)} cells here,")
+        print(f"on {processor()}", flush=True)
         for cpu in asked.cpu:
-            there = curves(emulated(cpu, folder), folder / cpu, asked.studies)
-            other = sorted(cell for cell in here if there.get(cell) != here[cell])
-            print(f"{cpu}: {len(here) - len(other)} of {len(here)} cells have the same bits")
-            print(*(f"    {cell} differs" for cell in other), sep="\n", flush=True)
+            there = bits(emulated(cpu, folder), cpu)
+            other = sorted(name for name in here if there.get(name) != here[name])
+            print(f"{cpu}: {len(here) - len(other)} of {len(here)} have the same bits")
+            print(*(f"    {name} differs" for name in other), sep="\n", flush=True)
             wrong += len(other)
     return wrong > 0
 

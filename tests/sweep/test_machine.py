@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import pytest
@@ -31,6 +32,35 @@ def loss(kernel, inputs):
 shapes = jax.ShapeDtypeStruct((8, 8), "float32"), jax.ShapeDtypeStruct((32, 8), "float32")
 print(jax.jit(jax.grad(loss, (0, 1))).lower(*shapes).compile().as_text())
 """
+
+
+FUNCTIONS = """
+import sys
+import jax, jax.numpy as jnp
+names = ("rsqrt", "sqrt", "exp", "expm1", "log", "log1p", "tanh", "logistic", "sin", "cos", "cbrt")
+def every(x):
+    more = [1 / x, jnp.arccos(x), jnp.arctan2(x, 2 * x)]
+    return [getattr(jax.lax, name)(x) for name in names] + more
+jax.block_until_ready(jax.jit(every)(jnp.linspace(0.1, 0.9, 64)))
+"""
+
+
+def test_no_function_is_left_to_what_a_processor_approximates(tmp_path: Path) -> None:
+    """An AMD's inverse square root and an Intel's differ in the last bits."""
+    environment = machine.worker_environment(accelerator=False)
+    if machine.PORTABLE not in environment.get("XLA_FLAGS", ""):
+        pytest.skip("not on a processor without AVX2")
+    for left_out, own in (("", False), ("--xla_cpu_enable_platform_dependent_math=false", True)):
+        folder = tmp_path / str(own)
+        flags = environment["XLA_FLAGS"].replace(left_out, "") + f" --xla_dump_to={folder}"
+        subprocess.run(
+            [sys.executable, "-c", FUNCTIONS],
+            check=True,
+            env=environment | {"XLA_FLAGS": flags, "JAX_ENABLE_COMPILATION_CACHE": "0"},
+        )
+        compiled = [path.read_text() for path in folder.glob("*every*.ir-with-opt.ll")]
+        assert compiled
+        assert any("llvm.x86." in text for text in compiled) is own
 
 
 @pytest.mark.parametrize(
