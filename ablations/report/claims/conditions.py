@@ -149,12 +149,13 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
 
 
 def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
-    """(condition, task, fate -> how many comparisons) for each that ran; "moved" counts those whose
-    effect is another."""
+    """(condition, task, fate -> how many comparisons); "not run" counts those that lack seeds,
+    "moved" those whose effect is another."""
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for one in found:
         for name in one.parts:
-            if name != OWN and (fate := one.fate(name)):
+            if name != OWN:
+                fate = one.fate(name) or "not run"
                 of = counted.setdefault((name, one.task), {})
                 of[fate] = of.get(fate, 0) + 1
                 of["moved"] = of.get("moved", 0) + one.moved(name)

@@ -264,11 +264,14 @@ def _elsewhere(again: Sequence[Again]) -> list[str]:
     counted = fates(again)
     kinds = (
         *("the same", "another", "undecided", "decided here", "undecided on both"),
-        *("runs fail", "moved"),
+        *("runs fail", "moved", "not run"),
     )
     rows = [[name, task, *(str(of.get(kind, 0)) for kind in kinds)] for name, task, of in counted]
     head = ["condition", "task", "the same", "another", "undecided"]
-    head += ["decided there alone", "on neither", "runs fail", "effect moved"]
+    head += ["decided there alone", "on neither", "runs fail", "effect moved", "not run yet"]
+    if not any(of.get("not run") for _, _, of in counted):
+        head.pop()
+        rows = [row[:-1] for row in rows]
     names = ", ".join(dict.fromkeys(name for name, _, _ in counted))
     ran = [p for one in again for name, p in one.parts.items() if name != OWN and p.ran]
     seeds = sorted({part.n for part in ran})
