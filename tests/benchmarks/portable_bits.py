@@ -125,8 +125,8 @@ def main() -> int:
         for cpu in asked.cpu:
             there = bits(emulated(cpu, folder), cpu)
             other = sorted(name for name in here if there.get(name) != here[name])
-            print(f"{cpu}: {len(here) - len(other)} of {len(here)} have the same bits")
-            print(*(f"    {name} differs" for name in other), sep="\n", flush=True)
+            said = [f"{cpu}: {len(here) - len(other)} of {len(here)} have the same bits"]
+            print(*said, *(f"    {name} differs" for name in other), sep="\n", flush=True)
             wrong += len(other)
     return wrong > 0
 
