@@ -198,7 +198,7 @@ def _with_margin(one: Judged, times: float) -> Judged:
 
 def _word_at(part: Part, times: float) -> Part:
     low, high = part.effect_low, part.effect_high
-    if low is None or high is None or part.word.startswith(("unstable", "identical")):
+    if low is None or high is None:
         return part
     if -times <= low and high <= times:
         return replace(part, word="equivalent")
