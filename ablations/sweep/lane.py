@@ -87,6 +87,7 @@ class Prepared(Protocol):
     """What is made once for all the cells of a program."""
 
     compile_seconds: float
+    lanes: int  # how many cells run side by side
 
     def abandon(self) -> None:
         """Ends at once what it runs outside of this process."""

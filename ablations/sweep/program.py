@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ablations.errors import UserError, count
 from ablations.sweep.cell import Cell
 from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
@@ -51,14 +52,31 @@ def pass_large_constants(
     return with_constants, list(itertools.compress(whole.consts, large))
 
 
+def bytes_needed(function: jax.stages.Compiled) -> int:
+    """Memory that a compiled function takes at once on each device: inputs, what it computes on
+    its way, and outputs, less those that are written over inputs; 0 where XLA does not say.
+    """
+    about = function.memory_analysis()
+    if about is None:
+        return 0
+    kept = about.output_size_in_bytes - about.alias_size_in_bytes
+    return int(about.argument_size_in_bytes + about.temp_size_in_bytes + kept)
+
+
+def bytes_there() -> int | None:
+    """Memory of each accelerator that JAX may use; None: the device does not say, as a CPU."""
+    return (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+
+
 class Program:
     """The compiled functions of one structure on one task, for a fixed number of lanes.
 
     With one lane the arrays have no lane axis: the very program that a notebook would compile. With
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
 
-    locks: a folder that workers share, who compile the functions by turns; None: this one compiles
-    alone.
+    lanes: as many as asked, or as many as fit into the memory of the device. locks: a folder that
+    workers share, who compile the functions by turns; None: this one compiles alone. Raises
+    UserError where one lane does not fit.
     """
 
     def __init__(
@@ -75,6 +93,27 @@ class Program:
         )
         self.compile_seconds = 0.0
         self._compile(cell, cell.program(accelerator=accelerator), locks)
+        while (there := bytes_there()) is not None and self._needed > there:
+            self._shrink(cell, there)
+            self._compile(cell, cell.program(accelerator=accelerator), locks)
+
+    @property
+    def _needed(self) -> int:
+        """Bytes on each device, by what XLA says of the functions before any has run."""
+        functions = [self._init, self._chunk, self._measure]
+        return max(bytes_needed(one) for one in functions if one is not None)
+
+    def _shrink(self, cell: Cell, there: int) -> None:
+        """Leaves out the lanes that so many bytes have no room for."""
+        devices = len(jax.devices())
+        has = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
+        if self.lanes <= devices:
+            raise UserError(f"one lane of {cell.task} needs {has}: lower num_envs or the networks")
+        fit = self.lanes * there // self._needed // devices * devices
+        fit = max(devices, min(fit, self.lanes - devices))
+        wanted = count(self.lanes, "lane")
+        print(f"notice: {wanted} of {cell.task} need {has}: {fit} run side by side", flush=True)
+        self.lanes = fit
 
     def _compile(self, cell: Cell, name: str, locks: Path | None) -> None:
         measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate

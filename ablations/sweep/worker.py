@@ -101,7 +101,7 @@ class Worker:
                 tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
-            if len(block) == self.order.lanes:
+            if len(block) == self._lanes(block[0]):
                 break
         return block
 
@@ -114,6 +114,13 @@ class Worker:
         start = programs.index(at_hand)
         rank = {name: (i - start) % len(programs) for i, name in enumerate(programs)}
         return sorted(waiting, key=lambda cell: rank[self._programs[cell.hash]])
+
+    def _lanes(self, cell: Cell) -> int:
+        """How many cells may run beside this one and with it: fewer than ordered where the program
+        at hand has found that no more fit."""
+        if self._program is not None and self._program[0] == self._programs[cell.hash]:
+            return self._program[1].lanes
+        return self.order.lanes
 
     def _kind(self, cell: Cell) -> tuple[str, int, frozenset[int], int]:
         program = self._programs[cell.hash]
@@ -134,6 +141,10 @@ class Worker:
             for one in held:
                 one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
             program, compile_seconds = self._program_for(cells[0])
+            for one in held[program.lanes :]:  # they do not fit, and wait for the next block
+                self._claims.remove(one)
+                one.release()
+            cells, held = cells[: program.lanes], held[: program.lanes]
             training = program.training(cells, self.results, self.order.keeping)
         except Exception as error:
             if isinstance(error, OSError) and error.errno in NO_ROOM:

@@ -23,6 +23,9 @@ CONTRACTED = re.compile(
     r"contracting_dims = \[([\d, ]*)\] x \[([\d, ]*)\]"
 )
 
+# What it has of the host.
+CALL = re.compile(r"callback|infeed|outfeed|stablehlo\.(send|recv)")
+
 GRADIENT = """
 import jax, jax.numpy as jnp
 from ablations.trainers.products import dense_product
@@ -71,19 +74,29 @@ def test_no_function_is_left_to_what_a_processor_approximates(tmp_path: Path) ->
         ("language", "arithmetic", {}),
     ],
 )
-def test_products_of_a_program_have_the_form_that_xla_compiles_itself(
+def test_a_chunk_never_calls_its_host_and_has_products_that_xla_compiles_itself(
     trainer, task, structure
 ) -> None:
-    """[M, K] by [K, N], after the axes of a batch; in the gradients too."""
+    """[M, K] by [K, N], after the axes of a batch; in the gradients too. An accelerator that calls
+    back waits for the host at every step."""
     composed, variant = make_trainer(task, trainer=trainer, **structure)
     key = jax.random.key(0)
     state = jax.eval_shape(composed.init, key, variant)
     text = jax.jit(composed.chunk).lower(state, variant).as_text()
+    assert not CALL.search(text)
     found = CONTRACTED.findall(text)
     assert len(found) == text.count("stablehlo.dot_general") > 10
     for batch, left, right in found:
         axes = len(batch.split(",")) if batch else 0
         assert (left, right) == (str(axes + 1), str(axes))
+
+
+def test_a_call_of_the_host_is_seen_in_the_text_of_a_program() -> None:
+    def calls(x):
+        jax.debug.print("{}", x)
+        return x
+
+    assert CALL.search(jax.jit(calls).lower(1.0).as_text())
 
 
 def test_xla_folds_no_transposition_into_a_product() -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.sweep.program import LARGE_BYTES, pass_large_constants
+from ablations.sweep.program import LARGE_BYTES, bytes_needed, pass_large_constants
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
@@ -51,3 +51,16 @@ def test_without_large_constants_the_program_is_the_notebooks() -> None:
     text = jax.jit(given).lower(constants, key, data).as_text()
     plain = jax.jit(init).lower(key, data).as_text()
     assert text.splitlines()[1:] == plain.splitlines()[1:]
+
+
+def test_memory_is_what_a_function_holds_at_once() -> None:
+    """A table of all sums, which cannot be fused away, between an input and the output over it."""
+
+    def sums(x: Any) -> Any:
+        return (x[:, None] * x[None]).cumsum(0).cumsum(1)[0, -1] + x
+
+    size, table = 4 * 1000, 4 * 1000**2
+    x = jax.ShapeDtypeStruct((1000,), jnp.float32)
+    needed = bytes_needed(jax.jit(sums).lower(x).compile())
+    assert table + 2 * size <= needed < 3 * table
+    assert bytes_needed(jax.jit(sums, donate_argnums=0).lower(x).compile()) == needed - size

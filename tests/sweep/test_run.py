@@ -298,6 +298,36 @@ def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
+def small_memory(shell, bytes_per_lane: int) -> tuple[str, ...]:
+    """An accelerator of ten bytes, as a plugin."""
+    (shell.folder / "small.py").write_text(
+        "from ablations.sweep import program\n"
+        "program.bytes_there = lambda: 10\n"
+        f"program.Program._needed = property(lambda self: {bytes_per_lane} * self.lanes)\n"
+    )
+    return "--plugin", "small", "--workers", "1", "--lanes", "8"
+
+
+def test_lanes_that_do_not_fit_into_memory_run_in_later_blocks(shells) -> None:
+    single, block = shells(), shells()
+    single("run", "toy", "--workers", "1")
+    said = block("run", "toy", *small_memory(block, 3)).stdout
+    assert said.count("8 lanes of line need 0.0 GB of the accelerator's 0.0: 3 run side by") == 1
+    done = [records.read_record(block.results, cell) for cell in block.curves()]
+    assert sorted(record.provenance["lanes"] for record in done) == [2, 2, 3, 3, 3, 3, 3, 3]
+    for record in done:
+        mine, theirs = (
+            np.array(list(records.read_curve(s.results, record).values()), float)
+            for s in (block, single)
+        )
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_a_lane_that_does_not_fit_into_memory_says_so(shell) -> None:
+    said = shell("run", "toy", *small_memory(shell, 11), code=1)
+    assert "one lane of line needs" in said.stdout + said.stderr
+
+
 def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1", "--evaluations", "0")
     assert not list((shell.results / "cache").glob("jit_evaluate-*"))

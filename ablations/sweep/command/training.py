@@ -43,6 +43,7 @@ class Command:
     """The commands of one order, one after the other."""
 
     compile_seconds = 0.0
+    lanes = 1
 
     def __init__(self, order: Order):
         self.order = order
