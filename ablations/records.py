@@ -24,7 +24,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,12 +118,15 @@ def write_record(
             (temporary / "policies").mkdir()
             for step in record.policies["files"]:
                 shutil.copyfile(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
-        described = asdict(record) | {
+        described = vars(record) | {
             "format": FORMAT,
             "curve": {"rows": len(columns["step"]), "sha256": hashlib.sha256(curve).hexdigest()},
         }
-        described["checksum"] = _checksum(described)
-        write_atomically(temporary / "record.json", json.dumps(described, indent=1, sort_keys=True))
+        described["checksum"] = _checksum(_as_read(described))
+        with (temporary / "record.json").open("w") as file:
+            file.write(json.dumps(described, indent=1, sort_keys=True))
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(temporary, 0o755)
         if files is not None:
             os.rename(files, temporary / "run")
@@ -167,9 +170,13 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
-    """Of what a record or a plan says, without its own checksum."""
-    as_read = json.loads(json.dumps(fields))  # keys are text in a file, and sorted as such
-    return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
+    """Of what a record or a plan says, as it is read from its file, without its own checksum."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _as_read(fields: Mapping[str, Any]) -> Any:
+    """Keys are text in a file, and sorted as such."""
+    return json.loads(json.dumps(fields))
 
 
 def read_curve(results: Path, record: Record) -> parquet.Columns:
@@ -236,8 +243,8 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     folder = results / "plans" / plan.study["name"]
     path = folder / f"{plan.name}.json"
     # Keys stay in the study's order: tables list tasks and variants as it does.
-    described = {"format": FORMAT} | asdict(plan)
-    described["checksum"] = _checksum(described)
+    described = {"format": FORMAT} | vars(plan)
+    described["checksum"] = _checksum(_as_read(described))
     write_atomically(path, json.dumps(described))
     if last or not (folder / "last").exists():
         write_atomically(folder / "last", plan.name)

@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from ablations import plugins
 
             plugins.load(options.plugin)
-        if (folder := getattr(options, "results", None)) and (folder / "archive").is_dir():
+        if options.records and (options.results / "archive").is_dir():
             from ablations.exchange import restore
 
-            restore(folder)
+            restore(options.results)
         code = options.command(options) or 0
         sys.stdout.flush()
         return code

@@ -55,13 +55,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(
-    commands: Any, name: str, function: Callable[[argparse.Namespace], Any], summary: str
+    commands: Any,
+    name: str,
+    function: Callable[[argparse.Namespace], Any],
+    summary: str,
+    *,
+    records: bool = True,
 ) -> Parser:
-    """A parser among those of `commands`, with the flags that every command has."""
+    """A parser among those of `commands`, with the flags that every command has. records: whether
+    it may need any, so that archives are unpacked first."""
     one: Parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
-    one.set_defaults(command=function)
+    one.set_defaults(command=function, records=records)
     one.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )

@@ -27,13 +27,12 @@ KINDS = ("axes", "presets", "studies", "tasks", "trainers")
 
 
 def add_commands(commands: Any) -> None:
-    one = add_command(commands, "list", _list, "what there is")
+    one = add_command(commands, "list", _list, "what there is", records=False)
     one.add_argument("kind", nargs="?", default="studies", help=f"{', '.join(KINDS)}")
     one.add_argument("--json", action="store_true")
 
-    one = add_command(
-        commands, "show", _show, "the resolved configuration: formulas, numbers, differences"
-    )
+    said = "the resolved configuration: formulas, numbers, differences"
+    one = add_command(commands, "show", _show, said, records=False)
     one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET")
     one.add_argument("--against", metavar="PRESET", help="of a preset: what differs from another")
     add_selection(one)
@@ -368,6 +367,9 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 def _find_cell(name: str, results: Path) -> Record | None:
     if len(name) < 4 or not set(name) <= set("0123456789abcdef"):
         return None
+    from ablations.exchange import restore
+
+    restore(results)
     found = sorted(path.name for path in (results / "cells").glob(f"{name}*"))
     if len(found) > 1:
         raise UserError(f"several cells begin with '{name}': {', '.join(found[:5])}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -115,14 +114,14 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     columns["record"] = [record and _said(record) for record in records]
     for name in ("step", *kept):
         columns[name] = [one and one.get(name) for one in curves]
-    described = {name: one for name, one in asdict(plan).items() if name != "cells"}
+    described = {name: one for name, one in vars(plan).items() if name != "cells"}
     about = json.dumps({"format": FORMAT, "plan": described})
     return parquet.encode(columns, ("ablations", about), "zstd(19)")
 
 
 def _said(record: Record) -> str:
     left_out = ("hash", "config", "curve", "policies")
-    fields = {name: one for name, one in asdict(record).items() if name not in left_out}
+    fields = {name: one for name, one in vars(record).items() if name not in left_out}
     return json.dumps(fields, sort_keys=True)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import archive, archives, restore
 from ablations.records import read_plan, read_record, write_plan, write_record
@@ -127,6 +128,18 @@ def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path)
     restore(tmp_path)
     assert first.exists()
     assert (second / "mine").exists()
+
+
+def test_what_needs_no_record_unpacks_none(ran, tmp_path: Path, capsys) -> None:
+    plan = read_plan(ran.results, "toy_nan")
+    archive([plan], ran.results, tmp_path / "archive")
+    for command in ("list axes", "show gae --profile smoke", "clean", "baseline list"):
+        assert main([*command.split(), "--results", str(tmp_path)]) == 0
+        assert not (tmp_path / "cells").exists(), command
+    cell = plan.cells[0]["hash"]
+    capsys.readouterr()
+    assert main(["show", cell, "--results", str(tmp_path)]) == 0
+    assert cell in capsys.readouterr().out
 
 
 def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -> None:

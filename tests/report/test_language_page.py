@@ -22,7 +22,10 @@ INTERVAL = r"[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]"
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    shutil.copytree(ROOT / "results" / "archive", folder / "archive")
+    (folder / "archive").mkdir()
+    for study in STUDIES:
+        for path in (ROOT / "results" / "archive").glob(f"{study}-*"):
+            shutil.copy(path, folder / "archive")
     return folder
 
 

@@ -64,7 +64,7 @@ def chances(
     return Chances(differs, within(np.clip(margin - reach, 0.0, reach)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def _spreads(n: int, level: float) -> tuple[Floats, float]:
     """Sample deviations of n standard normal numbers, at even quantiles; and Student's quantile."""
     even = (np.arange(_NODES) + 0.5) / _NODES
@@ -73,6 +73,7 @@ def _spreads(n: int, level: float) -> tuple[Floats, float]:
     return np.sqrt(chi_squared_quantile(freedom, even) / freedom), quantile
 
 
+@lru_cache(maxsize=4096)
 def seeds_to_decide(comparison: Comparison, margin: float | None, power: float = POWER) -> Seeds:
     """Seeds at which an undecided comparison would be decided with chance `power`: 0 excluded, or
     within the margin. More than there are.
