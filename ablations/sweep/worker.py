@@ -101,7 +101,7 @@ class Worker:
                 tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
-            if len(block) == self._lanes(block[0]):
+            if block and len(block) == self._lanes(block[0]):
                 break
         return block
 
