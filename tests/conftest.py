@@ -101,8 +101,11 @@ FIRST = (
     "test_survival.py",
     "test_submission.py",
     "test_docs.py",
+    "test_claims.py",
     "test_language.py",
     "test_ppo.py",
+    "test_run.py",
+    "test_page.py",
 )
 
 

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from ablations import plugins
 
             plugins.load(options.plugin)
-        if options.records and (options.results / "archive").is_dir():
+        if options.reads_records and (options.results / "archive").is_dir():
             from ablations.exchange import restore
 
             restore(options.results)

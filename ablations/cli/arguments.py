@@ -60,14 +60,16 @@ def add_command(
     function: Callable[[argparse.Namespace], Any],
     summary: str,
     *,
-    records: bool = True,
+    reads_records: bool = True,
 ) -> Parser:
-    """A parser among those of `commands`, with the flags that every command has. records: whether
-    it may need any, so that archives are unpacked first."""
+    """A parser among those of `commands`, with the flags that every command has.
+
+    reads_records: whether archives are unpacked first.
+    """
     one: Parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
-    one.set_defaults(command=function, records=records)
+    one.set_defaults(command=function, reads_records=reads_records)
     one.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )

@@ -177,7 +177,9 @@ def add_commands(commands: Any) -> None:
         help="write that one there, as Brax's own checkpoint",
     )
 
-    one = add_command(commands, "clean", _clean, "what may be deleted, and its size", records=False)
+    one = add_command(
+        commands, "clean", _clean, "what may be deleted, and its size", reads_records=False
+    )
     one.add_argument("--yes", action="store_true", help="delete it")
 
 
