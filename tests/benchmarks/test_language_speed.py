@@ -91,7 +91,7 @@ def loop() -> None:
     draw = jax.jit(lambda key: found.problems.held_out(key, found.prompts))
 
     @jax.jit
-    def update(state: Any, problems: Any, completions: Any, reward: Any) -> Any:
+    def update(state: Any, variant: Any, problems: Any, completions: Any, reward: Any) -> Any:
         no = np.bool_(False)
         batch, _ = found.prepare(state, problems, completions, reward, no, variant)
         learner = Learner(state.parameters, state.optimizer, state.schedule)
@@ -111,7 +111,7 @@ def loop() -> None:
             texts = map(decode, np.asarray(completions.tokens))
             right = [text == answer for text, answer in zip(texts, answers, strict=True)]
             reward = np.array(right, np.float32).reshape(found.prompts, found.samples)
-            now = update(now, problems, completions, reward)
+            now = update(now, variant, problems, completions, reward)
         return now
 
     print(ITERATIONS / seconds_of(train))
