@@ -48,8 +48,11 @@ jax.block_until_ready(jax.jit(every)(jnp.linspace(0.1, 0.9, 64)))
 """
 
 
-def test_no_function_is_left_to_what_a_processor_approximates(tmp_path: Path) -> None:
+def test_no_function_is_left_to_what_a_processor_approximates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An AMD's inverse square root and an Intel's differ in the last bits."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # as users compile, not as tests do
     environment = machine.worker_environment(accelerator=False)
     if machine.PORTABLE not in environment.get("XLA_FLAGS", ""):
         pytest.skip("not on a processor without AVX2")
@@ -99,9 +102,10 @@ def test_a_call_of_the_host_is_seen_in_the_text_of_a_program() -> None:
     assert CALL.search(jax.jit(calls).lower(1.0).as_text())
 
 
-def test_xla_folds_no_transposition_into_a_product() -> None:
+def test_xla_folds_no_transposition_into_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ours in ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS"):
+        monkeypatch.delenv(ours, raising=False)
     environment = machine.worker_environment(accelerator=False)
-    environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
     done = subprocess.run(
         [sys.executable, "-c", GRADIENT],
         capture_output=True,
