@@ -61,7 +61,7 @@ def arithmetic() -> str:
     """What decides the last bits of this process's numbers besides versions: two workers on CPUs
     that say the same here compute the same."""
     if os.environ.get("XLA_FLAGS") == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
-        return "x86-64 with AVX2, no approximations"
+        return "x86-64 with AVX2, no approximations, physics batched behind"
     return processor()
 
 

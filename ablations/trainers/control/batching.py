@@ -1,0 +1,266 @@
+"""Batch a function behind the axes of its arrays, where `jax.vmap` batches it before them.
+
+A step of rigid-body physics works on arrays of a few numbers, such as [links, 3]. Batched before,
+[N, links, 3], compiled loops run over three numbers at a time and small products are calls of their
+own. Batched behind, [links, 3, N], all run over the N environments and fuse, which takes less than
+half the time on a CPU (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import JaxprEqn, Literal
+
+
+class Value(NamedTuple):
+    """An array, and whether its last axis is the batch."""
+
+    array: Any
+    batched: bool
+
+
+# Of each element on its own; operands of rank 0 and axes of size 1 are broadcast.
+_ELEMENTWISE = str.split(
+    """
+    abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy
+    cos cosh div eq erf erf_inv exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p
+    logistic lt max min mul ne neg not or pow rem round rsqrt select_n sign sin sinh sqrt square
+    sub tan tanh xor
+    """
+)
+# Their parameters count axes from the front: one more behind changes nothing.
+_FROM_THE_FRONT = str.split(
+    """
+    argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
+    reduce_min reduce_or reduce_prod reduce_sum rev sort split squeeze stack
+    """
+)
+_CALLS = {
+    "checkpoint": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+}
+
+
+def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
+
+    Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
+    terms of a product are added. An operation without a rule here is batched by `jax.vmap`.
+    Derivatives are of the operations: rules of `jax.custom_jvp` and `jax.custom_vjp` are not asked.
+    """
+
+    def batched(*arguments: Any) -> Any:
+        leaves, structure = jax.tree.flatten(arguments)
+        single = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
+        program, result = jax.make_jaxpr(function, return_shape=True)(
+            *jax.tree.unflatten(structure, single)
+        )
+        size = leaves[0].shape[0]
+        values = _run(program, [Value(jnp.moveaxis(x, 0, -1), True) for x in leaves], size)
+        arrays = [jnp.moveaxis(_behind(value, size), -1, 0) for value in values]
+        return jax.tree.unflatten(jax.tree.structure(result), arrays)
+
+    return batched
+
+
+def _run(program: Any, values: Sequence[Value], size: int) -> list[Value]:
+    """What a jaxpr returns for these values."""
+    jaxpr = getattr(program, "jaxpr", program)
+    consts = [Value(x, False) for x in getattr(program, "consts", ())]
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
+
+    def read(variable: Any) -> Value:
+        if isinstance(variable, Literal):
+            return Value(np.asarray(variable.val, _shaped(variable).dtype), False)
+        return known[variable]
+
+    for equation in jaxpr.eqns:
+        found = _apply(equation, [read(variable) for variable in equation.invars], size)
+        known.update(zip(equation.outvars, found, strict=True))
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
+    """What one operation returns for these values."""
+    name = equation.primitive.name
+    if name in _CALLS:
+        return _run(equation.params[_CALLS[name]], values, size)
+    if not any(value.batched for value in values):
+        return [Value(x, False) for x in _bind(equation, *[value.array for value in values])]
+    if name == "scan":
+        return _scan(equation, values, size)
+    if name in _ELEMENTWISE:
+        found = _elementwise(equation, values, size)
+    elif name in _FROM_THE_FRONT:
+        found = _bind(equation, *[_behind(value, size) for value in values])
+    elif name in _RULES and not any(x.batched for x in values[_RULES[name].places]):
+        rule = _RULES[name]
+        operands = [_behind(x, size) for x in values]
+        operands[rule.places] = [x.array for x in values[rule.places]]
+        found = [rule.apply(equation, size, *operands)]
+    else:
+        found = _by_vmap(equation, values, size)
+    return [Value(x, True) for x in found]
+
+
+def _shaped(variable: Any) -> Any:
+    """What is known of a variable: its shape and dtype, without the batch."""
+    return variable.aval
+
+
+def _bind(equation: JaxprEqn, *arrays: Any, **changed: Any) -> list[Any]:
+    found = equation.primitive.bind(*arrays, **{**equation.params, **changed})
+    return found if equation.primitive.multiple_results else [found]
+
+
+def _behind(value: Value, size: int, shape: tuple[int, ...] | None = None) -> jax.Array:
+    """The array with the batch, broadcast to a shape (without the batch)."""
+    array = jnp.asarray(value.array)
+    own = array.shape[:-1] if value.batched else array.shape
+    shape = own if shape is None else shape
+    if value.batched and own == shape:
+        return array
+    axes = tuple(range(len(shape))) if own else ()
+    return lax.broadcast_in_dim(
+        array, (*shape, size), (*axes, len(shape)) if value.batched else axes
+    )
+
+
+def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
+    """Its own rule for batches, which mostly takes the batch to the front and back."""
+    return jax.vmap(
+        lambda *arrays: _bind(equation, *arrays),
+        in_axes=[-1 if value.batched else None for value in values],
+        out_axes=-1,
+        axis_size=size,
+    )(*[value.array for value in values])
+
+
+def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
+    shape = _shaped(equation.outvars[0]).shape
+    return _bind(equation, *[_behind(value, size, shape) for value in values])
+
+
+def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
+    params = equation.params
+    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    fixed, start, rows = values[:first], values[first:last], values[last:]
+    batched = [x.batched for x in start]
+    found: list[Value] = []
+
+    def as_carried(carry: Sequence[Value]) -> list[Any]:
+        return [_behind(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)]
+
+    def step(carry: Any, row: Any) -> Any:
+        nonlocal found
+        inside = [*map(Value, carry, batched), *map(Value, row, [x.batched for x in rows])]
+        found = _run(params["jaxpr"], [*fixed, *inside], size)
+        return as_carried(found[: len(start)]), [x.array for x in found[len(start) :]]
+
+    arrays = [x.array for x in rows]
+    one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in arrays]
+    while True:  # until no step gives a batch to what came into it without one
+        jax.eval_shape(step, as_carried(start), one)
+        grown = [yes or x.batched for yes, x in zip(batched, found, strict=False)]
+        if grown == batched:
+            break
+        batched = grown
+    options = {name: params[name] for name in ("length", "reverse", "unroll")}
+    carry, out = lax.scan(step, as_carried(start), arrays, **options)
+    return list(map(Value, [*carry, *out], [*batched, *(x.batched for x in found[len(start) :])]))
+
+
+def _broadcast(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+    shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
+    return lax.broadcast_in_dim(array, (*shape, size), (*axes, len(shape)))
+
+
+def _reshape(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+    return lax.reshape(array, (*equation.params["new_sizes"], size))
+
+
+def _transpose(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+    return lax.transpose(array, (*equation.params["permutation"], array.ndim - 1))
+
+
+def _tile(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+    return _bind(equation, array, reps=(*equation.params["reps"], 1))[0]
+
+
+def _slice(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+    params = equation.params
+    strides = params["strides"] or (1,) * (array.ndim - 1)
+    starts, limits = (*params["start_indices"], 0), (*params["limit_indices"], size)
+    return lax.slice(array, starts, limits, (*strides, 1))
+
+
+def _pad(equation: JaxprEqn, size: int, array: jax.Array, value: jax.Array) -> jax.Array:
+    return lax.pad(array, value, (*equation.params["padding_config"], (0, 0, 0)))
+
+
+def _gather(equation: JaxprEqn, size: int, array: jax.Array, indices: jax.Array) -> jax.Array:
+    params, behind = equation.params, _shaped(equation.outvars[0]).ndim
+    numbers = params["dimension_numbers"]
+    numbers = numbers._replace(offset_dims=(*numbers.offset_dims, behind))
+    sizes = (*params["slice_sizes"], size)
+    return _bind(equation, array, indices, dimension_numbers=numbers, slice_sizes=sizes)[0]
+
+
+def _scatter(equation: JaxprEqn, size: int, *operands: jax.Array) -> jax.Array:
+    numbers = equation.params["dimension_numbers"]
+    windows = (*numbers.update_window_dims, operands[2].ndim - 1)
+    numbers = numbers._replace(update_window_dims=windows)
+    return _bind(equation, *operands, dimension_numbers=numbers)[0]
+
+
+def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Array) -> jax.Array:
+    """A sum of products of elements, which fuses with what is around it."""
+    (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
+    dtype = _shaped(equation.outvars[0]).dtype
+
+    def rest(array: jax.Array, *taken: Sequence[int]) -> list[int]:
+        return [axis for axis in range(array.ndim - 1) if axis not in sum(map(tuple, taken), ())]
+
+    left_rest, right_rest = rest(left, left_sum, left_batch), rest(right, right_sum, right_batch)
+    # [*batch, *left_rest, *right_rest, *summed, N]
+    left = jnp.transpose(left, (*left_batch, *left_rest, *left_sum, left.ndim - 1))
+    left = jnp.expand_dims(
+        left, [len(left_batch) + len(left_rest) + i for i in range(len(right_rest))]
+    )
+    right = jnp.transpose(right, (*right_batch, *right_rest, *right_sum, right.ndim - 1))
+    right = jnp.expand_dims(right, [len(right_batch) + i for i in range(len(left_rest))])
+    product = left.astype(dtype) * right.astype(dtype)
+    return product.sum(tuple(range(product.ndim - 1 - len(left_sum), product.ndim - 1)))
+
+
+class Rule(NamedTuple):
+    """How an operation goes on arrays with the batch behind, of which those at `places` (indices,
+    mostly) have none."""
+
+    apply: Callable[..., jax.Array]
+    places: slice = slice(0)
+
+
+_RULES = {
+    "broadcast_in_dim": Rule(_broadcast),
+    "dot_general": Rule(_dot_general),
+    "gather": Rule(_gather, slice(1, 2)),
+    "pad": Rule(_pad, slice(1, 2)),
+    "reshape": Rule(_reshape),
+    "scatter": Rule(_scatter, slice(1, 2)),
+    "scatter-add": Rule(_scatter, slice(1, 2)),
+    "scatter-mul": Rule(_scatter, slice(1, 2)),
+    "slice": Rule(_slice),
+    "tile": Rule(_tile),
+    "transpose": Rule(_transpose),
+}
