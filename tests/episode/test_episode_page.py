@@ -130,8 +130,11 @@ def test_the_viewer_is_three_js_with_its_licence() -> None:
 
 # In a browser
 
+# After the frame that draws what was asked for
 PIXELS = """
-return [...document.querySelectorAll('canvas')].map((one) => one.toDataURL());
+const done = arguments[0];
+const pixels = () => [...document.querySelectorAll('canvas')].map((one) => one.toDataURL());
+requestAnimationFrame(() => requestAnimationFrame(() => done(pixels())));
 """
 READY = "return document.body.classList.contains('playing') || !!document.querySelector('.line[d]')"
 
@@ -150,7 +153,7 @@ def at_step(page: Any, step: int) -> list[str]:
         step,
     )
     wait(page, f"return document.getElementById('clock').textContent.startsWith('{step} ')")
-    return page.execute_script(PIXELS)
+    return page.execute_async_script(PIXELS)
 
 
 def own(messages: list[str]) -> list[str]:
