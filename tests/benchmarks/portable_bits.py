@@ -48,14 +48,16 @@ PHYSICS = """
 import hashlib, sys
 import jax, jax.numpy as jnp
 from ablations.tasks import task
+from ablations.trainers.control.environment import batched_step
 one = task(sys.argv[1])
 env = one.make(one.settings)
-def run(key):
+def run(keys):
     def step(state, key):
-        state = env.step(state, jax.random.uniform(key, (env.action_size,), minval=-1, maxval=1))
+        action = jax.random.uniform(key, (4, env.action_size), minval=-1, maxval=1)
+        state = batched_step(env)(state, action)
         return state, (state.obs, state.reward)
-    return jax.lax.scan(step, env.reset(key), jax.random.split(key, 12))[1]
-seen = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 4))
+    return jax.lax.scan(step, jax.vmap(env.reset)(keys[:4]), keys[4:])[1]
+seen = jax.jit(run)(jax.random.split(jax.random.key(0), 16))
 print(hashlib.sha256(b"".join(jax.device_get(one).tobytes() for one in seen)).hexdigest())
 """
 

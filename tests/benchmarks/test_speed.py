@@ -50,6 +50,7 @@ def _physics(name: str, steps: int) -> Callable[[], None]:
     import jax
 
     from ablations.tasks import task
+    from ablations.trainers.control.environment import batched_step
 
     env = task(name).make(task(name).settings)
     num_envs = STRUCTURE["num_envs"]
@@ -60,7 +61,7 @@ def _physics(name: str, steps: int) -> Callable[[], None]:
     @jax.jit
     def simulate(state: Any) -> Any:
         def step(state: Any, action: Any) -> Any:
-            return jax.vmap(env.step)(state, action), None
+            return batched_step(env)(state, action), None
 
         return jax.lax.scan(step, state, actions)[0]
 

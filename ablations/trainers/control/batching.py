@@ -31,7 +31,7 @@ _ELEMENTWISE = str.split(
     abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy
     cos cosh div eq erf erf_inv exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p
     logistic lt max min mul ne neg not or pow rem round rsqrt select_n sign sin sinh sqrt square
-    sub tan tanh xor
+    stop_gradient sub tan tanh xor
     """
 )
 # Their parameters count axes from the front: one more behind changes nothing.
@@ -42,12 +42,11 @@ _FROM_THE_FRONT = str.split(
     """
 )
 _CALLS = {
-    "checkpoint": "jaxpr",
     "closed_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "jit": "jaxpr",
-    "pjit": "jaxpr",
+    "remat2": "jaxpr",
 }
 
 
@@ -55,13 +54,21 @@ def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
 
     Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
-    terms of a product are added. An operation without a rule here is batched by `jax.vmap`.
-    Derivatives are of the operations: rules of `jax.custom_jvp` and `jax.custom_vjp` are not asked.
+    terms of a product are added. An operation without a rule here is batched by `jax.vmap`. Not
+    kept: rules of `jax.custom_jvp` and `jax.custom_vjp`, `jax.checkpoint`, weak types of results;
+    and there is no `jax.shard_map` around or inside. Raises ValueError where N is not everywhere
+    the same.
     """
 
     def batched(*arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        single = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
+        sizes = {jnp.shape(x)[:1] for x in leaves}
+        if len(sizes) != 1 or () in sizes:
+            raise ValueError(f"vmap_behind: every array has a batch as its first axis, got {sizes}")
+        single = [
+            jax.ShapeDtypeStruct(x.shape[1:], x.dtype, weak_type=getattr(x, "weak_type", False))
+            for x in leaves
+        ]
         program, result = jax.make_jaxpr(function, return_shape=True)(
             *jax.tree.unflatten(structure, single)
         )
@@ -85,7 +92,8 @@ def _run(program: Any, values: Sequence[Value], size: int) -> list[Value]:
         return known[variable]
 
     for equation in jaxpr.eqns:
-        found = _apply(equation, [read(variable) for variable in equation.invars], size)
+        with equation.ctx.manager:
+            found = _apply(equation, [read(variable) for variable in equation.invars], size)
         known.update(zip(equation.outvars, found, strict=True))
     return [read(variable) for variable in jaxpr.outvars]
 
@@ -103,10 +111,9 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
         found = _elementwise(equation, values, size)
     elif name in _FROM_THE_FRONT:
         found = _bind(equation, *[_behind(value, size) for value in values])
-    elif name in _RULES and not any(x.batched for x in values[_RULES[name].places]):
-        rule = _RULES[name]
+    elif (rule := _RULES.get(name)) and rule.holds(equation, values):
         operands = [_behind(x, size) for x in values]
-        operands[rule.places] = [x.array for x in values[rule.places]]
+        operands[rule.unbatched] = [x.array for x in values[rule.unbatched]]
         found = [rule.apply(equation, size, *operands)]
     else:
         found = _by_vmap(equation, values, size)
@@ -156,28 +163,29 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
     fixed, start, rows = values[:first], values[first:last], values[last:]
     batched = [x.batched for x in start]
-    found: list[Value] = []
+    returned: list[bool] = []
 
     def as_carried(carry: Sequence[Value]) -> list[Any]:
         return [_behind(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)]
 
     def step(carry: Any, row: Any) -> Any:
-        nonlocal found
+        nonlocal returned
         inside = [*map(Value, carry, batched), *map(Value, row, [x.batched for x in rows])]
         found = _run(params["jaxpr"], [*fixed, *inside], size)
+        returned = [x.batched for x in found]
         return as_carried(found[: len(start)]), [x.array for x in found[len(start) :]]
 
     arrays = [x.array for x in rows]
     one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in arrays]
     while True:  # until no step gives a batch to what came into it without one
         jax.eval_shape(step, as_carried(start), one)
-        grown = [yes or x.batched for yes, x in zip(batched, found, strict=False)]
+        grown = [yes or new for yes, new in zip(batched, returned, strict=False)]
         if grown == batched:
             break
         batched = grown
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
     carry, out = lax.scan(step, as_carried(start), arrays, **options)
-    return list(map(Value, [*carry, *out], [*batched, *(x.batched for x in found[len(start) :])]))
+    return list(map(Value, [*carry, *out], [*batched, *returned[len(start) :]]))
 
 
 def _broadcast(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
@@ -223,6 +231,11 @@ def _scatter(equation: JaxprEqn, size: int, *operands: jax.Array) -> jax.Array:
     return _bind(equation, *operands, dimension_numbers=numbers)[0]
 
 
+def _of_whole_floats(equation: JaxprEqn) -> bool:
+    """Sums of integers and of half floats have another dtype than their terms."""
+    return _shaped(equation.outvars[0]).dtype in (jnp.float32, jnp.float64)
+
+
 def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Array) -> jax.Array:
     """A sum of products of elements, which fuses with what is around it."""
     (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
@@ -244,19 +257,26 @@ def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Arra
 
 
 class Rule(NamedTuple):
-    """How an operation goes on arrays with the batch behind, of which those at `places` (indices,
-    mostly) have none."""
+    """How an operation goes on arrays with the batch behind, where it goes.
+
+    unbatched: operands that must have no batch; indices, mostly.
+    only: what else must be so.
+    """
 
     apply: Callable[..., jax.Array]
-    places: slice = slice(0)
+    unbatched: slice = slice(0)
+    only: Callable[[JaxprEqn], bool] = lambda equation: True
+
+    def holds(self, equation: JaxprEqn, values: Sequence[Value]) -> bool:
+        return not any(x.batched for x in values[self.unbatched]) and self.only(equation)
 
 
 _RULES = {
     "broadcast_in_dim": Rule(_broadcast),
-    "dot_general": Rule(_dot_general),
+    "dot_general": Rule(_dot_general, only=_of_whole_floats),
     "gather": Rule(_gather, slice(1, 2)),
     "pad": Rule(_pad, slice(1, 2)),
-    "reshape": Rule(_reshape),
+    "reshape": Rule(_reshape, only=lambda one: one.params["dimensions"] is None),
     "scatter": Rule(_scatter, slice(1, 2)),
     "scatter-add": Rule(_scatter, slice(1, 2)),
     "scatter-mul": Rule(_scatter, slice(1, 2)),

@@ -7,6 +7,7 @@ its physics in `pipeline_state` (Brax) or `data` (MuJoCo Playground).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +19,12 @@ from ablations.trainers.control.batching import vmap_behind
 # Physics whose steps `vmap_behind` makes twice as fast. Those of other backends, with their loops
 # and larger products, it makes slower.
 BEHIND = ("spring", "positional")
+
+
+def batched_step(env: Any) -> Callable[[Any, jax.Array], Any]:
+    """`env.step` of N copies: states with a leading [N] and action [N, A] give the next states."""
+    batch = vmap_behind if getattr(env, "backend", None) in BEHIND else jax.vmap
+    return batch(env.step)
 
 
 class Episodes(NamedTuple):
@@ -141,8 +148,7 @@ class Environments:
         state: it is not carried from step to step.
         """
         before = episodes.state.replace(done=jnp.zeros_like(episodes.state.done))
-        batch = vmap_behind if getattr(self.env, "backend", None) in BEHIND else jax.vmap
-        after = batch(self.env.step)(before, action)
+        after = batched_step(self.env)(before, action)
 
         reward = after.reward.astype(jnp.float32)
         termination = after.done.astype(bool)

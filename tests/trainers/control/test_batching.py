@@ -46,6 +46,10 @@ OPERATIONS: dict[str, Any] = {
         jnp.cross(x, y) + jax.vmap(jnp.dot, in_axes=(0, None))(x, y)[:, None]
     ),
     "integer_products": lambda x, y, k: jnp.arange(12).reshape(4, 3) @ jnp.array([k, 1, 2]),
+    "turned_while_shaped": lambda x, y, k: x.ravel("F"),
+    "products_of_bits": lambda x, y, k: (x > 0) @ (y > 0),
+    "half_products": lambda x, y, k: x.astype(jnp.bfloat16) @ y.astype(jnp.bfloat16),
+    "computed_again": lambda x, y, k: jax.checkpoint(jnp.sin)(x) + lax.stop_gradient(x),
     "loop": lambda x, y, k: lax.fori_loop(0, 3, lambda i, c: c * x[i] + i, y),
     "scan": lambda x, y, k: lax.scan(lambda c, row: (c + row, (c * row, 1.0)), y, x, reverse=True),
     "scan_of_constants": lambda x, y, k: lax.scan(
@@ -80,6 +84,26 @@ def test_it_is_vmap(name: str) -> None:
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_differ_are_refused() -> None:
+    with pytest.raises(ValueError, match="every array has a batch"):
+        vmap_behind(lambda x, y: x * y)(jnp.ones((5, 2)), jnp.ones((1, 2)))
+
+
+def test_lanes_go_around_it() -> None:
+    x = np.random.default_rng(1).normal(size=(2, N, 4, 3)).astype(np.float32)
+    expected = jax.vmap(jax.vmap(lambda x: x @ x.T))(x)
+    found = jax.vmap(vmap_behind(lambda x: x @ x.T))(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_leaks_no_tracer() -> None:
+    def scanned(x: Any) -> Any:
+        return lax.scan(lambda c, row: (c + row, c), x, jnp.ones((2, 3)))
+
+    with jax.checking_leaks():
+        jax.jit(vmap_behind(scanned))(jnp.ones((N, 3)))
 
 
 def test_arguments_are_trees_and_keys() -> None:
