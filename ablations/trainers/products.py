@@ -8,10 +8,13 @@ of ablations/sweep/machine.py sets the flags that go with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import linen
 
 
 @jax.custom_vjp
@@ -41,11 +44,44 @@ def _backward(
 product.defvjp(_forward, _backward)
 
 
-def dense_product(
-    inputs: jax.Array, kernel: jax.Array, dimension_numbers: Any, **_: Any
-) -> jax.Array:
-    """`product` in place of `jax.lax.dot_general` in a flax Dense layer: inputs [..., I], kernel
-    [I, O] -> [..., O]."""
-    del dimension_numbers  # always the last axis by the first
+def dense_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
+    """`product` of the last axis: inputs [..., I], kernel [I, O] -> [..., O]."""
     flat = product(inputs.reshape(-1, inputs.shape[-1]), kernel)
     return flat.reshape(*inputs.shape[:-1], kernel.shape[-1])
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def repeated(vector: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """vector [O] broadcast to a shape [..., O]. Its gradient is summed as a product with ones: XLA
+    fuses a sum over rows with what makes them, and walks down each column on its own."""
+    return jnp.broadcast_to(vector, shape)
+
+
+def _repeated(vector: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, None]:
+    return repeated(vector, shape), None
+
+
+def _summed(shape: tuple[int, ...], _: None, gradient: jax.Array) -> tuple[jax.Array]:
+    rows = gradient.reshape(-1, shape[-1])
+    ones = jax.lax.optimization_barrier(jnp.ones((1, rows.shape[0]), rows.dtype))
+    return (jnp.matmul(ones, rows)[0],)
+
+
+repeated.defvjp(_repeated, _summed)
+
+
+class Dense(linen.Module):
+    """As `linen.Dense`, with the products of this module."""
+
+    features: int
+    use_bias: bool = True
+    kernel_init: Callable[..., Any] = linen.initializers.lecun_normal()
+    bias_init: Callable[..., Any] = linen.initializers.zeros_init()
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features))
+        y = dense_product(x, kernel)
+        if self.use_bias:
+            y = y + repeated(self.param("bias", self.bias_init, (self.features,)), y.shape)
+        return y

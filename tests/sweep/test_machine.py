@@ -30,8 +30,8 @@ GRADIENT = """
 import jax, jax.numpy as jnp
 from ablations.trainers.products import dense_product
 def loss(kernel, inputs):
-    hidden = jnp.tanh(dense_product(inputs, kernel, None))
-    return (dense_product(hidden, kernel, None) ** 2).sum()
+    hidden = jnp.tanh(dense_product(inputs, kernel))
+    return (dense_product(hidden, kernel) ** 2).sum()
 shapes = jax.ShapeDtypeStruct((8, 8), "float32"), jax.ShapeDtypeStruct((32, 8), "float32")
 print(jax.jit(jax.grad(loss, (0, 1))).lower(*shapes).compile().as_text())
 """

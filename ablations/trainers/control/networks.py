@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import linen
 
 import variants
-from ablations.trainers.products import dense_product
+from ablations.trainers.products import Dense
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -72,15 +72,14 @@ class MLP(linen.Module):
         for i, size in enumerate(self.layers):
             activated = i < len(self.layers) - 1 or self.activate_final
             gain = self.hidden_gain if activated else 1.0
-            x = linen.Dense(
+            x = Dense(
                 size,
-                kernel_init=lambda key, shape, _, gain=gain: self.kernel_init(
+                kernel_init=lambda key, shape, gain=gain: self.kernel_init(
                     key=key, shape=shape, gain=gain
                 ),
-                bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
+                bias_init=lambda key, shape, fan_in=x.shape[-1]: self.bias_init(
                     key=key, fan_in=fan_in, size=shape[0]
                 ),
-                dot_general=dense_product,
                 name=f"hidden_{i}",
             )(x)
             if activated:

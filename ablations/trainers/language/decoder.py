@@ -19,14 +19,13 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from ablations.trainers.products import dense_product, product, transposed
+from ablations.trainers.products import Dense, dense_product, product, transposed
 
 Array = jax.Array
 
 # A finite score for what must not be seen: a query that sees nothing is then finite too, and so
 # are its gradients.
 HIDDEN = -1e30
-Dense = partial(linen.Dense, dot_general=dense_product)
 ROPE_THETA = 10_000.0  # base of RoPE's wavelengths
 
 
@@ -191,10 +190,10 @@ class Transformer(linen.Module):
     def _embed(self, tokens: Array) -> Array:
         """As a matrix product, whose gradient costs less on a CPU than the scatter of a look-up."""
         one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
-        return dense_product(one_hot, self.embedding, None)
+        return dense_product(one_hot, self.embedding)
 
     def logits(self, features: Array) -> Array:
-        return dense_product(features, transposed(self.embedding), None).astype(jnp.float32)
+        return dense_product(features, transposed(self.embedding)).astype(jnp.float32)
 
     def __call__(self, tokens: Array, valid: Array, cache: Cache) -> Array:
         """Every parameter once, for init."""

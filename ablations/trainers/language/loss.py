@@ -49,7 +49,7 @@ def values(
 ) -> jax.Array:
     """The critic's V [B, L] before each token of the completions [B, L], 0 outside the mask."""
     features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
-    return dense_product(features, critic["head"][:, None], None)[..., 0] * mask
+    return dense_product(features, critic["head"][:, None])[..., 0] * mask
 
 
 def language_loss(
