@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +125,33 @@ class Program:
             known = self.trainer.given is not None
             like = self.trainer.given if known else self.trainer.start(cell.config["seed"])
             given = [jax.tree.map(self._shape, like)]
+        begin = (keys, data, *given)
         self._constants: list[Any] = []
-        state: Any = None
         # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
         # and the next chunk expects its shard.
         spread: dict[str, Any] = {}
         if self._sharding is not None:
             spread = {"out_shardings": self._sharding}
+        functions: dict[str, Compiled] = {}
+
+        def one_state(init: Callable[..., Any], *inputs: Any) -> Any:
+            """What the state of a lane looks like."""
+            whole = jax.eval_shape(init, *inputs)
+            if self.lanes == 1:
+                return whole
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
+
+        def state() -> Any:
+            """What a state looks like, though another process may still compile `init`."""
+            known = functions.get("init")
+            one = known.about if known else one_state(lift(self.trainer.init), *begin)
+            return one if self.lanes == 1 else jax.tree.map(self._shape, one)
 
         def compile_init() -> Compiled:
-            begin = (keys, data, *given)
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
-            state = jax.eval_shape(function, *inputs)
             compiled = jax.jit(function, **spread).lower(*inputs).compile()
-            return Compiled(compiled, state, lasts=not self._constants)
+            return Compiled(compiled, one_state(function, *inputs), lasts=not self._constants)
 
         def compile_chunk() -> Compiled:
             def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
@@ -150,40 +163,25 @@ class Program:
                 return state, metrics, jnp.stack(finite).all()
 
             lifted = jax.jit(lift(chunk), donate_argnums=0, **spread)
-            return Compiled(lifted.lower(state, data).compile())
+            return Compiled(lifted.lower(state(), data).compile())
 
         def compile_measure() -> Compiled:
-            return Compiled(jax.jit(lift(measure)).lower(state, data, measuring_keys).compile())
+            return Compiled(jax.jit(lift(measure)).lower(state(), data, measuring_keys).compile())
 
-        def made(part: str, make: Callable[[], Compiled]) -> Compiled:
+        def make(part: str, compiled: Callable[[], Compiled]) -> None:
             started = time.monotonic()
-            found = find_or_make(place(part, name, self.lanes), make)
+            functions[part] = find_or_make(place(part, name, self.lanes), compiled)
             self.compile_seconds += time.monotonic() - started
-            return found
 
-        def make_init() -> None:
-            nonlocal state
-            self._init, state, _ = made("init", compile_init)
-
-        def make_chunk() -> None:
-            self._chunk = made("chunk", compile_chunk).function
-
-        def make_measure() -> None:
-            self._measure = made("measure", compile_measure).function
-
-        by_turns({"init": make_init}, locks)
-        self._one_state = state
-        if self.lanes > 1:
-            self._one_state = jax.tree.map(
-                lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), state
-            )
-            state = jax.tree.map(self._shape, self._one_state)
-        # What `start` makes for a seed is kept; its own program is compiled with the others.
-        parts = {"chunk": make_chunk, "start": lambda: self._given([cell])}
-        self._measure = None
+        makers = {"init": compile_init, "chunk": compile_chunk}
         if cell.measured:
-            parts["measure"] = make_measure
-        by_turns(parts, locks)
+            makers["measure"] = compile_measure
+        parts = {part: partial(make, part, compiled) for part, compiled in makers.items()}
+        # What `start` makes for a seed is kept; its own program is compiled with the others.
+        by_turns({**parts, "start": lambda: self._given([cell])}, locks)
+        self._init, self._one_state, _ = functions["init"]
+        self._chunk = functions["chunk"].function
+        self._measure = functions["measure"].function if cell.measured else None
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
         """Of at most `lanes` of its cells, as `Prepared` says."""

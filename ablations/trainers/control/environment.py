@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +26,16 @@ def batched_step(env: Any) -> Callable[[Any, jax.Array], Any]:
     """`env.step` of N copies: states with a leading [N] and action [N, A] give the next states."""
     batch = vmap_behind if getattr(env, "backend", None) in BEHIND else jax.vmap
     return batch(env.step)
+
+
+def batched_reset(env: Any) -> Callable[[jax.Array], Any]:
+    """`env.reset` of N copies: keys [N] give states with a leading [N].
+
+    One after the other on a CPU, where a reset happens once and its program compiles in half the
+    time.
+    """
+    on_cpu = jax.default_backend() == "cpu"
+    return partial(jax.lax.map, env.reset) if on_cpu else jax.vmap(env.reset)
 
 
 class Episodes(NamedTuple):
@@ -109,7 +120,7 @@ class Environments:
         """First states of all environments, decided by the key alone."""
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
-        state = jax.vmap(self.env.reset)(keys[self.groups])
+        state = batched_reset(self.env)(keys[self.groups])
         first, place = (_physics(state), state.obs), None
         if self.reset_pool > 1:
             # A third key beside the two above
@@ -133,7 +144,7 @@ class Environments:
         """Physics and observations [N, reset_pool, ...], `first` [N, ...] at place 0."""
         places = jnp.arange(1, self.reset_pool)
         keys = jax.vmap(lambda k: jax.random.split(jax.random.fold_in(key, k), self.num_groups))
-        later = jax.lax.map(lambda keys: jax.vmap(self.env.reset)(keys[self.groups]), keys(places))
+        later = jax.lax.map(lambda keys: batched_reset(self.env)(keys[self.groups]), keys(places))
         return jax.tree.map(
             lambda one, others: jnp.concatenate([one[:, None], jnp.moveaxis(others, 0, 1)], 1),
             first,
