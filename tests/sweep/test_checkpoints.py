@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from ablations.records import canonical
 from ablations.request import Request
@@ -102,8 +103,19 @@ def test_stopped_and_resumed_it_ends_with_the_same_bits(
         assert array.tobytes() == state[name].tobytes(), name
 
 
-def test_a_program_of_several_lanes_goes_on_too(program, cell, halfway, uninterrupted) -> None:
-    two = Program(cell, lanes=2)
+def test_a_program_of_several_lanes_goes_on_too(
+    tmp_path, monkeypatch, program, cell, halfway, uninterrupted
+) -> None:
+    """And is compiled while another worker still compiles what starts it."""
+    theirs, given = FileLock(tmp_path / "init.lock"), Program._given
+
+    def release(self: Program, cells: Any) -> Any:
+        theirs.release()
+        return given(self, cells)
+
+    monkeypatch.setattr(Program, "_given", release)
+    with theirs:
+        two = Program(cell, lanes=2, locks=tmp_path)
     lane, _ = finish(two.start([cell] * 2, [halfway, halfway]))
     for name, values in uninterrupted[0].columns.items():
         mine = np.array(lane.columns[name], float)
