@@ -32,8 +32,8 @@ ENVIRONMENT = {
     ),
     "a pool that ends": ("(place + 1) % self.reset_pool", "place + 1"),
     "one pool for all": (
-        "jax.vmap(self.env.reset)(keys[self.groups]), keys(places)",
-        "jax.vmap(self.env.reset)(keys[0 * self.groups]), keys(places)",
+        "batched_reset(self.env)(keys[self.groups]), keys(places)",
+        "batched_reset(self.env)(keys[0 * self.groups]), keys(places)",
     ),
     "the pool of another size": (
         "jax.random.fold_in(key, k)",
@@ -44,8 +44,8 @@ ENVIRONMENT = {
     "returns run on": ("jnp.where(done, 0.0, reward_sum)", "reward_sum"),
     "partial episodes count": ("finished=done & episodes.whole", "finished=done"),
     "one reset for all": (
-        "state = jax.vmap(self.env.reset)(keys[self.groups])",
-        "state = jax.vmap(self.env.reset)(keys[0 * self.groups])",
+        "state = batched_reset(self.env)(keys[self.groups])",
+        "state = batched_reset(self.env)(keys[0 * self.groups])",
     ),
     "a reset for each": (
         "return jnp.arange(self.num_envs) // self.reset_group_size",
