@@ -143,8 +143,8 @@ class Program:
 
         def state() -> Any:
             """What a state looks like, though another process may still compile `init`."""
-            known = functions.get("init")
-            one = known.about if known else one_state(lift(self.trainer.init), *begin)
+            init = functions.get("init")
+            one = init.about if init else one_state(lift(self.trainer.init), *begin)
             return one if self.lanes == 1 else jax.tree.map(self._shape, one)
 
         def compile_init() -> Compiled:
@@ -168,15 +168,15 @@ class Program:
         def compile_measure() -> Compiled:
             return Compiled(jax.jit(lift(measure)).lower(state(), data, measuring_keys).compile())
 
-        def make(part: str, compiled: Callable[[], Compiled]) -> None:
+        def make(part: str, maker: Callable[[], Compiled]) -> None:
             started = time.monotonic()
-            functions[part] = find_or_make(place(part, name, self.lanes), compiled)
+            functions[part] = find_or_make(place(part, name, self.lanes), maker)
             self.compile_seconds += time.monotonic() - started
 
         makers = {"init": compile_init, "chunk": compile_chunk}
         if cell.measured:
             makers["measure"] = compile_measure
-        parts = {part: partial(make, part, compiled) for part, compiled in makers.items()}
+        parts = {part: partial(make, part, maker) for part, maker in makers.items()}
         # What `start` makes for a seed is kept; its own program is compiled with the others.
         by_turns({**parts, "start": lambda: self._given([cell])}, locks)
         self._init, self._one_state, _ = functions["init"]

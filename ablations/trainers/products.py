@@ -56,7 +56,7 @@ def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
 def _affine(
     inputs: jax.Array, kernel: jax.Array, bias: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return affine(inputs, kernel, bias), (inputs, kernel)
+    return jnp.matmul(inputs, kernel) + bias, (inputs, kernel)
 
 
 def _affine_backward(
@@ -85,7 +85,7 @@ def _of_rows(function: Callable[..., jax.Array], inputs: jax.Array, *more: jax.A
 
 
 class Dense(linen.Module):
-    """As `linen.Dense`, with the products of this module."""
+    """As `linen.Dense` in float32, with the products of this module."""
 
     features: int
     use_bias: bool = True
@@ -94,7 +94,8 @@ class Dense(linen.Module):
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features))
+        kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features), jnp.float32)
         if not self.use_bias:
             return dense_product(x, kernel)
-        return _of_rows(affine, x, kernel, self.param("bias", self.bias_init, (self.features,)))
+        bias = self.param("bias", self.bias_init, (self.features,), jnp.float32)
+        return _of_rows(affine, x, kernel, bias)

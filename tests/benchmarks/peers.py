@@ -637,9 +637,9 @@ def page(
         *values,
         "",
         "steps/s of it: of all runs, over the seconds of the whole study. Compiling: of Brax, what "
-        "the first run takes beyond its steady steps; of ours, the worker that compiles; "
-        "the other finds the program. The first iteration: of the study, with "
-        "as many lanes as the side runs at once. Peak RSS: of all processes of a side together, "
+        "the first run takes beyond its steady steps; of ours, the longer of the two workers' "
+        "shares. The first iteration: of the study, with as many lanes as the side runs at once. "
+        "Peak RSS: of all processes of a side together, "
         "shared pages counted in each.",
         "",
         *(

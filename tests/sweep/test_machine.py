@@ -28,10 +28,10 @@ CALL = re.compile(r"callback|infeed|outfeed|stablehlo\.(send|recv)")
 
 GRADIENT = """
 import jax, jax.numpy as jnp
-from ablations.trainers.products import dense_product
+from ablations.trainers.products import affine, dense_product
 def loss(kernel, inputs):
     hidden = jnp.tanh(dense_product(inputs, kernel))
-    return (dense_product(hidden, kernel) ** 2).sum()
+    return (affine(hidden, kernel, kernel[0]) ** 2).sum()
 shapes = jax.ShapeDtypeStruct((8, 8), "float32"), jax.ShapeDtypeStruct((32, 8), "float32")
 print(jax.jit(jax.grad(loss, (0, 1))).lower(*shapes).compile().as_text())
 """

@@ -74,10 +74,10 @@ class MLP(linen.Module):
             gain = self.hidden_gain if activated else 1.0
             x = Dense(
                 size,
-                kernel_init=lambda key, shape, gain=gain: self.kernel_init(
+                kernel_init=lambda key, shape, _, gain=gain: self.kernel_init(
                     key=key, shape=shape, gain=gain
                 ),
-                bias_init=lambda key, shape, fan_in=x.shape[-1]: self.bias_init(
+                bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
                     key=key, fan_in=fan_in, size=shape[0]
                 ),
                 name=f"hidden_{i}",
