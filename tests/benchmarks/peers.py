@@ -2,7 +2,7 @@
 
     python tests/benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
         [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--flags defaults ours]
-        [--output results/reference/peers.md]
+        [--networks small] [--output results/reference/speed/peers.md]
 
 The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
 they must. Ours is the real command, with records, policies and checkpoints, from an empty results
@@ -47,7 +47,12 @@ SHOWN = ("rejax", "gymnax", "distrax", "brax", "jax", "jaxlib", "flax", "optax")
 STUDY, BASELINE = "value_coefficient", "separate_0.25"
 LAMBDAS = (0.95, 0.9, 0.8, 1.0)
 NUM_ENVS, UNROLL, MINIBATCHES, EPOCHS = 64, 32, 4, 4
-LAYERS = [64, 64]
+# name -> hidden layers of the policy and of the value function, and the activation. brax: what
+# Brax's trainer has by default.
+NETWORKS: dict[str, tuple[list[int], list[int], str]] = {
+    "small": ([64, 64], [64, 64], "tanh"),
+    "brax": ([32] * 4, [256] * 5, "swish"),
+}
 EPISODE_LENGTH = 1000
 JUDGED_EPISODES = 16
 ITERATION = NUM_ENVS * UNROLL
@@ -63,7 +68,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "learning_rate": 3e-4,
         "gamma": 0.99,
         "normalize_observations": True,
-        "activation": "tanh",
     },
     "brax": {
         "batch_size": NUM_ENVS // MINIBATCHES,
@@ -74,7 +78,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "discounting": 0.99,
         "entropy_cost": 1e-2,
         "normalize_observations": True,
-        "activation": "tanh",
     },
 }
 OURS_WITH_VMAP = {
@@ -82,9 +85,6 @@ OURS_WITH_VMAP = {
     "unroll_length": UNROLL,
     "num_minibatches": MINIBATCHES,
     "epochs": EPOCHS,
-    "policy_layers": LAYERS,
-    "value_layers": LAYERS,
-    "activation": "tanh",
 }
 SETTINGS = {"episode_length": EPISODE_LENGTH, "random_elapsed_steps": False}
 # name -> (what it is, how it is printed). Less is better but for the rates.
@@ -101,6 +101,12 @@ RATES = ("rate", "steady")
 
 Spec = Mapping[str, Any]
 Measured = dict[str, Any]
+
+
+def networks_of(spec: Spec) -> dict[str, Any]:
+    """The study's networks by our names."""
+    policy, value, activation = NETWORKS[spec["networks"]]
+    return {"policy_layers": policy, "value_layers": value, "activation": activation}
 
 
 # What a peer does, in a process and an environment of its own. These import nothing of ours.
@@ -150,14 +156,15 @@ def run_rejax(spec: Spec) -> Measured:
     import jax.numpy as jnp
     from rejax import PPO
 
+    layers, _, activation = NETWORKS[spec["networks"]]
     algorithm = PPO.create(
         env=f"brax/{spec['task']}",
         env_params={"backend": "spring", "episode_length": EPISODE_LENGTH},
-        agent_kwargs={"activation": "tanh", "hidden_layer_sizes": tuple(LAYERS)},
+        agent_kwargs={"activation": activation, "hidden_layer_sizes": tuple(layers)},
         total_timesteps=spec["steps"],
         eval_freq=spec["steps"],
         skip_initial_evaluation=True,
-        **{k: v for k, v in ARGUMENTS["rejax"].items() if k != "activation"},
+        **ARGUMENTS["rejax"],
     ).replace(eval_callback=lambda *_: jnp.zeros(()))
 
     def with_lambda(value: float) -> Any:
@@ -201,6 +208,7 @@ def run_vmap(spec: Spec) -> Measured:
         spec["task"],
         updates_per_chunk=spec["steps"] // spec["points"] // ITERATION,
         **OURS_WITH_VMAP,
+        **networks_of(spec),
         **SETTINGS,
     )
     lanes = len(spec["lambdas"]) * spec["seeds"]
@@ -258,7 +266,7 @@ def run_brax(spec: Spec) -> Measured:
         jax.device_put_replicated = stand_in_for_device_put_replicated
     runs = [(value, seed) for seed in range(spec["seeds"]) for value in spec["lambdas"]]
     lanes, runs = len(runs), runs[: spec["runs"]]
-    arguments = {k: v for k, v in ARGUMENTS["brax"].items() if k != "activation"}
+    policy_layers, value_layers, activation = NETWORKS[spec["networks"]]
     seconds, points, kept = [], [], []
     for value, seed in runs:
         marks = [time.time()]
@@ -274,11 +282,11 @@ def run_brax(spec: Spec) -> Measured:
             seed=seed,
             network_factory=functools.partial(
                 networks.make_ppo_networks,
-                policy_hidden_layer_sizes=tuple(LAYERS),
-                value_hidden_layer_sizes=tuple(LAYERS),
-                activation=jax.nn.tanh,
+                policy_hidden_layer_sizes=tuple(policy_layers),
+                value_hidden_layer_sizes=tuple(value_layers),
+                activation=getattr(jax.nn, activation),
             ),
-            **arguments,
+            **ARGUMENTS["brax"],
         )
         jax.block_until_ready(parameters)
         seconds.append(time.time() - marks[0])
@@ -456,18 +464,14 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> M
     return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
 
 
-def settings_as(peer: str) -> tuple[list[str], dict[str, Any]]:
+def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
     """Flags and settings with which our command does what the peer does."""
     from ablations.presets import preset
 
     if peer not in ARGUMENTS:
-        return [], {**OURS_WITH_VMAP, **SETTINGS}
+        return [], {**OURS_WITH_VMAP, **networks_of(spec), **SETTINGS}
     library = preset(peer)
-    asked = {
-        **library.values(**ARGUMENTS[peer]),
-        "policy_layers": LAYERS,
-        "value_layers": LAYERS,
-    }
+    asked = {**library.values(**ARGUMENTS[peer]), **networks_of(spec)}
     default = library.values()
     changed = {n: x for n, x in asked.items() if n not in default or default[n] != x}
     return ["--base", peer, "--geometry", "own"], {**changed, **SETTINGS}
@@ -475,7 +479,7 @@ def settings_as(peer: str) -> tuple[list[str], dict[str, Any]]:
 
 def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
     """The command `ablations run`, from its start to its end."""
-    flags, sets = settings_as(peer)
+    flags, sets = settings_as(peer, spec)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
         command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
@@ -585,6 +589,7 @@ def page(
     heads = " | ".join(label for label, _ in MEASURES.values())
     rule = "|---" * (len(MEASURES) + 1) + "|"
     runs = len(spec["lambdas"]) * spec["seeds"]
+    policy, value, activation = NETWORKS[spec["networks"]]
     ratios = [f"| against | {heads} |", rule]
     values = [f"| who | {heads} |", rule]
     returns = ["| peer | runs | the peer's return | ours |", "|---|---|---|---|"]
@@ -615,13 +620,15 @@ def page(
         versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
     chosen = f"--peers {' '.join(asked.peers)} --flags {' '.join(asked.flags)} "
     chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
-    chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs}"
+    chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
+    chosen += f"--networks {spec['networks']}"
     lines = [
         f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
         "",
         f"{spec['task']}, spring backend: {len(spec['lambdas'])} values of gae_lambda x "
         f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
-        f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, tanh networks {LAYERS}, "
+        f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, {activation} networks, "
+        f"the policy's {policy} and the value's {value}, "
         f"episodes of {EPISODE_LENGTH} steps. On {processor()}, {cores()} cores. Ours: the command "
         f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
         "its end; a peer: one process, from its start to the end of training. Caches of programs "
@@ -678,6 +685,9 @@ def main() -> None:
     parser.add_argument(
         "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="of XLA, for peers"
     )
+    parser.add_argument(
+        "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
+    )
     parser.add_argument("--output", type=Path, help="where to write the page as well")
     parser.add_argument(
         "--environments",
@@ -695,6 +705,9 @@ def main() -> None:
         parser.error(f"--steps {asked.steps} is not a multiple of an iteration's {ITERATION} steps")
     if not 1 <= asked.variants <= len(LAMBDAS):
         parser.error(f"--variants {asked.variants} is not within 1 and {len(LAMBDAS)}")
+    policy, value, _ = NETWORKS[asked.networks]
+    if policy != value and "rejax" in asked.peers:
+        parser.error(f"--networks {asked.networks}: rejax gives both networks the same layers")
     if min(asked.seeds, asked.rounds, asked.runs) < 1:
         parser.error("--seeds, --rounds and --runs are at least 1")
     pythons = {peer: environment_of(peer, asked.environments) for peer in asked.peers}
@@ -705,6 +718,7 @@ def main() -> None:
         "seeds": asked.seeds,
         "lambdas": LAMBDAS[: asked.variants],
         "runs": asked.runs,
+        "networks": asked.networks,
     }
     found = {
         peer: in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags) for peer in asked.peers

@@ -2,7 +2,7 @@
 
     pytest tests/benchmarks/test_switching_speed.py --benchmark-only -s
     python tests/benchmarks/test_switching_speed.py [--lanes 4] [hopper fast ...]
-    python tests/benchmarks/test_switching_speed.py --output results/reference/switching_speed.md
+    python tests/benchmarks/test_switching_speed.py --output results/reference/speed/switching.md
 
 The specialised program has every choice written into it as a name, so that the compiler sees no
 switch at all. The other one switches over all choices of all axes. Both run the defaults,

@@ -1,0 +1,84 @@
+"""All that docs/performance.md says of speed, measured by one command.
+
+    python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
+
+Sections run one after the other, in this order: first_step, physics, grid, before, switching,
+language, peers, brax_networks. Each is one of the scripts beside this one, whose page is written to
+results/reference/speed/SECTION.md as soon as it ends; the last three take most of the time, hours
+with three rounds. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "results" / "reference" / "speed"
+# The commit before the bits were made portable and the physics was batched behind.
+BEFORE = "0630e7c^"
+
+
+def sections(against: str, rounds: int) -> dict[str, list[str]]:
+    """Name -> commands whose output makes its page; {page}: that command writes it itself."""
+    peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
+    return {
+        "first_step": ["first_step.py"],
+        "physics": ["test_speed.py hopper ant"],
+        "grid": ["test_speed_grid.py --output {page}"],
+        "before": [
+            f"test_speed_of_versions.py '{against}' {task}" for task in ("fast", "hopper", "ant")
+        ],
+        "switching": ["test_switching_speed.py --output {page}"],
+        "language": ["test_language_speed.py"],
+        "peers": [f"{peers} --peers rejax vmap brax"],
+        "brax_networks": [f"{peers} --peers brax --networks brax"],
+    }
+
+
+def write_page(name: str, commands: list[str]) -> None:
+    """Runs a section's commands. Ends with a command's own code where it fails."""
+    from ablations.sweep.machine import cores, processor
+
+    page = PAGES / f"{name}.md"
+    said = [f"On {processor()}, {cores()} cores."]
+    for command in commands:
+        script, *arguments = shlex.split(command.format(page=page.relative_to(ROOT)))
+        shown = shlex.join(["python", f"tests/benchmarks/{script}", *arguments])
+        print(shown, file=sys.stderr, flush=True)
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        print(done.stdout, flush=True)
+        # What is slower than another commit says so and exits with 1.
+        if done.returncode and not done.stdout:
+            sys.exit(done.returncode)
+        text = done.stdout.strip()
+        said += [f"`{shown}`", text if text.startswith("|") else f"```\n{text}\n```"]
+    if not any("{page}" in command for command in commands):
+        page.write_text("\n\n".join(said) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all")
+    parser.add_argument("--against", default=BEFORE, metavar="COMMIT", help="of section before")
+    parser.add_argument("--rounds", type=int, default=3, help="of the peers")
+    asked = parser.parse_args()
+    every = sections(asked.against, asked.rounds)
+    if unknown := [name for name in asked.sections if name not in every]:
+        parser.error(f"no section {', '.join(unknown)}: there are {', '.join(every)}")
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name in asked.sections or every:
+        write_page(name, every[name])
+
+
+if __name__ == "__main__":
+    main()
