@@ -179,13 +179,17 @@ def claim(results: Path, cell: str) -> Claim | None:
 def hold(results: Path, cell: str) -> Claim | None:
     """A claim on a cell, done or not; None if it is somebody else's."""
     folder = work_folder(results, cell)
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         return None
-    except FileNotFoundError:  # its holder published the record and removed the folder just now
+    except (FileExistsError, FileNotFoundError):
+        # Its holder published the record and removed the folder just now: after mkdir, or in the
+        # middle of it. What is there and no folder stays an error.
+        if folder.exists() and not folder.is_dir():
+            raise
         return None
     return Claim(results, cell, lock)
 

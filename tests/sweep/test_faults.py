@@ -145,6 +145,30 @@ def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path
     assert not claims.work_folder(tmp_path, "left").exists()
 
 
+def test_a_folder_that_is_removed_while_it_is_claimed_is_somebody_else_s(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """`mkdir` finds it there, and asks whether it is a folder when it is gone."""
+    folder = claims.work_folder(tmp_path, "c0")
+    folder.mkdir(parents=True)
+    is_folder = Path.is_dir
+
+    def removed_first(path: Path) -> bool:
+        if path == folder and folder.exists():
+            folder.rmdir()
+        return is_folder(path)
+
+    monkeypatch.setattr(Path, "is_dir", removed_first)
+    assert claims.hold(tmp_path, "c0") is None
+    monkeypatch.undo()
+    claims.work_folder(tmp_path, "c1").write_text("no folder")
+    with pytest.raises(FileExistsError):
+        claims.hold(tmp_path, "c1")
+    held = claims.hold(tmp_path, "c0")
+    assert held is not None
+    held.release()
+
+
 # Heartbeats and clocks
 
 
