@@ -44,7 +44,8 @@ set_up() {
   if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
     say "Installing the locked dependencies"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$UV"
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --requirement requirements.lock
+    # Their bytecode too, or the first processes compile the same imports side by side.
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode --require-hashes --requirement requirements.lock
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
     printf '%s' "$wanted" >.venv/installed
   fi
@@ -112,17 +113,23 @@ case "${1:-}" in
       have_browser
       have_slurm
     fi
-    say "Checking style and types"
+    say "Checking style, and types beside the tests"
     ruff check .
     ruff format --check .
-    mypy
+    types=$(mktemp)
+    mypy >"$types" 2>&1 &
+    mypy=$!
     say "Running the tests"
     # Their hundred thousand small files, a gigabyte, lie in memory where it has room for them.
     if [ "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)" -ge 8 ] 2>/dev/null; then
       export PYTEST_DEBUG_TEMPROOT=/dev/shm
     fi
     # More processes than cores: many tests wait, for a cluster or for a process that is killed.
-    python -m pytest --numprocesses 6 --no-loadscope-reorder "$@"
+    code=0
+    python -m pytest --numprocesses 6 --no-loadscope-reorder "$@" || code=$?
+    wait "$mypy" || { cat "$types"; code=1; }
+    rm "$types"
+    exit "$code"
     ;;
   *)
     echo "run_all.sh: unknown argument '$1': give none, or test" >&2

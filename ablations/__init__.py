@@ -273,8 +273,9 @@ def _planned(
     from ablations.exchange import restore
     from ablations.sweep.planned import planned
 
-    restore(Path(results))
-    return planned(_names(study), Path(results), selection)
+    names = _names(study)
+    restore(Path(results), () if any(selection.values()) else names)
+    return planned(names, Path(results), selection)
 
 
 def _framed(

@@ -8,8 +8,12 @@ for name in (
     "flax.linen",
     "optax",
     "variants",
+    "ablations.trainers.composed",
     "ablations.trainers.control.settings",
+    "ablations.trainers.control.ppo",
     "ablations.trainers.language.settings",
+    "ablations.trainers.language.trainer",
+    "ablations.sweep.program",
     "ablations.sweep.crew",
     "ablations.report.tables",
     "ablations.report.formats",
@@ -21,3 +25,8 @@ for name in (
     "arro3.io",
 ):
     importlib.import_module(name)
+
+from ablations.tasks.control import quiet  # noqa: E402
+
+with quiet():
+    importlib.import_module("brax.envs")

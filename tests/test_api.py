@@ -97,11 +97,11 @@ def test_a_run_returns_the_curves_of_its_own_plan(
     assert set(curves["seed"]) == {0}
 
 
-def test_an_unknown_selection_is_named() -> None:
+def test_an_unknown_selection_is_named(tmp_path: Path) -> None:
     with pytest.raises(ablations.UserError, match="unknown selection 'seed': did you mean 'seeds'"):
-        ablations.table("gae", seed=3)
+        ablations.table("gae", seed=3, results=tmp_path)
     with pytest.raises(ablations.UserError, match="name a STUDY"):
-        ablations.run([])
+        ablations.run([], results=tmp_path)
 
 
 def test_table_and_status_of_a_finished_run_import_no_jax(results: Path) -> None:

@@ -24,7 +24,7 @@ from ablations.cli import (
     running,
     tuning,
 )
-from ablations.cli.arguments import Parser
+from ablations.cli.arguments import Parser, unpack
 from ablations.errors import UserError, missing_extra
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -51,10 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from ablations import plugins
 
             plugins.load(options.plugin)
-        if options.reads_records and (options.results / "archive").is_dir():
-            from ablations.exchange import restore
-
-            restore(options.results)
+        unpack(options)
         code = options.command(options) or 0
         sys.stdout.flush()
         return code

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ablations.errors import UserError
 from ablations.request import GEOMETRIES, parse_levels, parse_settings, seeds_of
@@ -60,11 +60,11 @@ def add_command(
     function: Callable[[argparse.Namespace], Any],
     summary: str,
     *,
-    reads_records: bool = True,
+    reads_records: Literal["all", "of its studies", "none"] = "all",
 ) -> Parser:
     """A parser among those of `commands`, with the flags that every command has.
 
-    reads_records: whether archives are unpacked first.
+    reads_records: what is unpacked of archives first.
     """
     one: Parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
@@ -204,6 +204,17 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
     from ablations.sweep.planned import resolved
 
     return resolved([*options.studies, *getattr(options, "preset", ())], selection(options))
+
+
+def unpack(options: argparse.Namespace) -> None:
+    """Unpacks what a command reads of the archives. The plan of a selection that never ran may
+    share cells with any of them."""
+    if options.reads_records == "none" or not (options.results / "archive").is_dir():
+        return
+    from ablations.exchange import restore
+
+    own = options.reads_records == "of its studies" and not any(selection(options).values())
+    restore(options.results, options.studies if own else ())
 
 
 def load_installed_plugins() -> None:

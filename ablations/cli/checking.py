@@ -29,9 +29,9 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "+")
     one.add_argument("--name", required=True)
     one.add_argument("--reason", help="why; an update needs one, and keeps it")
-    add_command(family, "list", _list, "every baseline", reads_records=False)
+    add_command(family, "list", _list, "every baseline", reads_records="none")
     said = "a baseline's scores, history and provenance"
-    one = add_command(family, "show", _show, said, reads_records=False)
+    one = add_command(family, "show", _show, said, reads_records="none")
     one.add_argument("baseline", metavar="BASELINE")
 
     one = add_command(

@@ -27,12 +27,12 @@ KINDS = ("axes", "presets", "studies", "tasks", "trainers")
 
 
 def add_commands(commands: Any) -> None:
-    one = add_command(commands, "list", _list, "what there is", reads_records=False)
+    one = add_command(commands, "list", _list, "what there is", reads_records="none")
     one.add_argument("kind", nargs="?", default="studies", help=f"{', '.join(KINDS)}")
     one.add_argument("--json", action="store_true")
 
     said = "the resolved configuration: formulas, numbers, differences"
-    one = add_command(commands, "show", _show, said, reads_records=False)
+    one = add_command(commands, "show", _show, said, reads_records="none")
     one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET")
     one.add_argument("--against", metavar="PRESET", help="of a preset: what differs from another")
     add_selection(one)

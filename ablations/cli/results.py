@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json
 
 
 def add_commands(commands: Any) -> None:
-    one = add_command(commands, "table", _table, "the results in numbers")
+    read = partial(add_command, commands, reads_records="of its studies")
+    one = read("table", _table, "the results in numbers")
     add_studies(one, "+")
     one.add_argument(
         "--kind",
@@ -56,9 +58,7 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     one.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
-    one = add_command(
-        commands, "figure", _figure, "learning curves, differences and more, ready for a paper"
-    )
+    one = read("figure", _figure, "learning curves, differences and more, ready for a paper")
     add_studies(one, "+")
     one.add_argument(
         "--format",
@@ -80,9 +80,7 @@ def add_commands(commands: Any) -> None:
         "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
     )
 
-    one = add_command(
-        commands, "report", _report, "every study on one self-contained page, report/index.html"
-    )
+    one = read("report", _report, "every study on one self-contained page, report/index.html")
     add_studies(one, "*")
     one.add_argument(
         "--watch", action="store_true", help="serve it on this machine and follow the records"
@@ -178,7 +176,7 @@ def add_commands(commands: Any) -> None:
     )
 
     one = add_command(
-        commands, "clean", _clean, "what may be deleted, and its size", reads_records=False
+        commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
     )
     one.add_argument("--yes", action="store_true", help="delete it")
 

@@ -53,9 +53,8 @@ def add_commands(commands: Any) -> None:
     )
     add_running(one)
 
-    one = add_command(
-        commands, "status", _status, "every cell: done, running, queued, failed and why, missing"
-    )
+    said = "every cell: done, running, queued, failed and why, missing"
+    one = add_command(commands, "status", _status, said, reads_records="of its studies")
     add_studies(one, "*")
     one.add_argument("--json", action="store_true")
     one.add_argument("--watch", action="store_true", help="follow it until nothing moves any more")

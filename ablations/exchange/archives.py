@@ -12,7 +12,8 @@ found there counts as done. Same records, same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -65,14 +66,16 @@ def archive(
     return written
 
 
-def restore(results: Path) -> None:
+def restore(results: Path, studies: Collection[str] = ()) -> None:
     """Unpacks what the archive of a results folder has and the folder lacks: cells, and plans.
 
-    Raises UserError for a file that is damaged or of another format.
+    studies: whose archives are enough; () for all, as where one of these has none. Raises UserError
+    for a file that is damaged or of another format.
     """
     files = sorted((results / "archive").glob("*.parquet"))
-    if not files:
-        return
+    of = {path: path.stem.rpartition("-")[0] for path in files}
+    if set(studies) <= set(of.values()):
+        files = [path for path in files if of[path] in studies or not studies]
     found = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # Beside the cells: whoever deletes those has them restored.
     stamp = results / "cells" / ".restored.json"
@@ -80,12 +83,13 @@ def restore(results: Path) -> None:
         known = json.loads(stamp.read_text())
     except (OSError, ValueError):
         known = {}
-    plans = known.get("plans", {})
-    for path in files:
-        if known.get("files", {}).get(path.name) != found[path.name]:
-            plans[path.name] = _restore(path, results, plans.get(path.name))
-    if known.get("files") != found:
-        about = {"files": found, "plans": plans}
+    plans, unpacked = known.get("plans", {}), known.get("files", {})
+    changed = [path for path in files if unpacked.get(path.name) != found[path.name]]
+    for path in changed:
+        plans[path.name] = _restore(path, results, plans.get(path.name))
+    if changed:
+        os.sync()  # once for all records, before the stamp says that they are there
+        about = {"files": unpacked | found, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
 
 
@@ -154,7 +158,7 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         ) from None
     for record, row in zip(records, rows, strict=True):
         if record is not None and not cell_folder(results, record.hash).exists():
-            write_record(results, record, _curve(row))
+            write_record(results, record, _curve(row), lasting=False)
     place = results / "plans" / plan.study["name"] / f"{plan.name}.json"
     if not place.exists() or sha256(place.read_bytes()).hexdigest() == restored:
         write_plan(results, plan, last=False)

@@ -142,6 +142,30 @@ def test_what_needs_no_record_unpacks_none(ran, tmp_path: Path, capsys) -> None:
     assert cell in capsys.readouterr().out
 
 
+def test_a_table_unpacks_the_archive_of_its_study_alone(ran, tmp_path: Path, capsys) -> None:
+    plans = {name: read_plan(ran.results, name) for name in ("toy", "toy_nan")}
+    archive(plans.values(), ran.results, tmp_path / "archive")
+
+    def there() -> set[str]:
+        cells = (tmp_path / "cells").glob("[!.]*")
+        return {path.name for path in cells} & {cell["hash"] for cell in plans["toy_nan"].cells}
+
+    other = {cell["hash"] for cell in plans["toy_nan"].cells}
+    other -= {cell["hash"] for cell in plans["toy"].cells}
+    assert other
+    for command, unpacked in (("table toy", False), ("status toy", False), ("status", True)):
+        assert main([*command.split(), "--results", str(tmp_path)]) == 0
+        assert bool(there() & other) is unpacked, command
+    assert "toy_nan" in capsys.readouterr().out
+
+
+def test_a_study_without_an_archive_may_share_cells_with_any(ran, tmp_path: Path) -> None:
+    plan = read_plan(ran.results, "toy")
+    archive([plan], ran.results, tmp_path / "archive")
+    restore(tmp_path, ["mine"])
+    assert read_record(tmp_path, plan.cells[0]["hash"]) is not None
+
+
 def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -> None:
     plan = read_plan(ran.results, "toy")
     with pytest.raises(UserError, match=r"unknown metric 'nothing'"):
