@@ -60,11 +60,28 @@ def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
         return make()
     if (found := _find(path)) is not None:
         return found
-    with _without_cache_of_jax():
-        made = make()
-    if made.lasts:
-        _keep(path, made)
+    # Runs in other folders may share the cache: who comes second waits, and finds it.
+    with _one_at_a_time(path):
+        if (found := _find(path)) is not None:
+            return found
+        with _without_cache_of_jax():
+            made = make()
+        if made.lasts:
+            _keep(path, made)
     return made
+
+
+@contextlib.contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    """Nobody else makes this file meanwhile, where a file can be locked beside it."""
+    lock = FileLock(f"{path}.lock")
+    with contextlib.suppress(OSError, NotImplementedError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def by_turns(parts: Mapping[str, Callable[[], Any]], locks: Path | None) -> None:

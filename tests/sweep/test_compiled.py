@@ -55,6 +55,29 @@ def test_what_is_found_computes_what_was_kept(cache) -> None:
     assert second.about == first.about
 
 
+def test_who_comes_while_another_compiles_waits_and_finds_it(cache, monkeypatch) -> None:
+    first, second, path = Maker(), Maker(), place("mine")
+    late, find, looked = [], compiled._find, threading.Event()
+
+    def find_and_tell(path: Path) -> Compiled | None:
+        found = find(path)
+        if threading.current_thread() is thread:
+            looked.set()
+        return found
+
+    def make() -> Compiled:
+        thread.start()
+        assert looked.wait(600)
+        return first()
+
+    thread = threading.Thread(target=lambda: late.append(find_or_make(path, second)))
+    monkeypatch.setattr(compiled, "_find", find_and_tell)
+    find_or_make(path, make)
+    thread.join()
+    assert (first.made, second.made) == (1, 0)
+    np.testing.assert_allclose(late[0].function(jnp.asarray(X))["y"], np.tanh(X) + 1, atol=1e-6)
+
+
 @pytest.mark.parametrize("content", [b"", b"nonsense", None], ids=["empty", "other", "half"])
 def test_a_file_that_cannot_be_read_counts_as_none(cache, content: bytes | None) -> None:
     maker, path = Maker(), place("mine")
