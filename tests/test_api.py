@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 
 import ablations
@@ -14,15 +16,19 @@ import ablations
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("api") / "results"
-    curves = ablations.run(
-        "gae",
-        results=folder,
-        profile="smoke",
-        seeds=2,
-        steps=4000,
-        variants=["standard", "brax"],
-        quiet=True,
-    )
+    with pytest.MonkeyPatch.context() as environment:
+        shared = forked.with_shared_programs(os.environ)
+        environment.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
+        environment.setenv("XLA_FLAGS", shared["XLA_FLAGS"])
+        curves = ablations.run(
+            "gae",
+            results=folder,
+            profile="smoke",
+            seeds=2,
+            steps=4000,
+            variants=["standard", "brax"],
+            quiet=True,
+        )
     assert set(zip(curves["variant"], curves["seed"], strict=True)) == {
         (variant, seed) for variant in ("standard", "brax") for seed in (0, 1)
     }

@@ -46,7 +46,7 @@ def test_the_readme_names_every_page_and_every_page_the_readme() -> None:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.stem)
 def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
-    environment = dict(os.environ)
+    environment = forked.with_shared_programs(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     for language, text in blocks(page):
         if named := re.match(r"# (\w+\.(?:py|toml))\n", text):
