@@ -174,7 +174,6 @@ class Shell:
     ) -> subprocess.CompletedProcess[str]:
         environment = dict(self.environment)
         if not plugin and self.programs:
-            environment = forked.with_shared_programs(environment)
             environment["JAX_COMPILATION_CACHE_DIR"] = self.programs
         command = self.command(*arguments, plugin=plugin)[3:]
         done = forked.run(["ablations", *command], self.folder, environment)
