@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import forked
+import forks
 import pytest
 
 from ablations.sweep.machine import PORTABLE_JAXLIB
@@ -28,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    if forks.ADDRESS not in os.environ:  # not one of the processes that xdist starts
+        serving = forked.serving()
+        serving.__enter__()
+        config.add_cleanup(lambda: serving.__exit__(None, None, None))
+        python = shlex.join([sys.executable, "-S", forks.__file__])
+        config.option.tx = [f"{one}//python={python}" for one in config.option.tx]
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
@@ -112,6 +121,11 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; no collection need look at it again."""
+    gc.freeze()
 
 
 # Files whose tests share nothing but their fixtures: any process may run any of them.

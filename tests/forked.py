@@ -4,31 +4,29 @@ process of its own for every command, as a user's, without the seconds of CPU th
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import pytest
+import forks
 
 from ablations.sweep import worker
 from ablations.sweep.crew import Crew
 from ablations.sweep.machine import PORTABLE_JAXLIB, worker_environment
 
 _STARTED = Crew._start
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["imported"])
-
-
 # Where programs are kept and serve many commands: they compile in 1.6 times the time of the other
 # tests' and run in a quarter of it.
 _SHARED = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
@@ -40,6 +38,26 @@ def with_shared_programs(environment: Mapping[str, str]) -> dict[str, str]:
         return dict(environment)
     optimised = {k: v for k, v in environment.items() if k != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
     return optimised | {"XLA_FLAGS": f"{environment.get('XLA_FLAGS', '')} {_SHARED}".strip()}
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[None]:
+    """Meanwhile this process and those that it starts can have forks."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[forks.ADDRESS] = f"{folder}/socket"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.environ[forks.ADDRESS])
+            listener.listen(64)
+            server = subprocess.Popen(
+                [sys.executable, forks.__file__, "serve", str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+            )
+        try:
+            yield
+        finally:
+            del os.environ[forks.ADDRESS]
+            server.communicate()
 
 
 def run(
@@ -55,57 +73,47 @@ def run(
         hanging; a busy machine is no reason to fail. one_core: as on a machine that has one, so
         that `run` takes one worker.
     """
-    with pytest.MonkeyPatch.context() as server:
-        # What JAX reads when it is imported, and each command has its own
-        server.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-        # The server of Python 3.11 does not look where this process does
-        server.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-        forkserver.ensure_running()
-    with tempfile.TemporaryDirectory() as said:
-        texts = Path(said) / "out", Path(said) / "err"
-        process = _CONTEXT.Process(
-            target=_main,
-            args=(list(command), str(folder), dict(environment), *map(str, texts), one_core),
-        )
-        process.start()
-        process.join(seconds)
-        if process.exitcode is None:
-            process.kill()
-            raise TimeoutError(f"{' '.join(command)}: {seconds} s")
-        return CompletedProcess(
-            list(command), process.exitcode, *(text.read_text() for text in texts)
-        )
+    arguments = {"command": list(command), "one_core": one_core, "workers_are_forks": True}
+    with (
+        open(os.devnull) as nothing,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        files = [file.fileno() for file in (nothing, out, err)]
+        fork = forks.Fork(arguments, str(folder), environment, files)
+        try:
+            code = fork.wait(seconds)
+        except TimeoutError:
+            os.kill(fork.pid, signal.SIGKILL)
+            raise TimeoutError(f"{' '.join(command)}: {seconds} s") from None
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+        return CompletedProcess(list(command), code, *texts)
 
 
-def _main(
-    command: list[str],
-    folder: str,
-    environment: dict[str, str],
-    out: str,
-    err: str,
-    one_core: bool,
-) -> None:
+def main(command: list[str], one_core: bool = False, workers_are_forks: bool = False) -> Any:
+    """What a fork does, in its folder and environment."""
     if one_core:
         os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
     assert "imported" in sys.modules, "the server has imported nothing"
-    for path, descriptor in ((out, 1), (err, 2)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.path.insert(0, folder)
-    sys.argv = command
+    sys.path[0] = os.getcwd()
     import jax
 
-    if cache := environment.get("JAX_COMPILATION_CACHE_DIR"):
-        jax.config.update("jax_compilation_cache_dir", cache)
-    Crew._start = _start_worker  # type: ignore[method-assign]
+    # What JAX reads when it is imported
+    jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+    quick = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1"
+    jax.config.update("jax_disable_most_optimizations", quick)
+    if workers_are_forks:
+        Crew._start = _start_worker  # type: ignore[method-assign]
     if command[0] == "python":
-        exec(compile(command[2], "<string>", "exec"), {"__name__": "__main__"})
-        sys.exit()
+        sys.argv = command[1:2]
+        return exec(compile(command[2], "<string>", "exec"), {"__name__": "__main__"})
+    sys.argv = command
     from ablations.cli import main
 
-    sys.exit(main(command[1:]))
+    return main(command[1:])
 
 
 class _Worker:

@@ -1,4 +1,4 @@
-"""What every command of the tests would import anew: preloaded by `forked`. Starts no thread."""
+"""What the tests' processes would each import anew: `forks` does, once. Starts no thread."""
 
 import importlib
 
@@ -23,6 +23,7 @@ for name in (
     "seaborn",
     "pandas",
     "arro3.io",
+    "hypothesis",
 ):
     importlib.import_module(name)
 

@@ -164,7 +164,7 @@ def own(messages: list[str]) -> list[str]:
 def test_it_moves_in_a_browser_without_network(tmp_path: Path) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, f"gae {NASTY}", "ball", 0, [run(NASTY), run("brax", steps=20)])
-    with opened() as page:
+    with opened(800, 600) as page:
         page.get(f"{path.as_uri()}#step=0")
         wait(page, READY)
         first, later = at_step(page, 2), at_step(page, 40)
@@ -197,7 +197,7 @@ def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, "gae", "ball", 0, [run()])
     clock = "return document.getElementById('clock').textContent.split(' ')[0]"
-    with opened() as page:
+    with opened(800, 600) as page:  # software draws each pixel
         page.get(f"{path.as_uri()}#step=10")
         wait(page, READY)
         body = page.find_element(By.TAG_NAME, "body")

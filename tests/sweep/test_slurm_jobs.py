@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -226,14 +227,9 @@ def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
     found = []
     for devices in (1, 8):
         flags = f"--xla_force_host_platform_device_count={devices}"
-        done = subprocess.run(
-            [sys.executable, "-c", EIGHT],
-            cwd=tmp_path,
-            env=dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        environment = dict(os.environ) | {"XLA_FLAGS": flags}
+        done = forked.run(["python", "-c", EIGHT], tmp_path, environment)
+        assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout.splitlines()[-1]))
     assert [one[:2] for one in found] == [[1, 1], [8, 8]]
     for alone, sharded in zip(found[0][2], found[1][2], strict=True):

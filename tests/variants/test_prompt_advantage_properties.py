@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
+from pathlib import Path
 
+import forked
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -172,13 +172,9 @@ def test_statistics_are_global_over_eight_devices():
             np.testing.assert_allclose(one, many, rtol=1e-5, atol=1e-5, err_msg=choice)
         print("compared", len(axis))
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ
-        | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=1500,
+    flags = "--xla_force_host_platform_device_count=8"
+    done = forked.run(
+        ["python", "-c", program], Path(__file__).parent, dict(os.environ) | {"XLA_FLAGS": flags}
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["compared", str(len(AXIS))]

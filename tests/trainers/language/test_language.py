@@ -4,12 +4,11 @@ seed alone."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import forked
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -415,6 +414,7 @@ def test_a_resumed_cell_and_one_after_another_have_the_same_bits() -> None:
 SHARDED = """
 import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import sys; sys.path.append('..')
 from test_language import *
 assert len(jax.devices()) == 8
 cells = cells_of(small_plan())[:8]
@@ -435,16 +435,9 @@ def test_lanes_on_eight_devices_are_those_of_one(devices: int) -> None:
         block = engine.start([cell])
         block.advance()
         here.append(block.lanes[0].columns["policy/entropy"][0])
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    folder = Path(__file__).parent
-    paths = [str(folder), str(folder.parent), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, "-c", SHARDED],
-        env=dict(os.environ)
-        | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        check=False,
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    done = forked.run(
+        ["python", "-c", SHARDED], Path(__file__).parent, dict(os.environ) | {"XLA_FLAGS": flags}
     )
     assert done.returncode == 0, done.stderr
     there = np.array(ast_list(done.stdout))
