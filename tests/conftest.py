@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """One compilation cache for all processes of the tests, kept between runs; and programs that
     compile in a third of the time, as they run for moments."""
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait
+    gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
     if version("jaxlib").startswith(PORTABLE_JAXLIB):  # XLA ends a process over an unknown flag
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
     if config.cache is not None:
@@ -124,7 +126,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays; no collection need look at it again."""
+    """What was imported stays: no collection of garbage need look at it again."""
     gc.freeze()
 
 

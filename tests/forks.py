@@ -65,6 +65,7 @@ def serve(descriptor: int) -> None:
                 from forked import main
 
                 gc.freeze()  # else each fork's collections copy all of it
+                gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
             with line:
                 if not os.fork():
                     listener.close()

@@ -209,7 +209,7 @@ def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
     killed, undisturbed = shells(), shells()
     flags = ("run", "toy_slow", "--workers", "2", "--checkpoint-steps", "20")
     moments = random.Random(0)
-    for _ in range(6):
+    for _ in range(4):
         before = _progress(killed)
         process = killed.start(*flags)
         _wait_for(lambda before=before: _progress(killed) - before)

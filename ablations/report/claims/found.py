@@ -88,17 +88,28 @@ class Judged:
 
 
 class Evidence:
-    """The records of plans, each metric of a plan read once."""
+    """The records of plans: each metric of a plan is read once, what a variant learned worked out
+    once."""
 
     def __init__(self, results: Path):
         self._results = results
         self._found: dict[tuple[str, str, str], Scores] = {}
+        self._learned: dict[tuple[str, ...], Learned | None] = {}
 
     def of(self, plan: Plan, metric: str) -> Scores:
         place = (plan.study["name"], plan.name, metric)
         if place not in self._found:
             self._found[place] = scores(plan, self._results, metric=metric)
         return self._found[place]
+
+    def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
+        """What a variant learned, at the first look where there are several."""
+        place = (plan.study["name"], plan.name, metric, task, variant)
+        if place not in self._learned:
+            found = self.of(plan, metric)
+            at_first = found.below(plan.looks["seeds"][0]) if plan.looks else found
+            self._learned[place] = of_cells(at_first, task, variant)
+        return self._learned[place]
 
 
 def learned_by(
@@ -109,9 +120,7 @@ def learned_by(
     if plan.study.get("margin_in_metric"):
         return METRIC
     metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
-    found = evidence.of(plan, metric)
-    at_first = found.below(plan.looks["seeds"][0]) if plan.looks else found
-    return of_cells(at_first, task, variant)
+    return evidence.learned(plan, metric, task, variant)
 
 
 def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:

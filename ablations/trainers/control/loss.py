@@ -84,7 +84,7 @@ def ppo_loss(
             variant,
             mean=mean,
             std=std,
-            noise=entropy_noise(key, mean.shape),
+            noise=variants.Lazy(lambda: entropy_noise(key, mean.shape)),
             log_slope=lambda x: drawn(mean, std, x, variant).log_slope,
         )
     )
