@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 
 from variants.checks import RegistrationError
-from variants.choice import Choice, Lazy, Number, UnknownName
+from variants.choice import Choice, Number, UnknownName
 from variants.registry import Axis, axes, axis, register
 from variants.rules import conflict, conflicts, inert, inert_settings
 
@@ -18,7 +18,6 @@ for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
 __all__ = [
     "Axis",
     "Choice",
-    "Lazy",
     "Number",
     "RegistrationError",
     "UnknownName",

@@ -42,13 +42,6 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Lazy:
-    """An input of `Axis.apply` that is computed only for the choices that name it."""
-
-    compute: Callable[[], Any]
-
-
-@dataclass(frozen=True)
 class Choice:
     """One way to take a design decision.
 

@@ -41,7 +41,7 @@ from variants.checks import (
     require_same_returns,
     require_text,
 )
-from variants.choice import Choice, Lazy, Number, UnknownName
+from variants.choice import Choice, Number, UnknownName
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -245,8 +245,7 @@ class Axis(Mapping[str, Choice]):
 
         choice: a name (picked when tracing), or an int scalar, traced or not, that
             `jax.lax.switch` looks up among all choices of the axis. Works under jit, vmap and
-            grad; inputs may be functions, static or `Lazy`. Each choice gets what its signature
-            names.
+            grad; inputs may be functions or static. Each choice gets what its signature names.
         numbers: of `known_numbers`, those that are not at their defaults, traced or not. They may
             be given among the inputs as well.
         """
@@ -273,7 +272,7 @@ class Axis(Mapping[str, Choice]):
         defaults = {**self.defaults, **{n: one.default for n, one in known.items()}}
         given = {**defaults, **inputs, **numbers}
         branches = {
-            one.name: partial(_call, one.fn, {n: given[n] for n in (*one.inputs, *one.numbers)})
+            one.name: partial(one.fn, **{n: given[n] for n in (*one.inputs, *one.numbers)})
             for one in self._choices.values()
             if one.fn is not None
         }
@@ -372,11 +371,6 @@ class Axis(Mapping[str, Choice]):
             raise RegistrationError(
                 f"choice '{name}' of axis '{self.name}' is registered twice: choose another name"
             )
-
-
-def _call(function: Callable[..., Any], given: Mapping[str, Any], *state: Any) -> Any:
-    values = {n: one.compute() if isinstance(one, Lazy) else one for n, one in given.items()}
-    return function(*state, **values)
 
 
 _AXES: dict[str, Axis] = {}

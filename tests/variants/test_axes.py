@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 
-import jax.numpy as jnp
 import pytest
 
 import variants
@@ -145,24 +144,6 @@ def test_unknown_names_come_with_the_nearest():
     assert axis.get("donecut") is None
     assert "donecut" not in axis
     assert 3 not in axis
-
-
-def test_a_lazy_input_is_computed_for_the_choices_that_name_it():
-    axis = variants.axis("entropy_estimate")
-    head = {"mean": jnp.full((3, 2), 0.5), "std": jnp.full((3, 2), 0.1)}
-    noise, asked = jnp.arange(6.0).reshape(3, 2), []
-
-    def compute():
-        asked.append(True)
-        return noise
-
-    for name in axis:
-        for choice in (name, jnp.int32(axis.index(name))):
-            asked.clear()
-            lazy = axis.apply(choice, **head, noise=variants.Lazy(compute))
-            assert lazy.tolist() == axis.apply(choice, **head, noise=noise).tolist()
-            if isinstance(choice, str):
-                assert bool(asked) == ("noise" in axis[name].inputs)
 
 
 def test_numbers_of_one_name_have_one_set_of_bounds():

@@ -84,7 +84,7 @@ def ppo_loss(
             variant,
             mean=mean,
             std=std,
-            noise=variants.Lazy(lambda: entropy_noise(key, mean.shape)),
+            noise=_noise_where_read(key, mean.shape, variant),
             log_slope=lambda x: drawn(mean, std, x, variant).log_slope,
         )
     )
@@ -115,6 +115,18 @@ def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
     branches = dict.fromkeys(variants.axis(axis), lambda: jnp.float32(jnp.nan))
     branches["adaptive_offset_kl"] = lambda: exact_kl(old, new, variant, OFFSET)
     return jnp.asarray(switch(axis, variant, branches))
+
+
+def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
+    """The noise of an entropy estimate that reads some, else zeros, which cost nothing."""
+    axis = variants.axis("entropy_estimate")
+    branches = {
+        name: (lambda: entropy_noise(key, shape))
+        if "noise" in choice.inputs
+        else (lambda: jnp.zeros(shape))
+        for name, choice in axis.items()
+    }
+    return jnp.asarray(switch(axis.name, variant, branches))
 
 
 def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
