@@ -38,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         serving.__enter__()
         config.add_cleanup(lambda: serving.__exit__(None, None, None))
         python = shlex.join([sys.executable, "-S", forks.__file__])
-        config.option.tx = [f"{one}//python={python}" for one in config.option.tx]
+        if config.pluginmanager.hasplugin("xdist"):
+            config.option.tx = [f"{one}//python={python}" for one in config.option.tx]
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
