@@ -24,8 +24,8 @@ PUBLISHED = "cells/[!.]*"  # a folder with a dot is still being written
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One compilation cache for all processes of the tests, kept between runs; and programs that
-    compile in a third of the time, as they run for moments."""
+    """One compilation cache for all processes of the tests, kept between runs; programs that
+    compile in a third of the time, as they run for moments; and one process that all fork from."""
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait
     gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
@@ -33,13 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
-    if forks.ADDRESS not in os.environ:  # not one of the processes that xdist starts
+    if not hasattr(config, "workerinput"):  # not one of the processes that xdist starts
         serving = forked.serving()
         serving.__enter__()
         config.add_cleanup(lambda: serving.__exit__(None, None, None))
         python = shlex.join([sys.executable, "-S", forks.__file__])
         if config.pluginmanager.hasplugin("xdist"):
-            config.option.tx = [f"{one}//python={python}" for one in config.option.tx]
+            ours = f"popen//python={python}"
+            config.option.tx = [ours if one == "popen" else one for one in config.option.tx]
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of

@@ -8,7 +8,6 @@ import contextlib
 import multiprocessing
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -42,7 +41,7 @@ def with_shared_programs(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def serving() -> Iterator[None]:
-    """Meanwhile this process and those that it starts can have forks."""
+    """Runs the server of forks, for this process and those that it starts."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ[forks.ADDRESS] = f"{folder}/socket"
         with socket.socket(socket.AF_UNIX) as listener:
@@ -52,6 +51,12 @@ def serving() -> Iterator[None]:
                 [sys.executable, forks.__file__, "serve", str(listener.fileno())],
                 stdin=subprocess.PIPE,
                 pass_fds=[listener.fileno()],
+                # The same code as this process, and no thread of OpenBLAS
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
             )
         try:
             yield
@@ -74,22 +79,21 @@ def run(
         that `run` takes one worker.
     """
     arguments = {"command": list(command), "one_core": one_core, "workers_are_forks": True}
+    given = {name: one for name, one in environment.items() if name != forks.ADDRESS}
     with (
         open(os.devnull) as nothing,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryFile("a+") as out,
+        tempfile.TemporaryFile("a+") as err,
     ):
         files = [file.fileno() for file in (nothing, out, err)]
-        fork = forks.Fork(arguments, str(folder), environment, files)
         try:
-            code = fork.wait(seconds)
+            code = forks.Fork(arguments, str(folder), given, files).wait(seconds)
         except TimeoutError:
-            os.kill(fork.pid, signal.SIGKILL)
             raise TimeoutError(f"{' '.join(command)}: {seconds} s") from None
         texts = []
         for file in (out, err):
             file.seek(0)
-            texts.append(file.read().decode())
+            texts.append(file.read())
         return CompletedProcess(list(command), code, *texts)
 
 
@@ -97,11 +101,11 @@ def main(command: list[str], one_core: bool = False, workers_are_forks: bool = F
     """What a fork does, in its folder and environment."""
     if one_core:
         os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
-    assert "imported" in sys.modules, "the server has imported nothing"
     sys.path[0] = os.getcwd()
     import jax
 
-    # What JAX reads when it is imported
+    # Of what JAX reads when it is imported, what the tests set
+    jax.config.update("jax_platforms", os.environ.get("JAX_PLATFORMS"))
     jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR"))
     quick = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1"
     jax.config.update("jax_disable_most_optimizations", quick)
@@ -109,7 +113,9 @@ def main(command: list[str], one_core: bool = False, workers_are_forks: bool = F
         Crew._start = _start_worker  # type: ignore[method-assign]
     if command[0] == "python":
         sys.argv = command[1:2]
-        return exec(compile(command[2], "<string>", "exec"), {"__name__": "__main__"})
+        return exec(
+            compile(command[2], "<string>", "exec", dont_inherit=True), {"__name__": "__main__"}
+        )
     sys.argv = command
     from ablations.cli import main
 

@@ -1,13 +1,16 @@
 """A process that imports once what the tests' processes need, and forks itself for each of them.
 
-    python tests/forks.py serve SOCKET    waits at this descriptor; ends with its standard input
-    python tests/forks.py -u -c PROGRAM   is Python, forked from there: what xdist starts
+    python tests/forks.py serve DESCRIPTOR   listens at this socket; ends with its standard input
+    python tests/forks.py -u -c PROGRAM      is Python, forked from there: what xdist starts
 
-Knows nothing but the standard library until somebody asks, so that nothing here takes time.
+Imports the rest at the first request, so that the second form starts quickly. All forks have one
+hash seed: what another seed may change needs a process of its own.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import json
 import os
@@ -15,17 +18,20 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-ADDRESS = "TESTS_FORKS"
+ADDRESS = "TESTS_FORKS"  # the environment variable with the path of the socket
 
 
 class Fork:
-    """A fork that was asked for.
+    """A running fork. It is killed when nobody holds this object's end of the line any more.
 
-    arguments: of `forked.main`. files: what its standard input, output and errors are.
+    arguments: of `forked.main`. folder: where it runs. environment: all of it. files: what its
+    standard input, output and errors are.
     """
 
     def __init__(
@@ -41,20 +47,27 @@ class Fork:
         self._line.sendall(json.dumps([arguments, folder, dict(environment)]).encode())
         self._line.shutdown(socket.SHUT_WR)
         self._told = self._line.makefile()
-        self.pid = int(self._told.readline())
+        self._number()  # that it runs
 
     def wait(self, seconds: float | None = None) -> int:
-        """Its exit code, negative after a signal. Raises TimeoutError."""
+        """Its exit code, negative after a signal. Kills it after so many seconds, and raises
+        TimeoutError."""
         self._line.settimeout(seconds)
-        with self._line:
-            return int(self._told.readline())
+        with self._line, self._told:
+            return self._number()
+
+    def _number(self) -> int:
+        line = self._told.readline()
+        if not line:
+            raise RuntimeError("no fork: the server of forks has ended, or could not fork")
+        return int(line)
 
 
 def serve(descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as listener:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that attend
-        main: Callable[..., int] | None = None
+        main: Callable[..., Any] | None = None
         while True:
             ready, _, _ = select.select([listener, 0], [], [])
             if 0 in ready:  # whoever started this has ended
@@ -64,37 +77,63 @@ def serve(descriptor: int) -> None:
                 import imported  # noqa: F401
                 from forked import main
 
+                assert not _threads(), "a process with threads cannot be forked"
                 gc.freeze()  # else each fork's collections copy all of it
                 gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
-            with line:
+            with line, contextlib.suppress(BlockingIOError):  # no room for a process
                 if not os.fork():
                     listener.close()
                     _attend(line, main)
 
 
-def _attend(line: socket.socket, main: Callable[..., int]) -> None:
-    """Fork once more, and tell the outcome."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _, files, _, _ = socket.recv_fds(line, 1, 3)
-    arguments, folder, environment = json.loads(line.makefile().read())
-    if pid := os.fork():
-        line.sendall(f"{pid}\n".encode())
+def _threads() -> set[str]:
+    """Names of this process's other threads, but for that of jemalloc (pyarrow's), which forks."""
+    others = [one for one in Path("/proc/self/task").iterdir() if one.name != str(os.getpid())]
+    return {(one / "comm").read_text().strip() for one in others} - {"jemalloc_bg_thd"}
+
+
+def _attend(line: socket.socket, main: Callable[..., Any]) -> None:
+    """Fork once more, and tell the outcome. Does not return."""
+    with contextlib.suppress(OSError):  # whoever asked has ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _, files, _, _ = socket.recv_fds(line, 1, 3)
+        arguments, folder, environment = json.loads(line.makefile().read())
+        line.sendall(b"1\n")  # nothing may fail between the fork and the watch over it
+        pid = os.fork()
+        if not pid:
+            line.close()
+            _become(files, folder, environment, lambda: main(**arguments))
+        ended = os.pidfd_open(pid)
+        watched = select.poll()
+        watched.register(line, 0)  # only that it was closed
+        watched.register(ended, select.POLLIN)
+        if ended not in dict(watched.poll()):
+            os.kill(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         line.sendall(f"{code}\n".encode())
-        os._exit(0)
-    line.close()
-    for place, file in enumerate(files):
-        os.dup2(file, place)
-        os.close(file)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    os._exit(_exit_code(lambda: main(**arguments)))
+    os._exit(0)
+
+
+def _become(
+    files: Sequence[int], folder: str, environment: Mapping[str, str], main: Callable[[], Any]
+) -> None:
+    """Does not return."""
+    code = 1
+    try:
+        for place, file in enumerate(files):
+            os.dup2(file, place)
+            os.close(file)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        code = _exit_code(main)
+    finally:
+        os._exit(code)
 
 
 def _exit_code(main: Callable[[], Any]) -> int:
-    """What Python would exit with."""
+    """Runs it to its end, as Python does, and returns what Python would exit with."""
     try:
         code = main()
     except SystemExit as end:
@@ -105,6 +144,8 @@ def _exit_code(main: Callable[[], Any]) -> int:
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
         code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     return code or 0
@@ -114,5 +155,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(int(sys.argv[2]))
     else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork gets it too
         program = {"command": ["python", *sys.argv[sys.argv.index("-c") :]]}
         sys.exit(Fork(program, os.getcwd(), os.environ, (0, 1, 2)).wait())

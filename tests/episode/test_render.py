@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
-import forked
 import pytest
 from PIL import Image
 
@@ -123,8 +123,15 @@ class Shell:
         self, *arguments: str, code: int | None = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """code: the exit code to insist on; None: any."""
-        command = ["ablations", *arguments, "--plugin", "rolling"]
-        done = forked.run(command, self.folder, {**os.environ, **environment})
+        done = subprocess.run(
+            [sys.executable, "-m", "ablations.cli", *arguments, "--plugin", "rolling"],
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
         assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         return done

@@ -192,7 +192,7 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
 def test_a_spent_budget_ends_a_look_in_the_middle(shell) -> None:
     flags = ("run", "toy_close", "--until", "decided", "--workers", "1", "--checkpoint-steps", "20")
     flags += ("--set", "hooked=true", "slow=1.0")
-    said = shell(*flags, "--budget", "8s").stdout
+    said, _ = shell.start(*flags, "--budget", "8s").communicate()
     assert "the budget is spent; the same command goes on from here" in said
     assert not _workers(shell)
     assert len(shell.curves()) < 24, "a cell takes ten seconds"

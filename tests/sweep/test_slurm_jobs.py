@@ -227,7 +227,7 @@ def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
     found = []
     for devices in (1, 8):
         flags = f"--xla_force_host_platform_device_count={devices}"
-        environment = dict(os.environ) | {"XLA_FLAGS": flags}
+        environment = dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
         done = forked.run(["python", "-c", EIGHT], tmp_path, environment)
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout.splitlines()[-1]))

@@ -174,7 +174,9 @@ def test_statistics_are_global_over_eight_devices():
     """)
     flags = "--xla_force_host_platform_device_count=8"
     done = forked.run(
-        ["python", "-c", program], Path(__file__).parent, dict(os.environ) | {"XLA_FLAGS": flags}
+        ["python", "-c", program],
+        Path(__file__).parent,
+        dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["compared", str(len(AXIS))]

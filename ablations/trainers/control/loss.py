@@ -118,7 +118,7 @@ def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
 
 
 def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
-    """The noise of an entropy estimate that reads some, else zeros, which cost nothing."""
+    """The noise of an entropy estimate that reads some, else zeros."""
     axis = variants.axis("entropy_estimate")
     branches = {
         name: (lambda: entropy_noise(key, shape))

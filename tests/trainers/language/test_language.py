@@ -437,7 +437,9 @@ def test_lanes_on_eight_devices_are_those_of_one(devices: int) -> None:
         here.append(block.lanes[0].columns["policy/entropy"][0])
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     done = forked.run(
-        ["python", "-c", SHARDED], Path(__file__).parent, dict(os.environ) | {"XLA_FLAGS": flags}
+        ["python", "-c", SHARDED],
+        Path(__file__).parent,
+        dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
     )
     assert done.returncode == 0, done.stderr
     there = np.array(ast_list(done.stdout))
