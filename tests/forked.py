@@ -26,8 +26,8 @@ from ablations.sweep.crew import Crew
 from ablations.sweep.machine import PORTABLE_JAXLIB, worker_environment
 
 _STARTED = Crew._start
-# Where programs are kept and serve many commands: they compile in 1.6 times the time of the other
-# tests' and run in a quarter of it.
+# Where programs are kept and serve many commands: they take longer to compile than the other tests'
+# and less to run.
 _SHARED = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
 
 

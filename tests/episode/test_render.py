@@ -171,6 +171,7 @@ def test_they_become_a_film(shell: Shell) -> None:
         cwd=shell.folder,
         capture_output=True,
         text=True,
+        timeout=1500,
         check=False,
     )
     assert "Traceback" not in done.stderr

@@ -192,7 +192,9 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
 def test_a_spent_budget_ends_a_look_in_the_middle(shell) -> None:
     flags = ("run", "toy_close", "--until", "decided", "--workers", "1", "--checkpoint-steps", "20")
     flags += ("--set", "hooked=true", "slow=1.0")
-    said, _ = shell.start(*flags, "--budget", "8s").communicate()
+    process = shell.start(*flags, "--budget", "8s")
+    said, errors = process.communicate(timeout=1500)
+    assert process.returncode == 0, errors
     assert "the budget is spent; the same command goes on from here" in said
     assert not _workers(shell)
     assert len(shell.curves()) < 24, "a cell takes ten seconds"
@@ -209,7 +211,7 @@ def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
     killed, undisturbed = shells(), shells()
     flags = ("run", "toy_slow", "--workers", "2", "--checkpoint-steps", "20")
     moments = random.Random(0)
-    for _ in range(4):
+    for _ in range(6):
         before = _progress(killed)
         process = killed.start(*flags)
         _wait_for(lambda before=before: _progress(killed) - before)
