@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from composed import alone, program, variant
+from composed import alone, only, program, variant
 
 from ablations.trainers.control.advantages import Experience, estimate
 from ablations.trainers.control.distribution import mean_and_std
@@ -35,7 +35,7 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
     """(program, learner, rollout, experience, batch): a learner that has moved on since the
     rollout.
     """
-    ppo = program(activation="swish", unroll_length=16)
+    ppo = program(activation="swish", unroll_length=16, fixed=only())
     state = jax.jit(ppo.init)(jax.random.key(0), variant())
     carts = state.episodes.state
     runaway = carts.pipeline_state | {

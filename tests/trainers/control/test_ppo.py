@@ -24,6 +24,7 @@ LOOP = only(
 ONE_STEP = {"num_minibatches": 1, "epochs": 1, "fixed": LOOP}
 TWO_MINIBATCHES = ONE_STEP | {"num_minibatches": 2}
 TWO_EPOCHS = ONE_STEP | {"epochs": 2}
+COUPLED = {"updates": 3, "fixed": only("gradient_clip")}
 TIMINGS = ("iteration", "epoch", "minibatch")
 
 
@@ -141,7 +142,8 @@ def test_variants_of_a_seed_start_alike_and_see_the_same_first_rollout() -> None
 
 def test_a_shared_torso_sees_the_same_resets() -> None:
     separate, shared = (
-        program(torso=torso).init(jax.random.key(3), variant()) for torso in ("separate", "shared")
+        compiled(torso=torso, **COUPLED)[0](jax.random.key(3), variant())
+        for torso in ("separate", "shared")
     )
     assert same_bits(separate.episodes, shared.episodes)
 
@@ -181,10 +183,10 @@ def test_chunks_of_one_and_of_three_updates_are_the_same_training() -> None:
 
 
 def test_no_finished_episode_is_nan_not_zero() -> None:
-    ppo = program(unroll_length=1, fixed=only())
-    state = ppo.init(jax.random.key(0), variant())
+    init, chunk = compiled(unroll_length=1, fixed=only())
+    state = init(jax.random.key(0), variant())
     state = state._replace(episodes=state.episodes._replace(elapsed=jnp.zeros(8, jnp.int32)))
-    _, metrics = jax.jit(ppo.chunk)(state, variant())
+    _, metrics = chunk(state, variant())
     assert metrics["training/episodes"] == 0
     assert np.isnan(metrics["training/return"])
     assert np.isnan(metrics["training/length"])
@@ -256,12 +258,7 @@ def test_value_coefficient_matters_where_policy_and_critic_are_coupled(
     sets: dict[str, Any], structure: dict[str, Any]
 ) -> None:
     small, large = (
-        train(
-            variant(value_coefficient=c, adam_epsilon=1e-5, **sets),
-            updates=3,
-            fixed=only("gradient_clip"),
-            **structure,
-        )[0]
+        train(variant(value_coefficient=c, adam_epsilon=1e-5, **sets), **COUPLED, **structure)[0]
         for c in (0.25, 4.0)
     )
     assert not close(small.parameters["policy"], large.parameters["policy"], 1e-4)

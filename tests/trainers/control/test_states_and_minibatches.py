@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import alone, compiled, program, same_bits, train, variant
+from composed import alone, compiled, only, program, same_bits, train, variant
 
 import variants
 from ablations import make_trainer
@@ -16,7 +16,7 @@ from ablations.tasks import task
 from ablations.trainers import trainer
 from ablations.trainers.composed import compose
 
-ONE_MINIBATCH = {"num_minibatches": 1, "epochs": 1}
+ONE_MINIBATCH = {"num_minibatches": 1, "epochs": 1, "fixed": only("minibatch_unit")}
 STATEFUL = {
     "learning_rate_schedule": "adaptive_kl",
     "reward_scaling": "running_return_std",
@@ -76,7 +76,7 @@ def test_states_go_on_from_chunk_to_chunk() -> None:
 
 def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
     ppo = program()
-    state = ppo.init(jax.random.key(0), variant())
+    state = compiled()[0](jax.random.key(0), variant())
     *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
         state, jax.random.key(1)
     )
