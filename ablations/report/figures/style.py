@@ -246,9 +246,7 @@ def title(drawn: Figure, text: str) -> None:
 
 
 def dress(panel: Any) -> None:
-    import seaborn
-
-    seaborn.despine(ax=panel)
+    panel.spines[["top", "right"]].set_visible(False)
     panel.grid(visible=True)
     panel.set_axisbelow(True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,10 @@ B, T = 3, 6
 properties = settings(max_examples=15, deadline=None, derandomize=True)
 
 
-# Larger than at a start, so that attention attends.
-PARAMETERS = jax.tree.map(lambda x: 3 * x, DECODER.init(jax.random.key(0)))
+@cache
+def weights():
+    """Larger than at a start, so that attention attends."""
+    return jax.tree.map(lambda x: 3 * x, DECODER.init(jax.random.key(0)))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -56,8 +58,8 @@ def sequences(seed: int):
 def test_steps_equal_the_whole(seed):
     tokens, valid = sequences(seed)
     whole, steps = (
-        at_once(DECODER, PARAMETERS, tokens, valid),
-        one_by_one(PARAMETERS, tokens, valid),
+        at_once(DECODER, weights(), tokens, valid),
+        one_by_one(weights(), tokens, valid),
     )
     assert np.all(np.isfinite(whole))
     assert np.all(np.isfinite(steps))
@@ -70,14 +72,14 @@ def test_prompt_then_completions_equal_the_whole():
     tokens = tokens.at[:, :3].set(tokens[0, :3])
     valid = jnp.ones((B, T), bool).at[:, 0].set(False)
     features, cache = DECODER.extend(
-        PARAMETERS, tokens[:1, :3], valid[:1, :3], DECODER.empty_cache(1, T), 0
+        weights(), tokens[:1, :3], valid[:1, :3], DECODER.empty_cache(1, T), 0
     )
     cache = jax.tree.map(lambda x: jnp.repeat(x, B, axis=0), cache)
-    rest, _ = DECODER.extend(PARAMETERS, tokens[:, 3:], valid[:, 3:], cache, 3)
-    whole = at_once(DECODER, PARAMETERS, tokens, valid)
-    np.testing.assert_allclose(DECODER.logits(PARAMETERS, rest), whole[:, 3:], rtol=1e-5, atol=1e-5)
+    rest, _ = DECODER.extend(weights(), tokens[:, 3:], valid[:, 3:], cache, 3)
+    whole = at_once(DECODER, weights(), tokens, valid)
+    np.testing.assert_allclose(DECODER.logits(weights(), rest), whole[:, 3:], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(
-        DECODER.logits(PARAMETERS, features[0, 2]), whole[1, 2], rtol=1e-5, atol=1e-5
+        DECODER.logits(weights(), features[0, 2]), whole[1, 2], rtol=1e-5, atol=1e-5
     )
 
 
@@ -86,10 +88,10 @@ def test_prompt_then_completions_equal_the_whole():
 def test_padding_on_the_left_shifts_nothing(seed, shift):
     tokens, _ = sequences(seed)
     everything = jnp.ones((B, T), bool)
-    plain = at_once(DECODER, PARAMETERS, tokens, everything)
+    plain = at_once(DECODER, weights(), tokens, everything)
     padded = at_once(
         DECODER,
-        PARAMETERS,
+        weights(),
         jnp.pad(tokens, ((0, 0), (shift, 0)), constant_values=5),
         jnp.pad(everything, ((0, 0), (shift, 0))),
     )
@@ -99,10 +101,10 @@ def test_padding_on_the_left_shifts_nothing(seed, shift):
 def test_nothing_is_seen_of_padding_and_of_the_future():
     tokens, _ = sequences(1)
     valid = jnp.ones((B, T), bool).at[:, 2].set(False)
-    plain = at_once(DECODER, PARAMETERS, tokens, valid)
-    other = at_once(DECODER, PARAMETERS, tokens.at[:, 2].add(1) % 11, valid)
+    plain = at_once(DECODER, weights(), tokens, valid)
+    other = at_once(DECODER, weights(), tokens.at[:, 2].add(1) % 11, valid)
     np.testing.assert_array_equal(plain[:, [0, 1, 3, 4, 5]], other[:, [0, 1, 3, 4, 5]])
-    other = at_once(DECODER, PARAMETERS, tokens.at[:, 4].set((tokens[:, 4] + 1) % 11), valid)
+    other = at_once(DECODER, weights(), tokens.at[:, 4].set((tokens[:, 4] + 1) % 11), valid)
     np.testing.assert_array_equal(plain[:, :4], other[:, :4])
     assert np.all(np.any(np.asarray(plain[:, 4:] != other[:, 4:]), axis=-1))
 
@@ -115,14 +117,14 @@ def test_gradients_are_finite_whatever_is_padding():
         logits = at_once(DECODER, parameters, tokens, valid)
         return jnp.sum(jnp.where(valid[:, 1:], token_log_probs(logits[:, :-1], tokens[:, 1:]), 0))
 
-    gradient = jax.grad(loss)(PARAMETERS)
+    gradient = jax.grad(loss)(weights())
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
     assert any(np.any(leaf != 0) for leaf in jax.tree.leaves(gradient))
 
 
 def test_log_probs_are_normalised():
     tokens, valid = sequences(4)
-    logits = at_once(DECODER, PARAMETERS, tokens, valid)
+    logits = at_once(DECODER, weights(), tokens, valid)
     every = [token_log_probs(logits, jnp.full((B, T), v)) for v in range(CONFIG.vocabulary)]
     np.testing.assert_allclose(np.sum(np.exp(every), axis=0), 1, rtol=1e-5)
     np.testing.assert_allclose(every[3], jax.nn.log_softmax(logits)[..., 3], rtol=1e-5, atol=1e-6)
