@@ -30,7 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait
     gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
     if version("jaxlib").startswith(PORTABLE_JAXLIB):  # XLA ends a process over an unknown flag
-        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+        quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        os.environ.setdefault("XLA_FLAGS", quick)
     if config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     if not hasattr(config, "workerinput"):  # not one of the processes that xdist starts
