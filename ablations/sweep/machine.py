@@ -63,9 +63,11 @@ def _portable() -> bool:
 def arithmetic() -> str:
     """What decides the last bits of this process's numbers besides versions: two workers on CPUs
     that say the same here compute the same."""
-    if os.environ.get("XLA_FLAGS") == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
+    flags = os.environ.get("XLA_FLAGS", "")
+    if flags == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
         return f"x86-64 with AVX2, no approximations, order {ORDER}"
-    return f"{processor()}, order {ORDER}"
+    given = flags.removeprefix(PORTABLE).strip()
+    return ", ".join([processor(), *([given] if given else []), f"order {ORDER}"])
 
 
 def processor() -> str:

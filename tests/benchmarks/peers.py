@@ -495,6 +495,8 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         sets["points"] = spec["points"]
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
         environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
+        if spec["xla"]:
+            environment["XLA_FLAGS"] = spec["xla"]
         _, _, seconds, seen = timed(command, environment)
         records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
@@ -622,6 +624,7 @@ def page(
     chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
     chosen += f"--networks {spec['networks']}"
+    chosen += f' --xla="{spec["xla"]}"' if spec["xla"] else ""
     lines = [
         f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
         "",
@@ -688,6 +691,7 @@ def main() -> None:
     parser.add_argument(
         "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
     )
+    parser.add_argument("--xla", default="", help="more flags of XLA, for ours: --xla=--xla_...")
     parser.add_argument("--output", type=Path, help="where to write the page as well")
     parser.add_argument(
         "--environments",
@@ -719,6 +723,7 @@ def main() -> None:
         "lambdas": LAMBDAS[: asked.variants],
         "runs": asked.runs,
         "networks": asked.networks,
+        "xla": asked.xla,
     }
     found = {
         peer: in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags) for peer in asked.peers

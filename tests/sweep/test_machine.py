@@ -94,6 +94,17 @@ def test_a_chunk_never_calls_its_host_and_has_products_that_xla_compiles_itself(
         assert (left, right) == (str(axes + 1), str(axes))
 
 
+def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
+    assert machine.arithmetic() == f"x86-64 with AVX2, no approximations, order {machine.ORDER}"
+    monkeypatch.setenv("XLA_FLAGS", f"{machine.PORTABLE} --xla_cpu_max_isa=AVX512")
+    wanted = f"{machine.processor()}, --xla_cpu_max_isa=AVX512, order {machine.ORDER}"
+    assert machine.arithmetic() == wanted
+    monkeypatch.delenv("XLA_FLAGS")
+    assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
+
+
 def test_a_call_of_the_host_is_seen_in_the_text_of_a_program() -> None:
     def calls(x):
         jax.debug.print("{}", x)
