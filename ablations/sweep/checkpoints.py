@@ -48,7 +48,8 @@ class Spent:
     """What a cell cost until now, over all the processes that ran it.
 
     seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
-    saving_seconds: how many were written, the size of the last, the time of all.
+    saving_seconds: how many were written, the size of the last, the time of all. arithmetic: every
+    kind that those processes had.
     """
 
     seconds: float = 0.0
@@ -56,6 +57,7 @@ class Spent:
     checkpoints: int = 0
     bytes: int = 0
     saving_seconds: float = 0.0
+    arithmetic: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,10 @@ class Checkpoint:
 
 def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
     """What a record says of it. seconds: what the last process added."""
-    found: dict[str, Any] = {"seconds": round(spent.seconds + seconds, 3)}
+    found: dict[str, Any] = {
+        "seconds": round(spent.seconds + seconds, 3),
+        "versions": provenance.versions_with_arithmetic(spent.arithmetic),
+    }
     if spent.resumed:
         found["resumed_at_steps"] = list(spent.resumed)
     if spent.checkpoints:
@@ -98,7 +103,11 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
     try:
         names = _write_arrays(temporary / "state", checkpoint.saved.state)
         size = sum(path.stat().st_size for path in _files(temporary))
-        spent = replace(checkpoint.spent, checkpoints=checkpoint.spent.checkpoints + 1, bytes=size)
+        spent = checkpoint.spent
+        kinds = dict.fromkeys((*spent.arithmetic, provenance.arithmetic()))
+        spent = replace(
+            spent, checkpoints=spent.checkpoints + 1, bytes=size, arithmetic=tuple(kinds)
+        )
         description = {
             "format": FORMAT,
             "cell": cell.hash,
@@ -168,7 +177,7 @@ def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
             lane=Lane(dict(description["columns"]), tuple(diverged) if diverged else None),
             state=_read_arrays(folder / "state", description["arrays"]),
         ),
-        spent=Spent(**description["spent"] | {"resumed": tuple(description["spent"]["resumed"])}),
+        spent=_spent(description["spent"]),
         score=description["score"],
     )
 
@@ -230,6 +239,11 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     ]
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     return ", ".join(found[:3]) + more
+
+
+def _spent(written: Mapping[str, Any]) -> Spent:
+    found = Spent(**written)
+    return replace(found, resumed=tuple(found.resumed), arithmetic=tuple(found.arithmetic))
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

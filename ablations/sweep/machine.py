@@ -66,7 +66,9 @@ def arithmetic() -> str:
     flags = os.environ.get("XLA_FLAGS", "")
     if flags == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
         return f"x86-64 with AVX2, no approximations, order {ORDER}"
-    given = flags.removeprefix(PORTABLE).strip()
+    # Of what a user adds, all but where XLA writes its dumps.
+    added = flags.removeprefix(PORTABLE).split()
+    given = " ".join(flag for flag in added if not flag.startswith("--xla_dump_"))
     return ", ".join([processor(), *([given] if given else []), f"order {ORDER}"])
 
 

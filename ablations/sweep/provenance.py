@@ -100,12 +100,20 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
 
 def of_process() -> dict[str, Any]:
     return {
-        "versions": dict(versions()) | {"arithmetic": arithmetic()},
+        "versions": versions_with_arithmetic(),
         "host": socket.gethostname(),
         "processor": processor(),
         "plugins": plugins.digests(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
+
+
+def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
+    """Versions, and the arithmetic of this process behind that of the earlier ones that ran a
+    cell."""
+    now = arithmetic()
+    kinds = [*(kind for kind in earlier if kind != now), now]
+    return dict(versions()) | {"arithmetic": " and ".join(kinds)}
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
         [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--flags defaults ours]
-        [--networks small] [--output results/reference/speed/peers.md]
+        [--networks small] [--xla='--xla_...'] [--output results/reference/speed/peers.md]
 
 The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
 they must. Ours is the real command, with records, policies and checkpoints, from an empty results
@@ -25,6 +25,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -479,10 +480,10 @@ def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
 
 def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
     """The command `ablations run`, from its start to its end."""
-    flags, sets = settings_as(peer, spec)
+    asked, sets = settings_as(peer, spec)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
-        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
+        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *asked]
         command += ["--tasks", spec["task"], "--seeds", str(spec["seeds"])]
         command += ["--steps", str(spec["steps"]), "--evaluations", "0"]
         command += ["--workers", str(WORKERS), "--results", str(results)]
@@ -495,9 +496,8 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         sets["points"] = spec["points"]
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
         environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
-        if spec["xla"]:
-            environment["XLA_FLAGS"] = spec["xla"]
-        _, _, seconds, seen = timed(command, environment)
+        flags = {"XLA_FLAGS": spec["xla"]} if spec["xla"] else {}
+        _, _, seconds, seen = timed(command, environment | flags)
         records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
         about = [record["provenance"] for record in records]
@@ -624,7 +624,8 @@ def page(
     chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
     chosen += f"--networks {spec['networks']}"
-    chosen += f' --xla="{spec["xla"]}"' if spec["xla"] else ""
+    more = f", with XLA_FLAGS={spec['xla']!r}" if spec["xla"] else ""
+    chosen += f" --xla={shlex.quote(spec['xla'])}" if spec["xla"] else ""
     lines = [
         f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
         "",
@@ -634,8 +635,8 @@ def page(
         f"the policy's {policy} and the value's {value}, "
         f"episodes of {EPISODE_LENGTH} steps. On {processor()}, {cores()} cores. Ours: the command "
         f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
-        "its end; a peer: one process, from its start to the end of training. Caches of programs "
-        "are empty at the start, and no one evaluates.",
+        f"its end{more}; a peer: one process, from its start to the end of training. Caches of "
+        "programs are empty at the start, and no one evaluates.",
         "",
         f"How many times better ours is, the median of the ratios of {asked.rounds} rounds "
         "[least, most]: seconds and MB of the peer over ours, steps/s of ours over the peer's.",
@@ -691,7 +692,7 @@ def main() -> None:
     parser.add_argument(
         "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
     )
-    parser.add_argument("--xla", default="", help="more flags of XLA, for ours: --xla=--xla_...")
+    parser.add_argument("--xla", default="", help="more flags for our side: --xla='--xla_...'")
     parser.add_argument("--output", type=Path, help="where to write the page as well")
     parser.add_argument(
         "--environments",

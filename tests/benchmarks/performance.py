@@ -22,6 +22,9 @@ PAGES = ROOT / "results" / "reference" / "speed"
 BEFORE = "0630e7c^"
 
 
+AVX512 = "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
+
+
 def sections(against: str, rounds: int) -> dict[str, list[str]]:
     """Name -> commands whose output makes its page; {page}: that command writes it itself."""
     peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
@@ -35,7 +38,11 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
         "switching": ["test_switching_speed.py --output {page}"],
         "language": ["test_language_speed.py"],
         "peers": [f"{peers} --peers rejax vmap brax"],
-        "brax_networks": [f"{peers} --peers brax --networks brax"],
+        "peers_avx512": [f"{peers} --peers brax --xla='{AVX512}'"],
+        "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
+        "peers_wide_avx512": [
+            f"{peers} --peers brax --networks brax --variants 2 --xla='{AVX512}'"
+        ],
     }
 
 

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from ablations.records import canonical
 from ablations.request import Request
-from ablations.sweep import checkpoints
+from ablations.sweep import checkpoints, provenance
 from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
@@ -276,6 +276,20 @@ def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:
     assert (spent.checkpoints, spent.seconds, spent.resumed) == (2, 5.0, (100,))
     assert spent.bytes > sum(array.nbytes for array in halfway.state.values()) / 2
     assert spent.saving_seconds > 0
+
+
+def test_a_record_names_the_arithmetic_of_every_process_that_ran_its_cell(
+    tmp_path, cell, halfway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent, told = Spent(), []
+    for kind in ("AVX2", "AVX-512", "AVX2"):
+        monkeypatch.setattr(provenance, "arithmetic", lambda kind=kind: kind)
+        told.append(checkpoints.as_provenance(spent, 0.0)["versions"]["arithmetic"])
+        checkpoints.save(tmp_path, cell, Checkpoint(halfway, spent))
+        ((found,), _) = checkpoints.newest(tmp_path, [cell])
+        spent = found.spent
+    assert told == ["AVX2", "AVX2 and AVX-512", "AVX-512 and AVX2"]
+    assert spent.arithmetic == ("AVX2", "AVX-512")
 
 
 @pytest.mark.parametrize("limit", [2**31, 2**32])

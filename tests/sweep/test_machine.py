@@ -98,9 +98,14 @@ def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
     assert machine.arithmetic() == f"x86-64 with AVX2, no approximations, order {machine.ORDER}"
-    monkeypatch.setenv("XLA_FLAGS", f"{machine.PORTABLE} --xla_cpu_max_isa=AVX512")
+    more = "--xla_dump_to=/somewhere --xla_cpu_max_isa=AVX512"
     wanted = f"{machine.processor()}, --xla_cpu_max_isa=AVX512, order {machine.ORDER}"
-    assert machine.arithmetic() == wanted
+    for flags in (more, f"{machine.PORTABLE} {more}"):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        assert machine.arithmetic() == wanted
+    monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
     monkeypatch.delenv("XLA_FLAGS")
     assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
 
