@@ -3,9 +3,9 @@
     python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
 Sections run one after the other, in this order: first_step, physics, grid, before, switching,
-language, peers, brax_networks. Each is one of the scripts beside this one, whose page is written to
-results/reference/speed/SECTION.md as soon as it ends; the last three take most of the time, hours
-with three rounds. Leave the machine alone meanwhile.
+language, peers, peers_avx512, peers_wide, peers_wide_avx512. Each is one of the scripts beside this
+one, whose page is written to results/reference/speed/SECTION.md as soon as it ends; the last four
+take most of the time, hours with three rounds. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
