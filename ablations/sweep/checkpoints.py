@@ -103,10 +103,12 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
     try:
         names = _write_arrays(temporary / "state", checkpoint.saved.state)
         size = sum(path.stat().st_size for path in _files(temporary))
-        spent = checkpoint.spent
-        kinds = dict.fromkeys((*spent.arithmetic, provenance.arithmetic()))
+        before = checkpoint.spent
         spent = replace(
-            spent, checkpoints=spent.checkpoints + 1, bytes=size, arithmetic=tuple(kinds)
+            before,
+            checkpoints=before.checkpoints + 1,
+            bytes=size,
+            arithmetic=tuple(dict.fromkeys((*before.arithmetic, provenance.arithmetic()))),
         )
         description = {
             "format": FORMAT,

@@ -480,10 +480,10 @@ def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
 
 def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
     """The command `ablations run`, from its start to its end."""
-    asked, sets = settings_as(peer, spec)
+    flags, sets = settings_as(peer, spec)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
-        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *asked]
+        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
         command += ["--tasks", spec["task"], "--seeds", str(spec["seeds"])]
         command += ["--steps", str(spec["steps"]), "--evaluations", "0"]
         command += ["--workers", str(WORKERS), "--results", str(results)]
@@ -496,8 +496,8 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         sets["points"] = spec["points"]
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
         environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
-        flags = {"XLA_FLAGS": spec["xla"]} if spec["xla"] else {}
-        _, _, seconds, seen = timed(command, environment | flags)
+        more = {"XLA_FLAGS": spec["xla"]} if spec["xla"] else {}
+        _, _, seconds, seen = timed(command, environment | more)
         records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
         about = [record["provenance"] for record in records]

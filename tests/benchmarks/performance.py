@@ -20,8 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "results" / "reference" / "speed"
 # The commit before the bits were made portable and the physics was batched behind.
 BEFORE = "0630e7c^"
-
-
 AVX512 = "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 
 
