@@ -20,8 +20,8 @@ from ablations.errors import UserError
 # What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
 # instruction set, no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen), and
 # no instruction that approximates, each make in its own way (inverse square roots). The tiles of
-# a product, six rows of two vectors, fill AVX2's registers and change its speed alone. See
-# docs/performance.md.
+# a product, six rows of two vectors, fill AVX2's registers and change its speed alone, and the pass
+# left out is the one that drops barriers (ablations/trainers/fusion.py). See docs/performance.md.
 PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [
@@ -32,10 +32,11 @@ PORTABLE = " ".join(
         "--xla_cpu_multi_thread_eigen=false",
         "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,"
         "xla_llvm_ir_gemm_tile_size=6:8:2*vectwidth",
+        "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
 # Raise it when our code adds a trainer's numbers in another order, which changes the last bits.
-ORDER = 3
+ORDER = 4
 
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:

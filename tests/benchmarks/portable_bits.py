@@ -1,14 +1,16 @@
-"""Are a cell's bits the same on another processor? Physics and smoke cells, here and emulated.
+"""Are a cell's bits the same elsewhere? Physics and smoke cells, here, on emulated processors and
+with another C library.
 
     apt-get install qemu-user
     python tests/benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--tasks hopper ...]
-        [--studies gae ...]
+        [--studies gae ...] [--libc FOLDER ...]
 
 Each task's physics takes twelve steps with random actions in four environments; every study runs
 its smoke profile with one seed. Natively, and then under qemu-user, which runs JAX at about a
 fifteenth of the speed: some three minutes for each task, and up to an hour for all studies, on each
 processor. Prints what has the same bits and names the others; exits with 1 if there are any.
-`--tasks` or `--studies` without a name leaves that part out.
+`--cpu`, `--tasks` or `--studies` without a name leaves that part out. --libc: where the package
+libc6 of another release was unpacked (`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
 """
 
 from __future__ import annotations
@@ -72,8 +74,24 @@ def emulated(cpu: str, folder: Path) -> Path:
     return path
 
 
+def with_libc(unpacked: Path, folder: Path) -> tuple[str, Path]:
+    """The name of a C library that is not this system's, and a Python that runs with it."""
+    loader = next(unpacked.rglob("ld-linux-x86-64.so.2"), None)
+    library = next(unpacked.rglob("libc.so.6"), None)
+    if loader is None or library is None:
+        sys.exit(f"'{unpacked}' has no ld-linux-x86-64.so.2 and libc.so.6: unpack a libc6 there")
+    path = folder / f"python-{unpacked.name}"
+    python = Path(sys.executable).resolve()
+    others = [python.parent.parent / "lib", "/usr/lib/x86_64-linux-gnu"]
+    places = ":".join(map(str, [library.parent, *others]))
+    path.write_text(f'#!/bin/sh\nexec {loader} --library-path {places} {python} "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    ask = "import os; print(os.confstr('CS_GNU_LIBC_VERSION'))"
+    return subprocess.check_output([str(path), "-c", ask], text=True).strip(), path
+
+
 def surroundings(environment: dict[str, str]) -> dict[str, str]:
-    """Of a process under qemu: the resolved Python knows nothing of the virtual environment."""
+    """Of a process of such a Python, which knows nothing of the virtual environment."""
     path = os.pathsep.join(filter(None, sys.path))
     return environment | {"PYTHONPATH": path, "QEMU_LOG_FILENAME": os.devnull}
 
@@ -109,9 +127,10 @@ def curves(python: Path, results: Path, studies: Sequence[str]) -> dict[str, byt
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--cpu", nargs="+", default=["EPYC-Rome", "Haswell"])
+    options.add_argument("--cpu", nargs="*", default=["EPYC-Rome", "Haswell"])
     options.add_argument("--tasks", nargs="*", default=list(TASKS))
     options.add_argument("--studies", nargs="*", default=list(STUDIES))
+    options.add_argument("--libc", nargs="*", type=Path, default=[], metavar="FOLDER")
     asked = options.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
@@ -123,11 +142,12 @@ def main() -> int:
 
         here = bits(Path(sys.executable), "here")
         print(f"physics of {len(asked.tasks)} tasks and {len(here) - len(asked.tasks)} cells here,")
-        print(f"on {processor()}", flush=True)
-        for cpu in asked.cpu:
-            there = bits(emulated(cpu, folder), cpu)
+        print(f"on {processor()} with {os.confstr('CS_GNU_LIBC_VERSION')}", flush=True)
+        others = [(cpu, emulated(cpu, folder)) for cpu in asked.cpu]
+        for where, python in others + [with_libc(unpacked, folder) for unpacked in asked.libc]:
+            there = bits(python, where)
             other = sorted(name for name in here if there.get(name) != here[name])
-            said = [f"{cpu}: {len(here) - len(other)} of {len(here)} have the same bits"]
+            said = [f"{where}: {len(here) - len(other)} of {len(here)} have the same bits"]
             print(*said, *(f"    {name} differs" for name in other), sep="\n", flush=True)
             wrong += len(other)
     return wrong > 0

@@ -17,6 +17,9 @@ import numpy as np
 from jax import lax
 from jax.extend.core import JaxprEqn, Literal
 
+from ablations.trainers.control import arctangents
+from ablations.trainers.fusion import materialized
+
 
 class Value(NamedTuple):
     """An array, and whether its last axis is the batch."""
@@ -34,6 +37,13 @@ _ELEMENTWISE = str.split(
     stop_gradient sub tan tanh xor
     """
 )
+# Of those, what the C library would compute: its last bits depend on its version.
+_OWN: dict[str, Callable[..., jax.Array]] = {
+    "acos": arctangents.arccos,
+    "asin": arctangents.arcsin,
+    "atan": arctangents.arctan,
+    "atan2": arctangents.arctan2,
+}
 # Their parameters count axes from the front: one more behind changes nothing.
 _FROM_THE_FRONT = str.split(
     """
@@ -54,10 +64,10 @@ def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
 
     Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
-    terms of a product are added. An operation without a rule here is batched by `jax.vmap`. Not
-    kept: rules of `jax.custom_jvp` and `jax.custom_vjp`, `jax.checkpoint`, weak types of results;
-    and there is no `jax.shard_map` around or inside. Raises ValueError where N is not everywhere
-    the same.
+    terms of a product are added and, in float32, the last bits of arc tangents. An operation
+    without a rule here is batched by `jax.vmap`. Not kept: rules of `jax.custom_jvp` and
+    `jax.custom_vjp`, `jax.checkpoint`, weak types of results; and there is no `jax.shard_map`
+    around or inside. Raises ValueError where N is not everywhere the same.
     """
 
     def batched(*arguments: Any) -> Any:
@@ -111,6 +121,7 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
         found = _elementwise(equation, values, size)
     elif name in _FROM_THE_FRONT:
         found = _bind(equation, *[_behind(value, size) for value in values])
+        found = materialized(found) if _stacks(equation) else found
     elif (rule := _RULES.get(name)) and rule.holds(equation, values):
         operands = [_behind(x, size) for x in values]
         operands[rule.unbatched] = [x.array for x in values[rule.unbatched]]
@@ -118,6 +129,16 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     else:
         found = _by_vmap(equation, values, size)
     return [Value(x, True) for x in found]
+
+
+def _stacks(equation: JaxprEqn) -> bool:
+    """Whether an operation makes an axis of single numbers, such as the components of a vector.
+
+    Fused into what follows, the loop over the batch asks for each element which operand it is of.
+    """
+    return equation.primitive.name == "concatenate" and all(
+        _shaped(operand).shape[equation.params["dimension"]] == 1 for operand in equation.invars
+    )
 
 
 def _shaped(variable: Any) -> Any:
@@ -154,8 +175,11 @@ def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
 
 
 def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
-    shape = _shaped(equation.outvars[0]).shape
-    return _bind(equation, *[_behind(value, size, shape) for value in values])
+    out = _shaped(equation.outvars[0])
+    arrays = [_behind(value, size, out.shape) for value in values]
+    if out.dtype == jnp.float32 and (own := _OWN.get(equation.primitive.name)):
+        return [own(*arrays)]
+    return _bind(equation, *arrays)
 
 
 def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
