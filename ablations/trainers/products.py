@@ -25,9 +25,9 @@ def product(left: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def transposed(matrix: jax.Array) -> jax.Array:
-    """[..., M, N] -> [..., N, M]; on a CPU a copy of its own, which XLA does not fold into a
-    product."""
-    return materialized(jnp.swapaxes(matrix, -1, -2))
+    """[..., M, N] -> [..., N, M]; on a CPU a copy, which XLA does not fold into a product, as it
+    knows nothing of the factor that is 1. What makes the matrix is fused with the copy."""
+    return jnp.swapaxes(matrix, -1, -2) * materialized(jnp.ones((), matrix.dtype))
 
 
 def _forward(left: jax.Array, right: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
@@ -67,8 +67,8 @@ def _affine_backward(
     if jax.default_backend() != "cpu":
         return *_backward(factors, gradient), gradient.sum(0)
     ones = jnp.ones((inputs.shape[0], 1), inputs.dtype)
-    rows = jnp.matmul(transposed(jnp.concatenate([inputs, ones], 1)), gradient)
-    return jnp.matmul(gradient, transposed(kernel)), rows[:-1], rows[-1]
+    rows = jnp.matmul(materialized(jnp.concatenate([inputs, ones], 1).T), gradient)
+    return jnp.matmul(gradient, materialized(kernel.T)), rows[:-1], rows[-1]
 
 
 affine.defvjp(_affine, _affine_backward)
