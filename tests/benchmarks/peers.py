@@ -300,6 +300,7 @@ def run_brax(spec: Spec) -> Measured:
         "trained_at": time.time(),
         "training": sum(seconds),
         "unmeasured": later * (lanes - len(runs)),
+        "first": seconds[0],
         "steady": spec["steps"] / spec["points"] / steady if steady else None,
         "compile": max(seconds[0] - steady * spec["points"], 0.0) if steady else None,
     }
@@ -459,7 +460,11 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> M
     printed, began, _, seen = timed([*command, json.dumps(spec)], environment)
     found: Measured = json.loads(printed.splitlines()[-1])
     steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
-    seconds = found["trained_at"] - began + found.get("unmeasured", 0.0)
+    until_trained = found["trained_at"] - began
+    seconds = until_trained + found.get("unmeasured", 0.0)
+    if "first" in found:  # a process for each run: all that the first of them took
+        one = until_trained - found["training"] + found["first"]
+        found["apart"] = one * len(spec["lambdas"]) * spec["seeds"]
     found.setdefault("steady", steps / found["training"])
     peak = max(megabytes for at, megabytes in seen if at <= found["trained_at"])
     return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
@@ -583,6 +588,22 @@ def mean_and_spread(returns: Sequence[float]) -> str:
     return f"{statistics.mean(returns):.1f}{spread}"
 
 
+def apart(
+    rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
+) -> list[str]:
+    """What a study takes that starts a process for each of Brax's runs, as scripts do."""
+    lines = []
+    for flags in settings:
+        seconds = statistics.median(theirs[flags]["apart"] for _, theirs in rounds)
+        ratio = statistics.median(theirs[flags]["apart"] / o["seconds"] for o, theirs in rounds)
+        lines.append(
+            f"With a process for each run, one after the other, Brax's with {FLAGS[flags]} would "
+            f"take {seconds:,.0f} s, {ratio:.1f} times as long as ours: each the start and the "
+            f"first run that were measured."
+        )
+    return [*lines, ""]
+
+
 def page(
     found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]], spec: Spec, asked: Any
 ) -> str:
@@ -663,6 +684,7 @@ def page(
             if "brax" in found and asked.runs < runs
             else []
         ),
+        *(apart(found["brax"], asked.flags) if "brax" in found else []),
         f"Learned at the end: the mode's return over {JUDGED_EPISODES} whole episodes, mean over "
         "runs ± their standard deviation; ours over the same variants and seeds, with random "
         "numbers of its own.",
