@@ -118,20 +118,46 @@ def test_a_call_of_the_host_is_seen_in_the_text_of_a_program() -> None:
     assert CALL.search(jax.jit(calls).lower(1.0).as_text())
 
 
-def test_xla_folds_no_transposition_into_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def compiled_by_a_worker(code: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a script prints with the environment of a worker, as users compile, not as tests do."""
     for ours in ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS"):
         monkeypatch.delenv(ours, raising=False)
     environment = machine.worker_environment(accelerator=False)
     done = subprocess.run(
-        [sys.executable, "-c", GRADIENT],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=True,
         env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
+    return done.stdout
+
+
+def test_xla_folds_no_transposition_into_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = compiled_by_a_worker(GRADIENT, monkeypatch)
     forms = re.findall(
-        r" dot\(.*?lhs_contracting_dims=\{(\d)\}, rhs_contracting_dims=\{(\d)\}", done.stdout
+        r" dot\(.*?lhs_contracting_dims=\{(\d)\}, rhs_contracting_dims=\{(\d)\}", text
     )
     assert len(forms) == 6
     assert set(forms) == {("1", "0")}
-    assert "custom-call" not in done.stdout
+    assert "custom-call" not in text
+
+
+STACK = """
+import jax, jax.numpy as jnp
+from ablations.trainers.control.batching import vmap_behind
+turned = lambda a, b: jnp.sqrt(jnp.cross(a, b) + a) * b
+shape = jax.ShapeDtypeStruct((64, 3), "float32")
+print(jax.jit(vmap_behind(turned)).lower(shape, shape).compile().as_text())
+"""
+
+
+def test_xla_fuses_no_stack_of_components_into_what_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = compiled_by_a_worker(STACK, monkeypatch)
+    if machine.PORTABLE not in machine.worker_environment(accelerator=False).get("XLA_FLAGS", ""):
+        pytest.skip("not on a processor without AVX2")
+    loops = re.findall(r"^%\S+ \(.*?\) -> .*? \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    assert any(" concatenate(" in loop for loop in loops)
+    assert not any(" concatenate(" in loop and " sqrt(" in loop for loop in loops)
