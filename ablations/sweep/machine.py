@@ -35,7 +35,7 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
-# Raise it when our code adds a trainer's numbers in another order, which changes the last bits.
+# Raise it when our code rounds a trainer's numbers otherwise, which changes the last bits.
 ORDER = 4
 
 

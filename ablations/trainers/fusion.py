@@ -1,4 +1,4 @@
-"""What XLA computes on its own, instead of once more wherever it is used."""
+"""Keep XLA from fusing an array into the loops that read it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import jax
 
 
 def materialized(arrays: Any) -> Any:
-    """The same arrays, on a CPU written to memory before what follows reads them.
+    """The same arrays, which XLA on a CPU computes once, given the flags of `worker_environment`
+    in ablations/sweep/machine.py.
 
-    XLA fuses a function's operations into loops, and what several loops need, each computes for
-    itself. Nothing is fused across these arrays, given the flags of `worker_environment` in
-    ablations/sweep/machine.py; without them XLA drops this before it fuses.
+    XLA fuses operations into loops, and an array that several loops read is computed in each. It
+    fuses nothing across this barrier; without those flags it drops the barrier before it fuses.
     """
     return jax.lax.optimization_barrier(arrays) if jax.default_backend() == "cpu" else arrays

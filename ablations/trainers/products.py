@@ -25,8 +25,11 @@ def product(left: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def transposed(matrix: jax.Array) -> jax.Array:
-    """[..., M, N] -> [..., N, M]; on a CPU a copy, which XLA does not fold into a product, as it
-    knows nothing of the factor that is 1. What makes the matrix is fused with the copy."""
+    """[..., M, N] -> [..., N, M]; on a CPU a copy, which XLA may fuse with what makes the matrix.
+
+    The factor 1 is behind a barrier, so XLA cannot leave out the multiplication and fold the
+    transposition into a product.
+    """
     return jnp.swapaxes(matrix, -1, -2) * materialized(jnp.ones((), matrix.dtype))
 
 

@@ -462,7 +462,7 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> M
     steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
     until_trained = found["trained_at"] - began
     seconds = until_trained + found.get("unmeasured", 0.0)
-    if "first" in found:  # a process for each run: all that the first of them took
+    if "first" in found:  # one process per run: its start and its first run
         one = until_trained - found["training"] + found["first"]
         found["apart"] = one * len(spec["lambdas"]) * spec["seeds"]
     found.setdefault("steady", steps / found["training"])
@@ -597,9 +597,10 @@ def apart(
         seconds = statistics.median(theirs[flags]["apart"] for _, theirs in rounds)
         ratio = statistics.median(theirs[flags]["apart"] / o["seconds"] for o, theirs in rounds)
         lines.append(
-            f"With a process for each run, one after the other, Brax's with {FLAGS[flags]} would "
-            f"take {seconds:,.0f} s, {ratio:.1f} times as long as ours: each the start and the "
-            f"first run that were measured."
+            f"With one process per run, one after the other, Brax's runs with {FLAGS[flags]} would "
+            f"take {seconds:,.0f} s, {ratio:.1f} times as long as ours: for each run the start of "
+            "a process and its first run, as measured here. No program is kept on disk between "
+            "runs, which is JAX's default."
         )
     return [*lines, ""]
 

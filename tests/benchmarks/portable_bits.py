@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -76,22 +77,24 @@ def emulated(cpu: str, folder: Path) -> Path:
 
 def with_libc(unpacked: Path, folder: Path) -> tuple[str, Path]:
     """The name of a C library that is not this system's, and a Python that runs with it."""
-    loader = next(unpacked.rglob("ld-linux-x86-64.so.2"), None)
-    library = next(unpacked.rglob("libc.so.6"), None)
-    if loader is None or library is None:
-        sys.exit(f"'{unpacked}' has no ld-linux-x86-64.so.2 and libc.so.6: unpack a libc6 there")
-    path = folder / f"python-{unpacked.name}"
+    library = next(unpacked.resolve().rglob("libc.so.6"), None)
+    if library is None:
+        sys.exit(f"'{unpacked}' has no libc.so.6: unpack the package libc6 there")
+    loader = library.parent / "ld-linux-x86-64.so.2"
+    path = folder / f"python-libc-{len(list(folder.iterdir()))}"
     python = Path(sys.executable).resolve()
     others = [python.parent.parent / "lib", "/usr/lib/x86_64-linux-gnu"]
     places = ":".join(map(str, [library.parent, *others]))
-    path.write_text(f'#!/bin/sh\nexec {loader} --library-path {places} {python} "$@"\n')
+    command = shlex.join(map(str, [loader, "--library-path", places, python]))
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     ask = "import os; print(os.confstr('CS_GNU_LIBC_VERSION'))"
     return subprocess.check_output([str(path), "-c", ask], text=True).strip(), path
 
 
 def surroundings(environment: dict[str, str]) -> dict[str, str]:
-    """Of a process of such a Python, which knows nothing of the virtual environment."""
+    """Environment variables for a Python of `emulated` or `with_libc`, which does not know the
+    virtual environment."""
     path = os.pathsep.join(filter(None, sys.path))
     return environment | {"PYTHONPATH": path, "QEMU_LOG_FILENAME": os.devnull}
 
@@ -130,7 +133,9 @@ def main() -> int:
     options.add_argument("--cpu", nargs="*", default=["EPYC-Rome", "Haswell"])
     options.add_argument("--tasks", nargs="*", default=list(TASKS))
     options.add_argument("--studies", nargs="*", default=list(STUDIES))
-    options.add_argument("--libc", nargs="*", type=Path, default=[], metavar="FOLDER")
+    options.add_argument(
+        "--libc", nargs="*", action="extend", type=Path, default=[], metavar="FOLDER"
+    )
     asked = options.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
@@ -144,8 +149,9 @@ def main() -> int:
         print(f"physics of {len(asked.tasks)} tasks and {len(here) - len(asked.tasks)} cells here,")
         print(f"on {processor()} with {os.confstr('CS_GNU_LIBC_VERSION')}", flush=True)
         others = [(cpu, emulated(cpu, folder)) for cpu in asked.cpu]
-        for where, python in others + [with_libc(unpacked, folder) for unpacked in asked.libc]:
-            there = bits(python, where)
+        others += [with_libc(unpacked, folder) for unpacked in asked.libc]
+        for where, python in others:
+            there = bits(python, python.name)
             other = sorted(name for name in here if there.get(name) != here[name])
             said = [f"{where}: {len(here) - len(other)} of {len(here)} have the same bits"]
             print(*said, *(f"    {name} differs" for name in other), sep="\n", flush=True)

@@ -37,7 +37,7 @@ _ELEMENTWISE = str.split(
     stop_gradient sub tan tanh xor
     """
 )
-# Of those, what the C library would compute: its last bits depend on its version.
+# Arc tangents, which XLA takes from the C library: their last bits depend on its version.
 _OWN: dict[str, Callable[..., jax.Array]] = {
     "acos": arctangents.arccos,
     "asin": arctangents.arcsin,
@@ -66,8 +66,9 @@ def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
     Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
     terms of a product are added and, in float32, the last bits of arc tangents. An operation
     without a rule here is batched by `jax.vmap`. Not kept: rules of `jax.custom_jvp` and
-    `jax.custom_vjp`, `jax.checkpoint`, weak types of results; and there is no `jax.shard_map`
-    around or inside. Raises ValueError where N is not everywhere the same.
+    `jax.custom_vjp`, `jax.checkpoint`, weak types of results, derivatives of arc tangents; and
+    there is no `jax.shard_map` around or inside. Raises ValueError where N is not everywhere the
+    same.
     """
 
     def batched(*arguments: Any) -> Any:
@@ -134,11 +135,13 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
 def _stacks(equation: JaxprEqn) -> bool:
     """Whether an operation makes an axis of single numbers, such as the components of a vector.
 
-    Fused into what follows, the loop over the batch asks for each element which operand it is of.
+    Fused into what follows, the loop over the batch asks for each element which operand it is of,
+    and is not vectorized.
     """
-    return equation.primitive.name == "concatenate" and all(
-        _shaped(operand).shape[equation.params["dimension"]] == 1 for operand in equation.invars
-    )
+    name, operands = equation.primitive.name, [_shaped(one).shape for one in equation.invars]
+    if name == "concatenate":
+        return all(shape[equation.params["dimension"]] == 1 for shape in operands)
+    return name == "stack"
 
 
 def _shaped(variable: Any) -> Any:

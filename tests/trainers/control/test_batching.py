@@ -137,11 +137,12 @@ CHANGED = {"acos", "asin", "atan", "atan2", "cbrt", "tan"}
 
 
 @pytest.mark.parametrize("name", ["inverted_double_pendulum", "reacher", "hopper", "humanoid"])
-def test_a_step_takes_nothing_from_the_c_library_that_its_version_decides(name: str) -> None:
+def test_physics_takes_nothing_from_the_c_library_that_its_version_decides(name: str) -> None:
     env = task(name).make(task(name).settings)
     states = jax.eval_shape(jax.vmap(env.reset), jax.random.split(jax.random.key(0), N))
     actions = jnp.zeros((N, env.action_size))
     assert CHANGED & primitives(jax.make_jaxpr(jax.vmap(env.step))(states, actions).jaxpr)
+    assert not CHANGED & primitives(jax.make_jaxpr(env.reset)(jax.random.key(0)).jaxpr)
     assert not CHANGED & primitives(jax.make_jaxpr(vmap_behind(env.step))(states, actions).jaxpr)
 
 
