@@ -1,16 +1,16 @@
-"""Are a cell's bits the same elsewhere? Physics and smoke cells, here, on emulated processors and
-with another C library.
+"""Are a cell's bits the same on another processor, and with another C library?
 
     apt-get install qemu-user
     python tests/benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--tasks hopper ...]
         [--studies gae ...] [--libc FOLDER ...]
 
-Each task's physics takes twelve steps with random actions in four environments; every study runs
-its smoke profile with one seed. Natively, and then under qemu-user, which runs JAX at about a
-fifteenth of the speed: some three minutes for each task, and up to an hour for all studies, on each
-processor. Prints what has the same bits and names the others; exits with 1 if there are any.
-`--cpu`, `--tasks` or `--studies` without a name leaves that part out. --libc: where the package
-libc6 of another release was unpacked (`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
+Compares physics and smoke cells here with the same there. Each task's physics takes twelve steps
+with random actions in four environments; every study runs its smoke profile with one seed.
+Natively, and then under qemu-user, which runs JAX at about a fifteenth of the speed: some three
+minutes for each task, and up to an hour for all studies, on each processor. Prints what has the
+same bits and names the others; exits with 1 if there are any. `--cpu`, `--tasks` or `--studies`
+without a name leaves that part out. --libc: where the package libc6 of another release was unpacked
+(`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
 """
 
 from __future__ import annotations
