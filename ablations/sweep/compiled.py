@@ -112,16 +112,17 @@ def _find(path: Path) -> Compiled | None:
 
 @functools.cache
 def _load_lapack() -> None:
-    """What a program calls of LAPACK is looked for when one is traced; without, it crashes."""
+    """What a program calls of LAPACK, which Brax's generalized backend does, is looked for when one
+    is traced; without, it crashes."""
     jax.jit(jnp.linalg.qr).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
 
 
 def _keep(path: Path, made: Compiled) -> None:
     try:
         kept = pickle.dumps((serialize_executable.serialize(made.function), made.about))
-    except Exception:  # holds a class that a function defines, say
+        write_atomically(path, zlib.compress(kept, 1), lasting=False)
+    except Exception:  # holds a class that a function defines, say; or a folder that is full
         return
-    write_atomically(path, zlib.compress(kept, 1), lasting=False)
 
 
 @contextlib.contextmanager

@@ -62,15 +62,26 @@ def _portable() -> bool:
 
 
 def arithmetic() -> str:
-    """What decides the last bits of this process's numbers besides versions: two workers on CPUs
-    that say the same here compute the same."""
+    """What decides the last bits of this process's numbers besides versions: two workers that say
+    the same here compute the same, but for Brax's generalized backend and MJX, which also call the
+    C library and LAPACK."""
     flags = os.environ.get("XLA_FLAGS", "")
-    if flags == PORTABLE and os.environ.get("JAX_PLATFORMS") == "cpu":
+    on_cpu = os.environ.get("JAX_PLATFORMS") == "cpu"
+    if flags == PORTABLE and on_cpu:
         return f"x86-64 with AVX2, no approximations, order {ORDER}"
     # Of what a user adds, all but where XLA writes its dumps.
     added = flags.removeprefix(PORTABLE).split()
     given = " ".join(flag for flag in added if not flag.startswith("--xla_dump_"))
-    return ", ".join([processor(), *([given] if given else []), f"order {ORDER}"])
+    device = processor() if on_cpu else _device()
+    return ", ".join([device, *([given] if given else []), f"order {ORDER}"])
+
+
+def _device() -> str:
+    """The name of the accelerator on which JAX runs here, or of the processor."""
+    import jax
+
+    device = jax.devices()[0]
+    return processor() if device.platform == "cpu" else str(device.device_kind)
 
 
 def processor() -> str:

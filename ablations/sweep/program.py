@@ -101,8 +101,9 @@ class Program:
     @property
     def _needed(self) -> int:
         """Bytes on each device, by what XLA says of the functions before any has run."""
-        functions = [self._init, self._chunk, self._measure]
-        return max(bytes_needed(one) for one in functions if one is not None)
+        kept = sum(one.nbytes for one in self._constants)  # of `init`, which are among its inputs
+        later = [bytes_needed(one) for one in (self._chunk, self._measure) if one is not None]
+        return max(bytes_needed(self._init), kept + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
         """Leaves out the lanes that so many bytes have no room for."""

@@ -99,10 +99,12 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
 
 
 def of_process() -> dict[str, Any]:
+    """Of a process that trains."""
     return {
         "versions": versions_with_arithmetic(),
         "host": socket.gethostname(),
         "processor": processor(),
+        "c_library": " ".join(platform.libc_ver()).strip(),
         "plugins": plugins.digests(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }

@@ -8,6 +8,7 @@ warm three times. CPU seconds are of the whole command, its worker included; so 
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import statistics
@@ -37,14 +38,16 @@ def seconds(task: str, cache: str) -> tuple[float, float]:
 
 
 def main(tasks: list[str]) -> None:
-    print("| task | program | CPU seconds | wall seconds |\n|---|---|---|---|")
-    for task in tasks or ["fast", "hopper"]:
+    print("| task | cache of programs | CPU seconds | wall seconds |\n|---|---|---|---|")
+    for task in tasks:
         with tempfile.TemporaryDirectory() as cache:
-            for name, times in (("compiled", 1), ("found", 3)):
+            for name, times in (("cold", 1), ("warm", 3)):
                 measured = [seconds(task, cache) for _ in range(times)]
                 cpu, wall = (statistics.median(column) for column in zip(*measured, strict=True))
                 print(f"| {task} | {name} | {cpu:.1f} | {wall:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tasks", nargs="*", metavar="TASK", default=["fast", "hopper"])
+    main(parser.parse_args().tasks)

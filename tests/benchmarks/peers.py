@@ -1,7 +1,7 @@
 """A whole study against other ways to run it: rejax over seeds, plain vmap, Brax's ppo.train.
 
     python tests/benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
-        [--seeds 8] [--variants 4] [--rounds 3] [--runs 2] [--flags defaults ours]
+        [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--flags defaults ours]
         [--networks small] [--xla='--xla_...'] [--output results/reference/speed/peers.md]
 
 The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
@@ -13,13 +13,16 @@ this one. A round measures ours, then each peer's two settings; ratios are withi
 median is printed. At the end one instrument judges the policies of both: the mode's return over
 whole episodes from the same resets.
 
-Brax compiles anew for each run, so only --runs of them are measured: the whole is the start, the
-first run, and the mean of the others for each of the rest.
+Peers keep no programs on disk, which is JAX's default, but where the seconds to a first iteration
+are measured. Brax then compiles anew for each run, so only --runs of them are measured: the whole
+is the start, the first run, and the mean of the others for each of the rest. It is measured with
+programs on disk as well: each variant's first run, and one more, which stands for the rest.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
@@ -91,7 +94,7 @@ SETTINGS = {"episode_length": EPISODE_LENGTH, "random_elapsed_steps": False}
 # name -> (what it is, how it is printed). Less is better but for the rates.
 MEASURES = {
     "seconds": ("whole study, s", "{:.1f}"),
-    "rate": ("steps/s of it", "{:,.0f}"),
+    "rate": ("steps/s of the study", "{:,.0f}"),
     "compile": ("compiling, s", "{:.1f}"),
     "steady": ("steady steps/s", "{:,.0f}"),
     "cold": ("to the first iteration, cold, s", "{:.1f}"),
@@ -256,9 +259,7 @@ def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
 
 
 def run_brax(spec: Spec) -> Measured:
-    """Run after run in one process, each traced and compiled anew."""
-    import functools
-
+    """Run after run in one process, each traced and, without programs on disk, compiled anew."""
     import brax.envs
     import jax
     from brax.training.agents.ppo import networks, train
@@ -266,7 +267,7 @@ def run_brax(spec: Spec) -> Measured:
     if not hasattr(jax, "device_put_replicated"):
         jax.device_put_replicated = stand_in_for_device_put_replicated
     runs = [(value, seed) for seed in range(spec["seeds"]) for value in spec["lambdas"]]
-    lanes, runs = len(runs), runs[: spec["runs"]]
+    runs = runs[: spec["runs"]]
     policy_layers, value_layers, activation = NETWORKS[spec["networks"]]
     seconds, points, kept = [], [], []
     for value, seed in runs:
@@ -295,12 +296,10 @@ def run_brax(spec: Spec) -> Measured:
         points += [b - a for a, b in itertools.pairwise(marks[2:])]
         kept.append(parameters)
     steady = statistics.median(points) if points else None
-    later = statistics.mean(seconds[1:] or seconds)
     found: Measured = {
         "trained_at": time.time(),
         "training": sum(seconds),
-        "unmeasured": later * (lanes - len(runs)),
-        "first": seconds[0],
+        "runs": seconds,
         "steady": spec["steps"] / spec["points"] / steady if steady else None,
         "compile": max(seconds[0] - steady * spec["points"], 0.0) if steady else None,
     }
@@ -380,7 +379,7 @@ def environment_of(peer: str, folder: Path) -> Path:
     python = place / "bin" / "python"
     if made.exists() and made.read_text() == wanted:
         return python
-    print(f"making the environment of {peer} in {place}", flush=True)
+    print(f"making the environment of {peer} in {place}", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
     venv.create(place, with_pip=True)
     constraints = place / "constraints.txt"
@@ -440,14 +439,15 @@ def timed(
     return printed, began, seconds, seen
 
 
-def base_environment(cache: Path) -> dict[str, str]:
-    """Without what would change either side."""
-    dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH")
+def base_environment(cache: Path | None) -> dict[str, str]:
+    """Without what would change either side. cache: where programs are kept; None: nowhere."""
+    dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH", "JAX_COMPILATION_CACHE_DIR")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return kept | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    place = {} if cache is None else {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    return kept | {"JAX_PLATFORMS": "cpu"} | place
 
 
-def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> Measured:
+def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | None) -> Measured:
     """One process of a peer, from its start to the end of training."""
     from ablations.sweep.machine import PORTABLE
 
@@ -459,12 +459,16 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path) -> M
     command = [str(python), str(Path(__file__).resolve()), "--side", peer, "--spec"]
     printed, began, _, seen = timed([*command, json.dumps(spec)], environment)
     found: Measured = json.loads(printed.splitlines()[-1])
-    steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
-    until_trained = found["trained_at"] - began
-    seconds = until_trained + found.get("unmeasured", 0.0)
-    if "first" in found:  # one process per run: its start and its first run
-        one = until_trained - found["training"] + found["first"]
-        found["apart"] = one * len(spec["lambdas"]) * spec["seeds"]
+    runs = len(spec["lambdas"]) * spec["seeds"]
+    steps = spec["steps"] * runs
+    seconds = until_trained = found["trained_at"] - began
+    if "runs" in found:  # of Brax, which are the first few of them
+        measured = found["runs"]
+        # Which runs are like those that are missing: all that compile, or the one that need not.
+        alike = measured[1:] if cache is None else measured[len(spec["lambdas"]) :]
+        seconds += statistics.mean(alike or measured) * (runs - len(measured))
+        # With one process per run: its start and its first run.
+        found["apart"] = (until_trained - found["training"] + measured[0]) * runs
     found.setdefault("steady", steps / found["training"])
     peak = max(megabytes for at, megabytes in seen if at <= found["trained_at"])
     return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
@@ -507,8 +511,8 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
         about = [record["provenance"] for record in records]
         failed = [record["reason"] for record in records if record["status"] != "done"]
-        assert not failed, failed
-        assert len(records) * spec["steps"] == steps
+        if failed or len(records) * spec["steps"] != steps:
+            sys.exit(f"{len(records)} cells have records, of which failed: {failed}")
         training = sum(one["seconds"] for one in about) / min(WORKERS, len(records))
         found = {
             "seconds": seconds,
@@ -527,15 +531,11 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
     return found
 
 
-def with_first_iteration(
-    measure: Callable[[Spec, Path], Measured], spec: Spec, first: Spec
-) -> Measured:
-    """A study from an empty cache; and one iteration, cold and then warm."""
+def first_iteration(measure: Callable[[Path], Measured]) -> Measured:
+    """Seconds to the end of one iteration, from an empty cache of programs and from a full one."""
     with tempfile.TemporaryDirectory() as cache:
-        found = measure(spec, Path(cache))
-    with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (measure(first, Path(cache))["seconds"] for _ in range(2))
-    return found | {"cold": cold, "warm": warm}
+        cold, warm = (measure(Path(cache))["seconds"] for _ in range(2))
+    return {"cold": cold, "warm": warm}
 
 
 def in_turns(
@@ -548,16 +548,22 @@ def in_turns(
     found = []
     for turn in range(rounds):
         now = {**spec, "judge": turn == 0}
-        ours = with_first_iteration(lambda s, c: ours_once(peer, s, c), now, one)
+        with tempfile.TemporaryDirectory() as cache:
+            ours = ours_once(peer, now, Path(cache))
+        ours |= first_iteration(lambda cache: ours_once(peer, one, cache))
         said(f"ours as {peer}", ours)
         theirs = {}
         for flags in settings:
             start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
             start = first if peer == "vmap" else start
-            theirs[flags] = with_first_iteration(
-                lambda s, c, flags=flags: peer_once(peer, python, flags, s, c), now, start
-            )
-            said(f"{peer}, {FLAGS[flags]}", theirs[flags])
+            once = functools.partial(peer_once, peer, python, flags)
+            its = once(now, None) | first_iteration(functools.partial(once, start))
+            if peer == "brax":
+                known = {**spec, "judge": False, "runs": len(spec["lambdas"]) + 1}
+                with tempfile.TemporaryDirectory() as cache:
+                    its["kept"] = once(known, Path(cache))["seconds"]
+            theirs[flags] = its
+            said(f"{peer}, {FLAGS[flags]}", its)
         found.append((ours, theirs))
     return found
 
@@ -588,27 +594,30 @@ def mean_and_spread(returns: Sequence[float]) -> str:
     return f"{statistics.mean(returns):.1f}{spread}"
 
 
-def apart(
+def otherwise(
     rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
 ) -> list[str]:
-    """What a study takes that starts a process for each of Brax's runs, as scripts do."""
+    """What a study with Brax's trainer takes if it is run in other ways than the table's."""
+    ways = {
+        "kept": "With programs kept on disk, where a variant's later runs find its program, all "
+        "runs in one process would take",
+        "apart": "With one process per run, one after the other, and nothing kept on disk, they "
+        "would take",
+    }
     lines = []
     for flags in settings:
-        seconds = statistics.median(theirs[flags]["apart"] for _, theirs in rounds)
-        ratio = statistics.median(theirs[flags]["apart"] / o["seconds"] for o, theirs in rounds)
-        lines.append(
-            f"With one process per run, one after the other, Brax's runs with {FLAGS[flags]} would "
-            f"take {seconds:,.0f} s, {ratio:.1f} times as long as ours: for each run the start of "
-            "a process and its first run, as measured here. No program is kept on disk between "
-            "runs, which is JAX's default."
-        )
-    return [*lines, ""]
+        lines.append(f"Brax with {FLAGS[flags]}, in other ways.")
+        for name, way in ways.items():
+            seconds = statistics.median(theirs[flags][name] for _, theirs in rounds)
+            ratio = statistics.median(theirs[flags][name] / o["seconds"] for o, theirs in rounds)
+            lines.append(f"{way} {seconds:,.0f} s, {ratio:.1f} times as long as ours.")
+    return [" ".join(lines), ""]
 
 
 def page(
     found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]], spec: Spec, asked: Any
 ) -> str:
-    from ablations.sweep.machine import cores, processor
+    from pages import measured_on
 
     heads = " | ".join(label for label, _ in MEASURES.values())
     rule = "|---" * (len(MEASURES) + 1) + "|"
@@ -626,11 +635,9 @@ def page(
             for name in MEASURES:
                 each = [advantage(name, ours, theirs[flags]) for ours, theirs in rounds]
                 known = [x for x in each if x is not None]
-                cells.append(
-                    f"{statistics.median(known):.2f} [{min(known):.2f}, {max(known):.2f}]"
-                    if known
-                    else "-"
-                )
+                cells.append(f"{statistics.median(known):.2f}" if known else "-")
+                if len(known) > 1:
+                    cells[-1] += f" [{min(known):.2f}, {max(known):.2f}]"
             ratios.append(f"| {peer}, {FLAGS[flags]} | {' | '.join(cells)} |")
             row = " | ".join(
                 form_of(name, median(theirs[flags][name] for _, theirs in rounds))
@@ -648,6 +655,8 @@ def page(
     chosen += f"--networks {spec['networks']}"
     more = f", with XLA_FLAGS={spec['xla']!r}" if spec["xla"] else ""
     chosen += f" --xla={shlex.quote(spec['xla'])}" if spec["xla"] else ""
+    several = f", the median of the ratios of {asked.rounds} rounds [least, most]"
+    spread = several if asked.rounds > 1 else ", in one round"
     lines = [
         f"A whole study and its peers: `python tests/benchmarks/peers.py {chosen}`",
         "",
@@ -655,13 +664,13 @@ def page(
         f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
         f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, {activation} networks, "
         f"the policy's {policy} and the value's {value}, "
-        f"episodes of {EPISODE_LENGTH} steps. On {processor()}, {cores()} cores. Ours: the command "
+        f"episodes of {EPISODE_LENGTH} steps. {measured_on()} Ours: the command "
         f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
-        f"its end{more}; a peer: one process, from its start to the end of training. Caches of "
-        "programs are empty at the start, and no one evaluates.",
+        f"its end, from an empty cache of programs{more}; a peer: one process, from its start to "
+        "the end of training, with no cache on disk (JAX's default). No one evaluates.",
         "",
-        f"How many times better ours is, the median of the ratios of {asked.rounds} rounds "
-        "[least, most]: seconds and MB of the peer over ours, steps/s of ours over the peer's.",
+        f"How many times better ours is{spread}: seconds and MB of the peer over ours, steps/s of "
+        "ours over the peer's.",
         "",
         *ratios,
         "",
@@ -669,7 +678,7 @@ def page(
         "",
         *values,
         "",
-        "steps/s of it: of all runs, over the seconds of the whole study. Compiling: of Brax, what "
+        "Steps/s of the study: of all runs, over its seconds. Compiling: of Brax, what "
         "the first run takes beyond its steady steps; of ours, the longer of the two workers' "
         "shares. The first iteration: of the study, with as many lanes as the side runs at once. "
         "Peak RSS: of all processes of a side together, "
@@ -685,10 +694,11 @@ def page(
             if "brax" in found and asked.runs < runs
             else []
         ),
-        *(apart(found["brax"], asked.flags) if "brax" in found else []),
+        *(otherwise(found["brax"], asked.flags) if "brax" in found else []),
         f"Learned at the end: the mode's return over {JUDGED_EPISODES} whole episodes, mean over "
         "runs ± their standard deviation; ours over the same variants and seeds, with random "
-        "numbers of its own.",
+        "numbers of its own. Whole curves of Brax's trainer and of ours, over 80 seeds, are in "
+        "[brax_training.md](../brax_training.md).",
         "",
         *returns,
         "",
@@ -708,7 +718,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--variants", type=int, default=4, help=f"1 to {len(LAMBDAS)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=2, help="of Brax that are measured")
+    parser.add_argument("--runs", type=int, default=4, help="of Brax that are measured")
     parser.add_argument(
         "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="of XLA, for peers"
     )
@@ -726,9 +736,11 @@ def main() -> None:
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--spec", type=json.loads, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.side:
+    if asked.side:  # in a peer's environment, where our package is not
         run_side(asked.side, asked.spec)
         return
+    from pages import write
+
     if asked.steps < ITERATION or asked.steps % ITERATION:
         parser.error(f"--steps {asked.steps} is not a multiple of an iteration's {ITERATION} steps")
     if not 1 <= asked.variants <= len(LAMBDAS):
@@ -749,13 +761,12 @@ def main() -> None:
         "networks": asked.networks,
         "xla": asked.xla,
     }
-    found = {
-        peer: in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags) for peer in asked.peers
-    }
-    text = page(found, spec, asked)
-    if asked.output:
-        asked.output.parent.mkdir(parents=True, exist_ok=True)
-        asked.output.write_text(text)
+    found, text = {}, ""
+    for peer in asked.peers:
+        found[peer] = in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags)
+        text = page(found, spec, asked)
+        if asked.output:
+            write(asked.output, text)
     print(text)
 
 

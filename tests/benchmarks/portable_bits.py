@@ -2,15 +2,16 @@
 
     apt-get install qemu-user
     python tests/benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--tasks hopper ...]
-        [--studies gae ...] [--libc FOLDER ...]
+        [--training hopper ...] [--studies gae ...] [--libc FOLDER ...]
 
-Compares physics and smoke cells here with the same there. Each task's physics takes twelve steps
-with random actions in four environments; every study runs its smoke profile with one seed.
-Natively, and then under qemu-user, which runs JAX at about a fifteenth of the speed: some three
-minutes for each task, and up to an hour for all studies, on each processor. Prints what has the
-same bits and names the others; exits with 1 if there are any. `--cpu`, `--tasks` or `--studies`
-without a name leaves that part out. --libc: where the package libc6 of another release was unpacked
-(`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
+Compares physics, training and smoke cells here with the same there. Each task's physics takes
+twelve steps with random actions in 64 environments; training is PPO's init and two iterations, 64
+environments x 32 steps; every study runs its smoke profile with one seed. Natively, and then under
+qemu-user, which runs JAX at about a fifteenth of the speed: some minutes for each task's physics,
+ten for its training, and up to an hour for all studies, on each processor. Prints what has the same
+bits and names the others; exits with 1 if there are any. `--cpu`, `--tasks`, `--training` or
+`--studies` without a name leaves that part out. --libc: where the package libc6 of another release
+was unpacked (`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet
+from pages import measured_on
 
-from ablations.sweep.machine import processor, worker_environment
+from ablations.sweep.machine import worker_environment
 
 STUDIES = (
     "gae",
@@ -45,7 +47,7 @@ sys.executable = sys.argv.pop(1)
 sys.exit(main(sys.argv[1:]))
 """
 
-TASKS = ("inverted_double_pendulum", "reacher", "hopper", "walker2d", "halfcheetah")
+TASKS = ("inverted_double_pendulum", "reacher", "hopper", "walker2d", "halfcheetah", "ant")
 # What an environment's state is after each of twelve steps, as a hash.
 PHYSICS = """
 import hashlib, sys
@@ -56,12 +58,27 @@ one = task(sys.argv[1])
 env = one.make(one.settings)
 def run(keys):
     def step(state, key):
-        action = jax.random.uniform(key, (4, env.action_size), minval=-1, maxval=1)
+        action = jax.random.uniform(key, (64, env.action_size), minval=-1, maxval=1)
         state = batched_step(env)(state, action)
         return state, (state.obs, state.reward)
-    return jax.lax.scan(step, jax.vmap(env.reset)(keys[:4]), keys[4:])[1]
-seen = jax.jit(run)(jax.random.split(jax.random.key(0), 16))
+    return jax.lax.scan(step, jax.vmap(env.reset)(keys[:64]), keys[64:])[1]
+seen = jax.jit(run)(jax.random.split(jax.random.key(0), 76))
 print(hashlib.sha256(b"".join(jax.device_get(one).tobytes() for one in seen)).hexdigest())
+"""
+
+# What a trainer's state is after two iterations, as a hash.
+TRAINING = """
+import hashlib, sys
+import jax
+from ablations import make_trainer
+from ablations.trainers.leaves import to_arrays
+trainer, variant = make_trainer(
+    sys.argv[1], updates_per_chunk=2, num_envs=64, unroll_length=32, num_minibatches=4, epochs=4
+)
+state = jax.jit(trainer.init)(jax.random.key(0), variant)
+state, _ = jax.jit(trainer.chunk)(state, variant)
+arrays = to_arrays(state)
+print(hashlib.sha256(b"".join(arrays[name].tobytes() for name in sorted(arrays))).hexdigest())
 """
 
 
@@ -99,10 +116,10 @@ def surroundings(environment: dict[str, str]) -> dict[str, str]:
     return environment | {"PYTHONPATH": path, "QEMU_LOG_FILENAME": os.devnull}
 
 
-def physics(python: Path, task: str) -> str:
-    """A hash of what the task's physics does in twelve steps, with the flags of a worker."""
+def said(python: Path, script: str, task: str) -> str:
+    """The hash that a script prints of what it does on a task, with the flags of a worker."""
     done = subprocess.run(
-        [str(python), "-c", PHYSICS, task],
+        [str(python), "-c", script, task],
         env=surroundings(worker_environment(accelerator=False)),
         capture_output=True,
         text=True,
@@ -132,6 +149,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--cpu", nargs="*", default=["EPYC-Rome", "Haswell"])
     options.add_argument("--tasks", nargs="*", default=list(TASKS))
+    options.add_argument("--training", nargs="*", default=["hopper"], metavar="TASK")
     options.add_argument("--studies", nargs="*", default=list(STUDIES))
     options.add_argument(
         "--libc", nargs="*", action="extend", type=Path, default=[], metavar="FOLDER"
@@ -142,19 +160,24 @@ def main() -> int:
         folder = Path(name)
 
         def bits(python: Path, cpu: str) -> dict[str, str | bytes]:
-            found: dict[str, str | bytes] = {task: physics(python, task) for task in asked.tasks}
+            found: dict[str, str | bytes] = {}
+            for part, script, tasks in parts:
+                found |= {f"{part} on {task}": said(python, script, task) for task in tasks}
             return found | (curves(python, folder / cpu, asked.studies) if asked.studies else {})
 
-        here = bits(Path(sys.executable), "here")
-        print(f"physics of {len(asked.tasks)} tasks and {len(here) - len(asked.tasks)} cells here,")
-        print(f"on {processor()} with {os.confstr('CS_GNU_LIBC_VERSION')}", flush=True)
+        parts = [("physics", PHYSICS, asked.tasks), ("training", TRAINING, asked.training)]
         others = [(cpu, emulated(cpu, folder)) for cpu in asked.cpu]
         others += [with_libc(unpacked, folder) for unpacked in asked.libc]
+        here = bits(Path(sys.executable), "here")
+        counts = [f"{part} on {len(tasks)} tasks" for part, _, tasks in parts]
+        cells = len(here) - sum(len(tasks) for *_, tasks in parts)
+        print(f"{', '.join(counts)} and {cells} cells of studies.")
+        print(f"{measured_on()} {os.confstr('CS_GNU_LIBC_VERSION')}", flush=True)
         for where, python in others:
             there = bits(python, python.name)
             other = sorted(name for name in here if there.get(name) != here[name])
-            said = [f"{where}: {len(here) - len(other)} of {len(here)} have the same bits"]
-            print(*said, *(f"    {name} differs" for name in other), sep="\n", flush=True)
+            lines = [f"{where}: {len(here) - len(other)} of {len(here)} have the same bits"]
+            print(*lines, *(f"    {name} differs" for name in other), sep="\n", flush=True)
             wrong += len(other)
     return wrong > 0
 

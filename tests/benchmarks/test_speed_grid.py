@@ -1,14 +1,17 @@
-"""Speed of training against lanes, environments, networks and task, each beside one setting.
+"""Speed of training against lanes, environments, networks and task, each beside a reference.
 
-    python tests/benchmarks/test_speed_grid.py [AXIS ...] [--output results/reference/speed_grid.md]
+    python tests/benchmarks/test_speed_grid.py [AXIS ...] [--accelerator]
+        [--output results/reference/speed/grid.md]
     pytest tests/benchmarks/test_speed_grid.py --benchmark-only --benchmark-json=FILE
 
-The setting is hopper, spring backend, 64 environments x 32 steps, 4 minibatches x 4 epochs, tanh
+The reference is hopper, spring backend, 64 environments x 32 steps, 4 minibatches x 4 epochs, tanh
 networks of [64, 64] for policy and value, one lane. A row changes one thing of it. Each row is a
-process on one core, as a worker is; it trains a chunk and then the setting's process does, in
-turns. Printed: steps/s of CPU time over all lanes, the median ratio to the setting with the 95%
-interval of the sign test's inversion, what the registry took to compose the trainer, CPU seconds of
-tracing and compiling a chunk, and the process's peak of memory. Nothing is asserted.
+process on one core, as a worker is; it trains a chunk and then the reference's process does, in
+turns. Printed: steps/s of CPU time over all lanes, the median ratio to the reference with the 95%
+interval of the sign test's inversion, what the registry took to compose the trainer once modules
+were imported, CPU seconds of tracing and compiling a chunk, and the process's peak of resident
+memory. With --accelerator processes are on JAX's default device, times are wall times, lanes go up
+to 512, and the memory is what the device says was in use at most.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import measured_on, write
 from test_speed_of_versions import median_interval, turn
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 9
 STEPS = 32
-SETTING: dict[str, Any] = {
+REFERENCE: dict[str, Any] = {
     "task": "hopper",
     "lanes": 1,
     "num_envs": 64,
@@ -53,48 +57,54 @@ AXES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
+ACCELERATOR_LANES = (128, 256, 512)
+
 WORKER = """
 import json, os, resource, sys, time
 from ablations.sweep.machine import worker_environment
-os.environ |= worker_environment(accelerator=False)
-if hasattr(os, "sched_setaffinity"):
+spec = json.loads(sys.argv[1])
+lanes, accelerator = spec.pop("lanes"), spec.pop("accelerator")
+os.environ |= worker_environment(accelerator=accelerator)
+if hasattr(os, "sched_setaffinity") and not accelerator:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+clock = time.monotonic if accelerator else time.process_time
 import jax
 import jax.numpy as jnp
 from ablations import make_trainer
 
-spec = json.loads(sys.argv[1])
-lanes, updates = spec.pop("lanes"), spec.pop("updates")
-started = time.process_time()
-trainer, variant = make_trainer(spec.pop("task"), updates_per_chunk=updates, **spec)
-composing = time.process_time() - started
+make_trainer(**spec)
+started = clock()
+trainer, variant = make_trainer(**spec)
+composing = clock() - started
 init, chunk, keys = trainer.init, trainer.chunk, jax.random.key(0)
 if lanes > 1:
     init, chunk, keys = jax.vmap(init), jax.vmap(chunk), jax.random.split(keys, lanes)
     variant = jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], lanes, 0), variant)
 state = jax.jit(init)(keys, variant)
-started = time.process_time()
+started = clock()
 compiled = jax.jit(chunk, donate_argnums=0).lower(state, variant).compile()
-compiling = time.process_time() - started
+compiling = clock() - started
 state, _ = jax.block_until_ready(compiled(state, variant))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+device = jax.devices()[0].memory_stats() or {}
+resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = device.get("peak_bytes_in_use", resident) / 1e6
 print(json.dumps({"composing": composing, "compiling": compiling, "megabytes": peak}), flush=True)
 for _ in sys.stdin:
-    started = time.process_time()
+    started = clock()
     state, _ = jax.block_until_ready(compiled(state, variant))
-    print(time.process_time() - started, flush=True)
+    print(clock() - started, flush=True)
 """
 
 
 class Trained:
     """A process that trains a chunk of a setting for each line it is sent."""
 
-    def __init__(self, changes: Mapping[str, Any]):
-        setting = {**SETTING, **changes}
+    def __init__(self, changes: Mapping[str, Any], accelerator: bool):
+        setting = {**REFERENCE, **changes, "accelerator": accelerator}
         self.steps_of_update = setting["lanes"] * setting["num_envs"] * STEPS
         # A chunk of about as many steps, however many of them an update is.
-        setting["updates"] = max(1, 32 * 64 * STEPS // self.steps_of_update)
-        self.steps = self.steps_of_update * setting["updates"]
+        setting["updates_per_chunk"] = max(1, 32 * 64 * STEPS // self.steps_of_update)
+        self.steps = self.steps_of_update * setting["updates_per_chunk"]
         setting |= {"unroll_length": STEPS, "num_minibatches": 4, "epochs": 4}
         self.process = subprocess.Popen(
             [sys.executable, "-c", WORKER, json.dumps(setting)],
@@ -110,22 +120,24 @@ class Trained:
         self.about: dict[str, float] = json.loads(line)
 
     def rate(self) -> float:
-        """Steps per CPU second of one chunk."""
+        """Steps per second of one chunk."""
         return self.steps / turn(self.process)
 
     def close(self) -> None:
         self.process.communicate()
 
 
-def rows(axes: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The setting, then each row of these axes, measured in turns with the setting."""
-    with closing(Trained({})) as setting:
-        alone = sorted(setting.rate() for _ in range(ROUNDS))
-        yield {"axis": "", "row": "the setting", "rate": alone[ROUNDS // 2], **setting.about}
+def rows(axes: Sequence[str], accelerator: bool = False) -> Iterator[dict[str, Any]]:
+    """The reference, then each row of these axes, measured in turns with the reference."""
+    with closing(Trained({}, accelerator)) as reference:
+        alone = sorted(reference.rate() for _ in range(ROUNDS))
+        yield {"axis": "", "row": "the reference", "rate": alone[ROUNDS // 2], **reference.about}
         for axis in axes:
-            for name, changes in AXES[axis].items():
-                with closing(Trained(changes)) as changed:
-                    pairs = [(changed.rate(), setting.rate()) for _ in range(ROUNDS)]
+            more = ACCELERATOR_LANES if accelerator and axis == "lanes" else ()
+            changing = AXES[axis] | {f"{lanes} lanes": {"lanes": lanes} for lanes in more}
+            for name, changes in changing.items():
+                with closing(Trained(changes, accelerator)) as changed:
+                    pairs = [(changed.rate(), reference.rate()) for _ in range(ROUNDS)]
                 middle, low, high = median_interval([mine / its for mine, its in pairs])
                 found = {"rate": sorted(mine for mine, _ in pairs)[ROUNDS // 2], "ratio": middle}
                 yield {
@@ -145,22 +157,22 @@ def line(row: Mapping[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-HEADS = ("", "steps/s", "against the setting", "composing, ms", "compiling, s", "peak RSS, MB")
+HEADS = ("", "steps/s", "against the reference", "composing, ms", "compiling, s", "peak memory, MB")
 
 
-def page(axes: Sequence[str]) -> str:
+def page(axes: Sequence[str], accelerator: bool) -> str:
     """The table, each of whose lines is printed to stderr when it is known."""
-    from ablations.sweep.machine import processor
-
     lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
-    for row in rows(axes):
+    for row in rows(axes, accelerator):
         lines.append(line(row))
         print(lines[-1], file=sys.stderr, flush=True)
     chosen = "" if list(axes) == list(AXES) else f" {' '.join(axes)}"
+    chosen += " --accelerator" if accelerator else ""
     assert __doc__ is not None
-    about = __doc__.split("\n\n")[2].replace("\n", " ")
-    command = f"`python tests/benchmarks/test_speed_grid.py{chosen}`, one core of an {processor()}"
-    return "\n".join([f"Speed of training: {command}", "", about, "", *lines, ""])
+    about = __doc__.split("\n\n")[2].replace("\n", " ").strip()
+    command = f"`python tests/benchmarks/test_speed_grid.py{chosen}`"
+    text = [f"Speed of training: {command}", "", measured_on(), "", about, "", *lines, ""]
+    return "\n".join(text)
 
 
 @pytest.mark.benchmark(group="grid")
@@ -174,10 +186,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"of {', '.join(AXES)}: all")
     parser.add_argument("--output", type=Path, help="where to write the page as well")
+    parser.add_argument("--accelerator", action="store_true", help="measure on JAX's device")
     options = parser.parse_args()
     if unknown := set(options.axes) - set(AXES):
         parser.error(f"unknown axis {', '.join(sorted(unknown))}: give some of {', '.join(AXES)}")
-    text = page(options.axes or list(AXES))
-    if options.output:
-        options.output.write_text(text)
+    text = page(options.axes or list(AXES), options.accelerator)
     print(text)
+    if options.output:
+        write(options.output, text)

@@ -1,21 +1,24 @@
 """Is this checkout slower than another commit? Training chunks of both, measured in turns.
 
-    python tests/benchmarks/test_speed_of_versions.py [COMMIT] [TASK]
+    python tests/benchmarks/test_speed_of_versions.py [COMMIT] [TASK] [--their-flags='--xla_...']
     SPEED_AGAINST=main pytest tests/benchmarks/test_speed_of_versions.py --benchmark-only
 
 One process per version, on one core; each trains a chunk when its turn comes, so what else the
 machine does meets both alike. Prints the median ratio of CPU times with the 95% interval of the
 sign test's inversion, and exits with 1 where the whole interval says slower by more than 5%.
-Says nothing about learning.
+Says nothing about learning. --their-flags: the other side has these XLA_FLAGS, instead of those
+that workers set; '' are XLA's defaults. `HEAD hopper --their-flags=''` tells what our flags cost.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,8 @@ WORKER = """
 import os, sys, time
 from ablations.sweep.machine import worker_environment
 os.environ |= worker_environment(accelerator=False)
+if len(sys.argv) > 2:
+    os.environ["XLA_FLAGS"] = sys.argv[2]
 import jax
 from ablations import make_trainer
 from ablations.tasks import task
@@ -47,11 +52,13 @@ for _ in sys.stdin:
 """
 
 
-def start(checkout: Path, task: str) -> subprocess.Popen[str]:
-    """A process that trains a chunk with the code of a checkout for each line it is sent."""
+def start(checkout: Path, task: str, flags: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """A process that trains a chunk with the code of a checkout for each line it is sent.
+
+    flags: XLA_FLAGS instead of a worker's, or none."""
     environment = dict(os.environ) | {"PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, task],
+        [sys.executable, "-c", WORKER, task, *flags],
         cwd=checkout,
         env=environment,
         stdin=subprocess.PIPE,
@@ -84,17 +91,22 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
     return ordered[n // 2], ordered[drop - 1], ordered[n - drop]
 
 
-def measure(commit: str, task: str, rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """Median of (CPU time now / then) over the rounds, and its interval."""
+def measure(
+    commit: str, task: str, flags: Sequence[str] = (), rounds: int = ROUNDS
+) -> tuple[float, float, float]:
+    """Median of (CPU time now / then) over the rounds, and its interval.
+
+    flags: of the other side, as `start` says."""
     with tempfile.TemporaryDirectory() as folder:
         then = Path(folder) / "then"
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run(
-            [*git, "add", "--detach", str(then), commit], check=True, capture_output=True
-        )
+        add = [*git, "add", "--detach", str(then), commit]
+        made = subprocess.run(add, capture_output=True, text=True, check=False)
+        if made.returncode:
+            sys.exit(made.stderr.strip())
         processes = []
         try:
-            processes = [start(ROOT, task), start(then, task)]
+            processes = [start(ROOT, task), start(then, task, flags)]
             ratios = []
             for place in range(rounds):
                 order = processes if place % 2 else processes[::-1]
@@ -117,10 +129,16 @@ def test_speed_against_another_commit(benchmark: Any) -> None:
 
 
 if __name__ == "__main__":
-    against = sys.argv[1] if len(sys.argv) > 1 else "HEAD"
-    on = sys.argv[2] if len(sys.argv) > 2 else "fast"
-    ratio, least, most = measure(against, on)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("commit", nargs="?", default="HEAD")
+    parser.add_argument("task", nargs="?", default="fast")
+    parser.add_argument("--their-flags", metavar="XLA_FLAGS", help="'': XLA's defaults")
+    asked = parser.parse_args()
+    given = [] if asked.their_flags is None else [asked.their_flags]
+    ratio, least, most = measure(asked.commit, asked.task, given)
+    other = asked.commit + "".join(f" with XLA_FLAGS='{one}'" for one in given)
     print(
-        f"{on}: {ratio:.3f} times the CPU time of {against}, 95% interval [{least:.3f}, {most:.3f}]"
+        f"{asked.task}: {ratio:.3f} times the CPU time of {other}, "
+        f"95% interval [{least:.3f}, {most:.3f}]"
     )
     sys.exit(least > SLOWER)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import forked
+import numpy as np
 import pytest
 
 from ablations import records
@@ -77,3 +80,43 @@ def test_another_choice_on_the_axis_leaves_the_others_alone(training, shells) ->
     (shell.folder / "more.py").write_text(PLUGIN)
     shell("run", "gae", *SMALL, "--plugin", "more", plugin=False)
     assert curves(shell.results, "gae") == training
+
+
+SHARDED = """
+import json, sys
+from ablations.request import Request
+from ablations.sweep.cell import cells_of
+from ablations.sweep.plan import plan
+from ablations.sweep.program import Program
+import jax
+request = Request("gae", profile="smoke", steps=8000, seeds=2, set={"evaluations": 0})
+cells = cells_of(plan(request))[:8]
+found = []
+for lanes in (1, 8):
+    program = Program(cells[0], lanes=lanes)
+    curves = []
+    for first in range(0, 8, lanes):
+        block = program.start(cells[first : first + lanes])
+        block.advance()
+        curves += [lane.columns for lane in block.lanes]
+    devices = {one.device.id for one in jax.tree.leaves(block._state)[0].addressable_shards}
+    found.append([len(devices), program._needed, curves])
+print(json.dumps(found))
+"""
+
+
+def test_lanes_of_ppo_on_eight_devices_train_as_on_one(tmp_path: Path) -> None:
+    """And each device has the memory of one lane to hold, not of eight."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    environment = dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    done = forked.run(["python", "-c", SHARDED], tmp_path, environment)
+    assert done.returncode == 0, done.stderr
+    (one, its_bytes, alone), (eight, their_bytes, sharded) = json.loads(done.stdout)
+    assert (one, eight) == (1, 8)
+    assert their_bytes < 2 * its_bytes
+    assert len({str(curve) for curve in alone}) == 8
+    for mine, other in zip(alone, sharded, strict=True):
+        assert mine.keys() == other.keys()
+        for name in mine:
+            both = (np.array(side[name], np.float32) for side in (mine, other))
+            np.testing.assert_allclose(*both, rtol=1e-3, err_msg=name)

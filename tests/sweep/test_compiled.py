@@ -88,6 +88,15 @@ def test_a_file_that_cannot_be_read_counts_as_none(cache, content: bytes | None)
     assert maker.made == 2
 
 
+def test_a_cache_that_cannot_be_written_stops_no_run(cache, monkeypatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compiled, "write_atomically", full)
+    found = find_or_make(place("mine"), Maker())
+    np.testing.assert_allclose(found.function(jnp.asarray(X))["y"], np.tanh(X) + 1, atol=1e-6)
+
+
 def test_what_another_process_cannot_use_is_not_kept(cache) -> None:
     maker = Maker(lasts=False)
     find_or_make(place("mine"), maker)
@@ -141,7 +150,7 @@ print(find_or_make(place("qr"), make).function(jnp.eye(2)).R[0, 0])
 
 
 def test_another_process_finds_lapack_too(tmp_path: Path) -> None:
-    """What starts weights orthogonally crashes where nothing has looked for LAPACK."""
+    """A program that calls LAPACK crashes in a process where nothing has looked for it."""
     command = [sys.executable, "-c", QR, str(tmp_path)]
     said = [
         subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
