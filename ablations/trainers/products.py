@@ -52,7 +52,7 @@ def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
     """inputs [M, K] times kernel [K, N], plus bias [N] in every row -> [M, N].
 
     The gradient of the bias is one more row of the kernel's. XLA would fuse its sum over M with
-    what makes the terms and walk down each column on its own, for twice the time of the product.
+    what makes the terms and walk down each column on its own, which takes longer than the product.
     """
     return jnp.matmul(inputs, kernel) + bias
 
@@ -69,6 +69,7 @@ def _affine_backward(
     inputs, kernel = factors
     if jax.default_backend() != "cpu":
         return *_backward(factors, gradient), gradient.sum(0)
+    # Not `transposed`: an activation that is fused into the copy is computed along its columns.
     ones = jnp.ones((inputs.shape[0], 1), inputs.dtype)
     rows = jnp.matmul(materialized(jnp.concatenate([inputs, ones], 1).T), gradient)
     return jnp.matmul(gradient, materialized(kernel.T)), rows[:-1], rows[-1]

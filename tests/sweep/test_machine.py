@@ -154,10 +154,10 @@ def test_xla_folds_no_transposition_into_a_product(monkeypatch: pytest.MonkeyPat
 
 STACK = """
 import jax, jax.numpy as jnp
-from ablations.trainers.control.batching import vmap_behind
+from ablations.trainers.control.batching import vmap_trailing
 turned = lambda a, b: jnp.sqrt(jnp.cross(a, b) + a) * b
 shape = jax.ShapeDtypeStruct((64, 3), "float32")
-print(jax.jit(vmap_behind(turned)).lower(shape, shape).compile().as_text())
+print(jax.jit(vmap_trailing(turned)).lower(shape, shape).compile().as_text())
 """
 
 

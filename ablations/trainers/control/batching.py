@@ -1,9 +1,9 @@
-"""Batch a function behind the axes of its arrays, where `jax.vmap` batches it before them.
+"""`jax.vmap` with the batch as the last axis of every array on the way, instead of the first.
 
-A step of rigid-body physics works on arrays of a few numbers, such as [links, 3]. Batched before,
-[N, links, 3], compiled loops run over three numbers at a time and small products are calls of their
-own. Batched behind, [links, 3, N], all run over the N environments and fuse, which takes less than
-half the time on a CPU (docs/performance.md).
+A step of rigid-body physics works on arrays of a few numbers, such as [links, 3]. With a leading
+batch axis, [N, links, 3], compiled loops run over three numbers at a time and small products are
+calls of their own. With a trailing one, [links, 3, N], all run over the N environments and fuse. A
+CPU is then much faster (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CALLS = {
 }
 
 
-def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
+def vmap_trailing(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
 
     Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
@@ -75,7 +75,9 @@ def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
         leaves, structure = jax.tree.flatten(arguments)
         sizes = {jnp.shape(x)[:1] for x in leaves}
         if len(sizes) != 1 or () in sizes:
-            raise ValueError(f"vmap_behind: every array has a batch as its first axis, got {sizes}")
+            raise ValueError(
+                f"vmap_trailing: every array has a batch as its first axis, got {sizes}"
+            )
         single = [
             jax.ShapeDtypeStruct(x.shape[1:], x.dtype, weak_type=getattr(x, "weak_type", False))
             for x in leaves
@@ -85,7 +87,7 @@ def vmap_behind(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         size = leaves[0].shape[0]
         values = _run(program, [Value(jnp.moveaxis(x, 0, -1), True) for x in leaves], size)
-        arrays = [jnp.moveaxis(_behind(value, size), -1, 0) for value in values]
+        arrays = [jnp.moveaxis(_trailing(value, size), -1, 0) for value in values]
         return jax.tree.unflatten(jax.tree.structure(result), arrays)
 
     return batched
@@ -121,10 +123,10 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     if name in _ELEMENTWISE:
         found = _elementwise(equation, values, size)
     elif name in _FROM_THE_FRONT:
-        found = _bind(equation, *[_behind(value, size) for value in values])
+        found = _bind(equation, *[_trailing(value, size) for value in values])
         found = materialized(found) if _stacks(equation) else found
     elif (rule := _RULES.get(name)) and rule.holds(equation, values):
-        operands = [_behind(x, size) for x in values]
+        operands = [_trailing(x, size) for x in values]
         operands[rule.unbatched] = [x.array for x in values[rule.unbatched]]
         found = [rule.apply(equation, size, *operands)]
     else:
@@ -154,7 +156,7 @@ def _bind(equation: JaxprEqn, *arrays: Any, **changed: Any) -> list[Any]:
     return found if equation.primitive.multiple_results else [found]
 
 
-def _behind(value: Value, size: int, shape: tuple[int, ...] | None = None) -> jax.Array:
+def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> jax.Array:
     """The array with the batch, broadcast to a shape (without the batch)."""
     array = jnp.asarray(value.array)
     own = array.shape[:-1] if value.batched else array.shape
@@ -179,7 +181,7 @@ def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
 
 def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
     out = _shaped(equation.outvars[0])
-    arrays = [_behind(value, size, out.shape) for value in values]
+    arrays = [_trailing(value, size, out.shape) for value in values]
     if out.dtype == jnp.float32 and (own := _OWN.get(equation.primitive.name)):
         return [own(*arrays)]
     return _bind(equation, *arrays)
@@ -193,7 +195,9 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     returned: list[bool] = []
 
     def as_carried(carry: Sequence[Value]) -> list[Any]:
-        return [_behind(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)]
+        return [
+            _trailing(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)
+        ]
 
     def step(carry: Any, row: Any) -> Any:
         nonlocal returned
@@ -284,7 +288,7 @@ def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Arra
 
 
 class Rule(NamedTuple):
-    """How an operation goes on arrays with the batch behind, where it goes.
+    """How an operation goes on arrays with a trailing batch axis, where it goes.
 
     unbatched: operands that must have no batch; indices, mostly.
     only: what else must be so.

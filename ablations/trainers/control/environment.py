@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.control.batching import vmap_behind
+from ablations.trainers.control.batching import vmap_trailing
 
-# Physics whose steps `vmap_behind` makes twice as fast. Those of other backends, with their loops
-# and larger products, it makes slower.
-BEHIND = ("spring", "positional")
+# Physics whose steps `vmap_trailing` makes faster. Those of other backends, with their loops and
+# larger products, it makes slower.
+TRAILING = ("spring", "positional")
 
 
 def batched_step(env: Any) -> Callable[[Any, jax.Array], Any]:
     """`env.step` of N copies: states with a leading [N] and action [N, A] give the next states."""
-    batch = vmap_behind if getattr(env, "backend", None) in BEHIND else jax.vmap
+    batch = vmap_trailing if getattr(env, "backend", None) in TRAILING else jax.vmap
     return batch(env.step)
 
 
 def batched_reset(env: Any) -> Callable[[jax.Array], Any]:
     """`env.reset` of N copies: keys [N] give states with a leading [N].
 
-    One after the other on a CPU: the program compiles in half the time, and runs once for a cell
-    and for an evaluation.
+    One after the other on a CPU: the program compiles faster, and runs once for a cell and for an
+    evaluation.
     """
     on_cpu = jax.default_backend() == "cpu"
     return partial(jax.lax.map, env.reset) if on_cpu else jax.vmap(env.reset)

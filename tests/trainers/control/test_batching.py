@@ -1,4 +1,4 @@
-"""`vmap_behind` against `jax.vmap`: operation by operation, and the physics of tasks."""
+"""`vmap_trailing` against `jax.vmap`: operation by operation, and the physics of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax.extend.core import subjaxprs
 
 from ablations.tasks import task
 from ablations.trainers.control import batching
-from ablations.trainers.control.batching import vmap_behind
+from ablations.trainers.control.batching import vmap_trailing
 
 N = 5
 TABLE = np.arange(12.0, dtype=np.float32).reshape(4, 3)
@@ -84,7 +84,7 @@ def test_it_is_vmap(name: str) -> None:
     y = rng.normal(size=(N, 3)).astype(np.float32)
     k = np.array([3, 0, 1, 2, 1])
     expected = jax.jit(jax.vmap(OPERATIONS[name]))(x, y, k)
-    found = jax.jit(vmap_behind(OPERATIONS[name]))(x, y, k)
+    found = jax.jit(vmap_trailing(OPERATIONS[name]))(x, y, k)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
@@ -93,13 +93,13 @@ def test_it_is_vmap(name: str) -> None:
 
 def test_sizes_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="every array has a batch"):
-        vmap_behind(lambda x, y: x * y)(jnp.ones((5, 2)), jnp.ones((1, 2)))
+        vmap_trailing(lambda x, y: x * y)(jnp.ones((5, 2)), jnp.ones((1, 2)))
 
 
 def test_lanes_go_around_it() -> None:
     x = np.random.default_rng(1).normal(size=(2, N, 4, 3)).astype(np.float32)
     expected = jax.vmap(jax.vmap(lambda x: x @ x.T))(x)
-    found = jax.vmap(vmap_behind(lambda x: x @ x.T))(x)
+    found = jax.vmap(vmap_trailing(lambda x: x @ x.T))(x)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_a_loop_leaks_no_tracer() -> None:
         return lax.scan(lambda c, row: (c + row, c), x, jnp.ones((2, 3)))
 
     with jax.checking_leaks():
-        jax.jit(vmap_behind(scanned))(jnp.ones((N, 3)))
+        jax.jit(vmap_trailing(scanned))(jnp.ones((N, 3)))
 
 
 def test_arguments_are_trees_and_keys() -> None:
@@ -119,7 +119,7 @@ def test_arguments_are_trees_and_keys() -> None:
         return {"key": key, "x": state["x"] + action + jax.random.normal(draw, (2,)), "n": None}
 
     state, actions = {"key": keys, "x": jnp.ones((N, 2)), "n": None}, jnp.arange(N)
-    expected, found = jax.vmap(step)(state, actions), vmap_behind(step)(state, actions)
+    expected, found = jax.vmap(step)(state, actions), vmap_trailing(step)(state, actions)
     np.testing.assert_array_equal(found["x"], expected["x"])
     np.testing.assert_array_equal(*map(jax.random.key_data, (found["key"], expected["key"])))
 
@@ -129,7 +129,7 @@ def test_no_operation_of_a_spring_s_step_is_left_to_vmap(monkeypatch) -> None:
     monkeypatch.setattr(batching, "_by_vmap", None)
     env = task("hopper").make(task("hopper").settings)
     states = jax.eval_shape(jax.vmap(env.reset), jax.random.split(jax.random.key(0), N))
-    jax.eval_shape(vmap_behind(env.step), states, jnp.zeros((N, env.action_size)))
+    jax.eval_shape(vmap_trailing(env.step), states, jnp.zeros((N, env.action_size)))
 
 
 # What XLA on a CPU takes from the C library, and glibc 2.41 changed in the last bits.
@@ -143,7 +143,7 @@ def test_physics_takes_nothing_from_the_c_library_that_its_version_decides(name:
     actions = jnp.zeros((N, env.action_size))
     assert CHANGED & primitives(jax.make_jaxpr(jax.vmap(env.step))(states, actions).jaxpr)
     assert not CHANGED & primitives(jax.make_jaxpr(env.reset)(jax.random.key(0)).jaxpr)
-    assert not CHANGED & primitives(jax.make_jaxpr(vmap_behind(env.step))(states, actions).jaxpr)
+    assert not CHANGED & primitives(jax.make_jaxpr(vmap_trailing(env.step))(states, actions).jaxpr)
 
 
 def primitives(jaxpr: Any) -> set[str]:
@@ -163,6 +163,6 @@ def test_a_step_is_that_of_vmap(name: str, backend: str) -> None:
         )
         actions = jax.random.uniform(jax.random.key(1), (N, env.action_size), minval=-1.0)
         expected = jax.jit(jax.vmap(env.step))(states, actions)
-        found = jax.jit(vmap_behind(env.step))(states, actions)
+        found = jax.jit(vmap_trailing(env.step))(states, actions)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
