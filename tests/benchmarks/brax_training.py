@@ -120,20 +120,6 @@ def ours(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
         yield seed, curve
 
 
-def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
-    """What jax.device_put_replicated did before JAX 0.10 removed it: one copy per device, stacked.
-    Brax 0.14.2 still calls it."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
-    return jax.tree.map(
-        lambda x: jax.device_put(jnp.stack([jnp.asarray(x)] * len(devices)), sharding), tree
-    )
-
-
 def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
     """The same of Brax's ppo.train, which is traced anew for every seed."""
     import functools
@@ -148,6 +134,7 @@ def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
     one = known(task)
     env = one.make({**one.settings, "episode_length": settings["episode_length"]})
     from brax.training.agents.ppo import networks, train
+    from peers import stand_in_for_device_put_replicated
 
     if not hasattr(jax, "device_put_replicated"):
         jax.device_put_replicated = stand_in_for_device_put_replicated
