@@ -3,9 +3,9 @@
     python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
 Sections run one after the other, in this order: first_step, physics, grid, before, flags,
-switching, language, peers, peers_avx512, peers_wide, peers_wide_avx512. Each is one of the scripts
-beside this one, whose page is written to results/reference/speed/SECTION.md as soon as it ends; the
-last four take most of the time, hours with three rounds. Leave the machine alone meanwhile.
+switching, language, peers, peers_wide. Each is one of the scripts beside this one, whose page is
+written to results/reference/speed/SECTION.md as soon as it ends; the last two take most of the
+time, hours with three rounds. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ AVX512 = "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 def sections(against: str, rounds: int) -> dict[str, list[str]]:
     """Name -> commands whose output makes its page; {page}: that command writes it itself."""
     peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
-    wide = "--peers brax --networks brax --variants 2 --runs 8"
     return {
         "first_step": ["first_step.py"],
         "physics": ["test_speed.py hopper ant"],
@@ -44,9 +43,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
         "switching": ["test_switching_speed.py --output {page}"],
         "language": ["test_language_speed.py"],
         "peers": [f"{peers} --peers rejax vmap brax"],
-        "peers_avx512": [f"{peers} --peers brax --xla='{AVX512}'"],
-        "peers_wide": [f"{peers} {wide}"],
-        "peers_wide_avx512": [f"{peers} {wide} --xla='{AVX512}'"],
+        "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
     }
 
 
