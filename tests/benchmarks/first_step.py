@@ -29,9 +29,9 @@ def seconds(task: str, cache: str) -> tuple[float, float]:
         command = [sys.executable, "-m", "ablations.cli", *COMMAND, *SHORT, "--tasks", task]
         environment = dict(os.environ) | {"JAX_COMPILATION_CACHE_DIR": cache}
         results = str(Path(folder) / "results")
-        subprocess.run(
-            [*command, "--steps", "1", "--results", results], env=environment, check=True
-        )
+        command += ["--steps", "1", "--results", results]
+        if code := subprocess.run(command, env=environment, check=False).returncode:
+            sys.exit(code)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return used, time.monotonic() - started

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from ablations.errors import UserError
 from ablations.sweep.machine import worker_environment
 
 ROUNDS = 7
@@ -147,5 +148,8 @@ if __name__ == "__main__":
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    for task_name in asked.tasks:
-        measure(task_name)
+    try:
+        for task_name in asked.tasks:
+            measure(task_name)
+    except UserError as error:
+        parser.error(str(error))

@@ -87,8 +87,8 @@ compiling = clock() - started
 state, _ = jax.block_until_ready(compiled(state, variant))
 device = jax.devices()[0].memory_stats() or {}
 resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-peak = device.get("peak_bytes_in_use", resident) / 1e6
-print(json.dumps({"composing": composing, "compiling": compiling, "megabytes": peak}), flush=True)
+peak = device.get("peak_bytes_in_use", resident) / 2**20
+print(json.dumps({"composing": composing, "compiling": compiling, "mebibytes": peak}), flush=True)
 for _ in sys.stdin:
     started = clock()
     state, _ = jax.block_until_ready(compiled(state, variant))
@@ -153,11 +153,18 @@ def rows(axes: Sequence[str], accelerator: bool = False) -> Iterator[dict[str, A
 def line(row: Mapping[str, Any]) -> str:
     ratio = f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]" if "ratio" in row else "1"
     cells = [row["row"], f"{row['rate']:,.0f}", ratio, f"{1000 * row['composing']:.0f}"]
-    cells += [f"{row['compiling']:.1f}", f"{row['megabytes']:,.0f}"]
+    cells += [f"{row['compiling']:.1f}", f"{row['mebibytes']:,.0f}"]
     return f"| {' | '.join(cells)} |"
 
 
-HEADS = ("", "steps/s", "against the reference", "composing, ms", "compiling, s", "peak memory, MB")
+HEADS = (
+    "",
+    "steps/s",
+    "against the reference",
+    "composing, ms",
+    "compiling, s",
+    "peak memory, MiB",
+)
 
 
 def page(axes: Sequence[str], accelerator: bool) -> str:

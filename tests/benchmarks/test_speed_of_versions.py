@@ -6,8 +6,9 @@
 One process per version, on one core; each trains a chunk when its turn comes, so what else the
 machine does meets both alike. Prints the median ratio of CPU times with the 95% interval of the
 sign test's inversion, and exits with 1 where the whole interval says slower by more than 5%.
-Says nothing about learning. --their-flags: the other side has these XLA_FLAGS, instead of those
-that workers set; '' are XLA's defaults. `HEAD hopper --their-flags=''` tells what our flags cost.
+Says nothing about learning. --their-flags: the other side has these XLA_FLAGS instead of those
+that workers set, which "ours" among them stands for; '' are XLA's defaults. So
+`HEAD hopper --their-flags=''` tells what our flags cost.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import os, sys, time
 from ablations.sweep.machine import worker_environment
 os.environ |= worker_environment(accelerator=False)
 if len(sys.argv) > 2:
-    os.environ["XLA_FLAGS"] = sys.argv[2]
+    os.environ["XLA_FLAGS"] = sys.argv[2].replace("ours", os.environ.get("XLA_FLAGS", ""))
 import jax
 from ablations import make_trainer
 from ablations.tasks import task
@@ -55,7 +56,7 @@ for _ in sys.stdin:
 def start(checkout: Path, task: str, flags: Sequence[str] = ()) -> subprocess.Popen[str]:
     """A process that trains a chunk with the code of a checkout for each line it is sent.
 
-    flags: XLA_FLAGS instead of a worker's, or none."""
+    flags: XLA_FLAGS instead of a worker's, as --their-flags says, or none."""
     environment = dict(os.environ) | {"PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, task, *flags],

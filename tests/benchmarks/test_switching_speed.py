@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 from pages import measured_on, write
 
+from ablations.errors import UserError
 from ablations.sweep.machine import worker_environment
 
 ROUNDS = 9
@@ -160,8 +161,11 @@ if __name__ == "__main__":
     parser.add_argument("--output", type=Path, help="write the table of all there")
     asked = parser.parse_args()
     asked.tasks = asked.tasks or ["fast", "hopper"]
-    if asked.output:
-        write_table(asked.output, asked.tasks)
-    else:
-        for task_name in asked.tasks:
-            measure(task_name, asked.lanes, asked.axes)
+    try:
+        if asked.output:
+            write_table(asked.output, asked.tasks)
+        else:
+            for task_name in asked.tasks:
+                measure(task_name, asked.lanes, asked.axes)
+    except UserError as error:
+        parser.error(str(error))
