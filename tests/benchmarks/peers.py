@@ -599,7 +599,8 @@ def otherwise(
 ) -> list[str]:
     """What a study with Brax's trainer takes if it is run in other ways than the table's."""
     ways = {
-        "kept": "With programs kept on disk, where a variant's later runs find its program, all "
+        "kept": "With programs kept on disk (of those that compile for a second or more, JAX's "
+        "default), measured by each variant's first run and one more that stands for the rest, all "
         "runs in one process would take",
         "apart": "With one process per run, one after the other, and nothing kept on disk, they "
         "would take",
@@ -615,10 +616,11 @@ def otherwise(
 
 
 def page(
-    found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]], spec: Spec, asked: Any
+    found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]],
+    spec: Spec,
+    asked: Any,
+    machine: str,
 ) -> str:
-    from pages import measured_on
-
     heads = " | ".join(label for label, _ in MEASURES.values())
     rule = "|---" * (len(MEASURES) + 1) + "|"
     runs = len(spec["lambdas"]) * spec["seeds"]
@@ -664,10 +666,11 @@ def page(
         f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
         f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, {activation} networks, "
         f"the policy's {policy} and the value's {value}, "
-        f"episodes of {EPISODE_LENGTH} steps. {measured_on()} Ours: the command "
+        f"episodes of {EPISODE_LENGTH} steps. {machine} Ours: the command "
         f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
         f"its end, from an empty cache of programs{more}; a peer: one process, from its start to "
-        "the end of training, with no cache on disk (JAX's default). No one evaluates.",
+        "the end of training, with no cache on disk (JAX's default) but for the columns of a first "
+        "iteration, cold and warm. No one evaluates.",
         "",
         f"How many times better ours is{spread}: seconds and MB of the peer over ours, steps/s of "
         "ours over the peer's.",
@@ -739,7 +742,7 @@ def main() -> None:
     if asked.side:  # in a peer's environment, where our package is not
         run_side(asked.side, asked.spec)
         return
-    from pages import write
+    from pages import measured_on, write
 
     if asked.steps < ITERATION or asked.steps % ITERATION:
         parser.error(f"--steps {asked.steps} is not a multiple of an iteration's {ITERATION} steps")
@@ -761,10 +764,10 @@ def main() -> None:
         "networks": asked.networks,
         "xla": asked.xla,
     }
-    found, text = {}, ""
+    found, text, machine = {}, "", measured_on()
     for peer in asked.peers:
         found[peer] = in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags)
-        text = page(found, spec, asked)
+        text = page(found, spec, asked, machine)
         if asked.output:
             write(asked.output, text)
     print(text)

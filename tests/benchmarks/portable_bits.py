@@ -30,6 +30,7 @@ from pathlib import Path
 import pyarrow.parquet
 from pages import measured_on
 
+from ablations.errors import count
 from ablations.sweep.machine import worker_environment
 
 STUDIES = (
@@ -169,9 +170,9 @@ def main() -> int:
         others = [(cpu, emulated(cpu, folder)) for cpu in asked.cpu]
         others += [with_libc(unpacked, folder) for unpacked in asked.libc]
         here = bits(Path(sys.executable), "here")
-        counts = [f"{part} on {len(tasks)} tasks" for part, _, tasks in parts]
+        counts = [f"{part} on {count(len(tasks), 'task')}" for part, _, tasks in parts]
         cells = len(here) - sum(len(tasks) for *_, tasks in parts)
-        print(f"{', '.join(counts)} and {cells} cells of studies.")
+        print(f"{', '.join(counts)} and {count(cells, 'cell')} of studies.")
         print(f"{measured_on()} {os.confstr('CS_GNU_LIBC_VERSION')}", flush=True)
         for where, python in others:
             there = bits(python, python.name)

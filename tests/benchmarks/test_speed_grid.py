@@ -65,6 +65,8 @@ from ablations.sweep.machine import worker_environment
 spec = json.loads(sys.argv[1])
 lanes, accelerator = spec.pop("lanes"), spec.pop("accelerator")
 os.environ |= worker_environment(accelerator=accelerator)
+# Two processes share an accelerator.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 if hasattr(os, "sched_setaffinity") and not accelerator:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 clock = time.monotonic if accelerator else time.process_time
@@ -88,7 +90,8 @@ state, _ = jax.block_until_ready(compiled(state, variant))
 device = jax.devices()[0].memory_stats() or {}
 resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 peak = device.get("peak_bytes_in_use", resident) / 2**20
-print(json.dumps({"composing": composing, "compiling": compiling, "mebibytes": peak}), flush=True)
+about = {"composing": composing, "compiling": compiling, "mebibytes": peak}
+print(json.dumps(about | {"device": jax.devices()[0].device_kind}), flush=True)
 for _ in sys.stdin:
     started = clock()
     state, _ = jax.block_until_ready(compiled(state, variant))
@@ -117,7 +120,7 @@ class Trained:
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"{changes} does not train")
-        self.about: dict[str, float] = json.loads(line)
+        self.about: dict[str, Any] = json.loads(line)
 
     def rate(self) -> float:
         """Steps per second of one chunk."""
@@ -169,16 +172,18 @@ HEADS = (
 
 def page(axes: Sequence[str], accelerator: bool) -> str:
     """The table, each of whose lines is printed to stderr when it is known."""
+    machine, device = measured_on(), ""
     lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     for row in rows(axes, accelerator):
         lines.append(line(row))
+        device = f" On one {row['device']}." if accelerator else ""
         print(lines[-1], file=sys.stderr, flush=True)
     chosen = "" if list(axes) == list(AXES) else f" {' '.join(axes)}"
     chosen += " --accelerator" if accelerator else ""
     assert __doc__ is not None
     about = __doc__.split("\n\n")[2].replace("\n", " ").strip()
     command = f"`python tests/benchmarks/test_speed_grid.py{chosen}`"
-    text = [f"Speed of training: {command}", "", measured_on(), "", about, "", *lines, ""]
+    text = [f"Speed of training: {command}", "", machine + device, "", about, "", *lines, ""]
     return "\n".join(text)
 
 

@@ -34,7 +34,9 @@ import os, sys, time
 from ablations.sweep.machine import worker_environment
 os.environ |= worker_environment(accelerator=False)
 if len(sys.argv) > 2:
-    os.environ["XLA_FLAGS"] = sys.argv[2].replace("ours", os.environ.get("XLA_FLAGS", ""))
+    ours = os.environ.get("XLA_FLAGS", "")
+    flags = [ours if flag == "ours" else flag for flag in sys.argv[2].split()]
+    os.environ["XLA_FLAGS"] = " ".join(flags)
 import jax
 from ablations import make_trainer
 from ablations.tasks import task

@@ -110,7 +110,7 @@ def measure(name: str, lanes: int, axes: bool) -> tuple[float, float]:
     return whole
 
 
-def write_table(path: Path, tasks: list[str]) -> None:
+def write_table(path: Path, tasks: list[str], machine: str) -> None:
     """Measures every task as one lane and as `LANES`, and writes what was found."""
     import variants
     from ablations.trainers import trainer
@@ -121,7 +121,7 @@ def write_table(path: Path, tasks: list[str]) -> None:
         "The switched program's time over that of the specialised one: "
         f"`python tests/benchmarks/test_switching_speed.py {' '.join(tasks)} --output {path}`",
         "",
-        measured_on(),
+        machine,
         "",
         f"CPU time on one core, both in one process: running, the median of {ROUNDS} pairs; "
         f"compiling, the shorter of two each. All {len(axes)} axes of ppo are switched; in "
@@ -151,6 +151,7 @@ def test_switched_against_specialised(name: str, lanes: str, benchmark: Any) -> 
 
 
 if __name__ == "__main__":
+    machine = measured_on()
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -163,7 +164,7 @@ if __name__ == "__main__":
     asked.tasks = asked.tasks or ["fast", "hopper"]
     try:
         if asked.output:
-            write_table(asked.output, asked.tasks)
+            write_table(asked.output, asked.tasks, machine)
         else:
             for task_name in asked.tasks:
                 measure(task_name, asked.lanes, asked.axes)

@@ -83,7 +83,7 @@ def test_another_choice_on_the_axis_leaves_the_others_alone(training, shells) ->
 
 
 SHARDED = """
-import json, sys
+import json
 from ablations.request import Request
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
@@ -119,4 +119,4 @@ def test_lanes_of_ppo_on_eight_devices_train_as_on_one(tmp_path: Path) -> None:
         assert mine.keys() == other.keys()
         for name in mine:
             both = (np.array(side[name], np.float32) for side in (mine, other))
-            np.testing.assert_allclose(*both, rtol=1e-3, err_msg=name)
+            np.testing.assert_allclose(*both, rtol=1e-3, atol=1e-5, err_msg=name)

@@ -111,6 +111,7 @@ def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyP
 def test_arithmetic_names_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(platform="cpu")])
     assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
     card = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(jax, "devices", lambda: [card])
