@@ -32,6 +32,7 @@ from ablations.sweep.machine import worker_environment
 
 ROUNDS = 9
 LANES = 4
+RUN_LIMIT, COMPILE_LIMIT = 1.05, 1.20
 
 
 class Side:
@@ -127,7 +128,8 @@ def write_table(path: Path, tasks: list[str], machine: str) -> None:
         f"compiling, the shorter of two each. All {len(axes)} axes of ppo are switched; in "
         f"{LANES} lanes, where a switch runs all of its branches, those declared `specialise` "
         f"({', '.join(fixed)}) are fixed in both, as the engine does there. The one switched "
-        "program serves every variant; specialised programs are one for each.",
+        "program serves every variant; specialised programs are one for each. To hold: at most "
+        f"{RUN_LIMIT:.2f} running and {COMPILE_LIMIT:.2f} compiling, or the axis is specialised.",
         "",
         "| task | lanes | running | compiling |",
         "|---|---|---|---|",
