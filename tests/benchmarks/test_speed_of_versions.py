@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +54,13 @@ for _ in sys.stdin:
 """
 
 
-def start(checkout: Path, task: str, flags: Sequence[str] = ()) -> subprocess.Popen[str]:
+def start(checkout: Path, task: str, flags: str | None = None) -> subprocess.Popen[str]:
     """A process that trains a chunk with the code of a checkout for each line it is sent.
 
-    flags: XLA_FLAGS instead of a worker's, as --their-flags says, or none."""
+    flags: XLA_FLAGS instead of a worker's, as --their-flags says."""
     environment = dict(os.environ) | {"PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, task, *flags],
+        [sys.executable, "-c", WORKER, task, *([] if flags is None else [flags])],
         cwd=checkout,
         env=environment,
         stdin=subprocess.PIPE,
@@ -95,7 +94,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def measure(
-    commit: str, task: str, flags: Sequence[str] = (), rounds: int = ROUNDS
+    commit: str, task: str, flags: str | None = None, rounds: int = ROUNDS
 ) -> tuple[float, float, float]:
     """Median of (CPU time now / then) over the rounds, and its interval.
 
@@ -137,9 +136,10 @@ if __name__ == "__main__":
     parser.add_argument("task", nargs="?", default="fast")
     parser.add_argument("--their-flags", metavar="XLA_FLAGS", help="'': XLA's defaults")
     asked = parser.parse_args()
-    given = [] if asked.their_flags is None else [asked.their_flags]
-    ratio, least, most = measure(asked.commit, asked.task, given)
-    other = asked.commit + "".join(f" with XLA_FLAGS='{one}'" for one in given)
+    ratio, least, most = measure(asked.commit, asked.task, asked.their_flags)
+    other = asked.commit
+    if asked.their_flags is not None:
+        other += f" with XLA_FLAGS='{asked.their_flags}'"
     print(
         f"{asked.task}: {ratio:.3f} times the CPU time of {other}, "
         f"95% interval [{least:.3f}, {most:.3f}]"
