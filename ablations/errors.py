@@ -34,6 +34,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    """Return a text from somebody's log or record without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:
     """The error for a module that an extra brings, or None for any other."""
     module = (error.name or "").partition(".")[0]

@@ -30,7 +30,8 @@ import numpy as np
 
 from ablations import looks, studies, trainers
 from ablations.errors import UserError, count
-from ablations.records import Plan, write_atomically
+from ablations.names import require_name
+from ablations.records import Plan, has_run, read_plan, write_atomically
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import Comparison, compare
 from ablations.report.units import of_cells
@@ -175,6 +176,7 @@ class Gate:
                 f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
                 f"{question.first} to {question.most}"
             )
+        _require_free(question.name, results)
         self.question = question
         self.results = results
         self.commit: Commit | None = None
@@ -345,6 +347,17 @@ class Gate:
         path = self.results / "gates" / f"{asked.name}.json"
         write_atomically(path, json.dumps(told, indent=1, allow_nan=False) + "\n")
         return path
+
+
+def _require_free(name: str, results: Path) -> None:
+    """Raise UserError for a name under which something else than a gate is known or has run."""
+    require_name("--name", name)
+    known = studies.studies().get(name)
+    sides = set(known.variants) if known else set()
+    if not known and has_run(results, name):
+        sides = set(read_plan(results, name).variants)
+    if sides and sides != {BASELINE, CHANGE}:
+        raise UserError(f"'{name}' is a study already: give the gate another --name")
 
 
 def judged(found: Comparison, margin: float, *, last: bool, better: bool = False) -> Word:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -25,16 +26,29 @@ def load(names: Iterable[str] = ()) -> None:
     for name in [*(point.value for point in entry_points(group=GROUP)), *names]:
         if name in _loaded:
             continue
-        if "" not in sys.path:
-            sys.path.insert(0, "")
         try:
-            module = importlib.import_module(name)
+            with _current_folder_first():
+                module = importlib.import_module(name)
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(
                 f"the plugin '{name}' does not import: {type(error).__name__}: {text}"
             ) from error
         _loaded[name] = _digest(module)
+
+
+@contextlib.contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Look for modules in the current folder first, and afterwards last: what is imported later may
+    be a module of Python's that a file there is named as."""
+    if "" in sys.path:
+        sys.path.remove("")
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path.remove("")
+        sys.path.append("")
 
 
 def loaded() -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from ablations import parquet
 from ablations.errors import UserError
+from ablations.names import NAME, require_name
 
 FORMAT = 1
 
@@ -91,7 +92,23 @@ class Record:
 
 
 def cell_folder(results: Path, cell: str) -> Path:
-    return results / "cells" / cell
+    """Return where the record of a cell lies."""
+    return results / "cells" / require_name("the name of a cell", cell)
+
+
+def plans_folder(results: Path, study: str) -> Path:
+    """Return where the plans of a study lie."""
+    return results / "plans" / require_name("the name of a study", study)
+
+
+def plan_path(results: Path, study: str, name: str) -> Path:
+    """Return the file of a plan."""
+    return plans_folder(results, study) / f"{require_name('the name of a plan', name)}.json"
+
+
+def has_run(results: Path, study: str) -> bool:
+    """Return whether a study by this name has a last plan here."""
+    return bool(NAME.fullmatch(study)) and (plans_folder(results, study) / "last").exists()
 
 
 def write_record(
@@ -256,8 +273,8 @@ class Plan:
 
 def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     """Stores a plan. last: and marks it as the study's last, as the first one is in any case."""
-    folder = results / "plans" / plan.study["name"]
-    path = folder / f"{plan.name}.json"
+    path = plan_path(results, plan.study["name"], plan.name)
+    folder = path.parent
     # Keys stay in the study's order: tables list tasks and variants as it does.
     described = {"format": FORMAT} | vars(plan)
     described["checksum"] = _checksum(_as_read(described))
@@ -269,7 +286,7 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     """A stored plan of a study: the one of that name, else the last that ran."""
-    folder = results / "plans" / study
+    folder = plans_folder(results, study)
     if not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
         raise UserError(
@@ -279,11 +296,18 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         )
     try:
         name = name or (folder / "last").read_text().strip()
-        fields = json.loads((folder / f"{name}.json").read_text())
+        fields = json.loads(plan_path(results, study, name).read_text())
         if fields.pop("checksum", None) not in (None, _checksum(fields)):
             raise ValueError("fails its checksum")
-        fields.pop("format")
-        return Plan(**fields | {"cells": tuple(fields["cells"])})
+        if (form := fields.pop("format")) != FORMAT:
+            raise UserError(
+                f"the plan '{folder / name}.json' has format {form}, not {FORMAT}: another version "
+                f"of rl-ablations wrote it; choose another --results folder"
+            )
+        plan = Plan(**fields | {"cells": tuple(fields["cells"])})
+        if plan.study["name"] != study:
+            raise ValueError("is of another study")
+        return plan
     except FileNotFoundError:
         raise UserError(
             f"no run of '{study}' with these settings in '{results}': "
@@ -302,7 +326,7 @@ def first_units(results: Path, plan: Plan, now: Mapping[str, Any]) -> Mapping[st
     now: name -> {"cells": hashes that it was measured on, ...}. One whose cells the plan no longer
     has is forgotten. A folder that cannot be written is left as it is.
     """
-    path = results / "plans" / plan.study["name"] / f"{plan.name}.unit"
+    path = plan_path(results, plan.study["name"], plan.name).with_suffix(".unit")
     try:
         stored = json.loads(path.read_text())
         known = {cell["hash"] for cell in plan.cells}

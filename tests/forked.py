@@ -159,4 +159,4 @@ def _work(crew: Crew, index: int) -> None:
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     os.environ.update(worker_environment(accelerator=crew.order.accelerator))
-    sys.exit(worker.main([str(crew.path), str(index)]))
+    sys.exit(worker.main([str(crew.path), str(index), str(os.getppid())]))

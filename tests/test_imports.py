@@ -14,28 +14,30 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"errors", "plugins", "records", "request"}
+COMMON = {"errors", "names", "plugins", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
+    "names": {"errors"},
     "distributions": set(),
     "parquet": set(),
-    "records": {"errors", "parquet"},
+    "records": {"errors", "names", "parquet"},
     "request": {"errors"},
     "looks": {"distributions"},
     "tasks": {"errors"},
-    "studies": {"errors"},
+    "studies": {"errors", "names"},
     "presets": {"errors"},
     "logs": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
-    "report": {"looks", "distributions", "errors", "records"},
+    "report": {"looks", "distributions", "errors", "names", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
-    "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.
     "regression": {"report", "looks", "distributions", "errors", "records"},
-    "exchange": {"report", "logs", "errors", "records", "parquet"},  # the scores that it exports
+    # The scores that it exports.
+    "exchange": {"report", "logs", "errors", "names", "records", "parquet"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

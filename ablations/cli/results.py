@@ -25,6 +25,7 @@ from ablations.errors import UserError
 if TYPE_CHECKING:
     from ablations.records import Plan
 
+MOST_PATHS = 5  # that `clean` lists of each kind
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
 
@@ -357,6 +358,10 @@ def _clean(options: argparse.Namespace) -> None:
         print(f"nothing to clean in '{options.results}'")
     for one in found:
         print(f"{one.bytes / 1e6:9.1f} MB  {len(one.paths):5}  {one.what}")
+        for path in one.paths[:MOST_PATHS]:
+            print(f"                     {path}")
+        if len(one.paths) > MOST_PATHS:
+            print(f"                     and {len(one.paths) - MOST_PATHS:,} more")
     if options.yes:
         delete(options.results, found)
     elif found:

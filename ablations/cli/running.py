@@ -21,7 +21,7 @@ from ablations.cli.arguments import (
     resolved,
     selection,
 )
-from ablations.errors import UserError, count
+from ablations.errors import UserError, count, printable
 from ablations.request import budget_of
 
 if TYPE_CHECKING:
@@ -312,7 +312,11 @@ def _follow(look: Callable[[], Status], found: Status) -> None:
     print("\n".join(_lines(found)))
 
 
-def _lines(found: Status) -> Iterable[str]:
+def _lines(found: Status) -> list[str]:
+    return [printable(line) for line in _all_lines(found)]
+
+
+def _all_lines(found: Status) -> Iterable[str]:
     for study in dict.fromkeys(row["study"] for row in found.rows):
         mine = [row for row in found.rows if row["study"] == study]
         width = max(20, *(len(row["variant"]) for row in mine))

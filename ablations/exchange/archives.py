@@ -20,11 +20,13 @@ from typing import Any
 
 from ablations import parquet
 from ablations.errors import UserError, unknown
+from ablations.names import require_name
 from ablations.records import (
     Plan,
     Record,
     cell_folder,
     digest,
+    plan_path,
     read_curve,
     read_record,
     write_atomically,
@@ -148,18 +150,22 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         about = json.loads(texts["ablations"])
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         if about["format"] != FORMAT:
-            raise UserError(f"the archive '{path}' has another format than {FORMAT}")
+            raise UserError(f"it has another format than {FORMAT}")
         cells = [_cell(row) for row in rows]
         plan = Plan(**about["plan"], cells=tuple(cells))
+        for cell in cells:
+            require_name("the name of a cell", cell["hash"])
+        place = plan_path(results, plan.study["name"], plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, cells, strict=True)]
     except (ValueError, KeyError, TypeError):
         raise UserError(
             f"the archive '{path}' is damaged: delete it, and export it again"
         ) from None
+    except UserError as error:
+        raise UserError(f"the archive '{path}': {error}") from None
     for record, row in zip(records, rows, strict=True):
         if record is not None and not cell_folder(results, record.hash).exists():
             write_record(results, record, _curve(row), lasting=False)
-    place = results / "plans" / plan.study["name"] / f"{plan.name}.json"
     if not place.exists() or sha256(place.read_bytes()).hexdigest() == restored:
         write_plan(results, plan, last=False)
         return sha256(place.read_bytes()).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,16 @@ from numpy.typing import NDArray
 from ablations.errors import UserError, unknown
 from ablations.exchange import others
 from ablations.exchange.reading import Curve, Place, read_csv, read_tensorboard
-from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
+from ablations.names import require_name
+from ablations.records import (
+    Plan,
+    Record,
+    digest,
+    has_run,
+    read_plan,
+    write_plan,
+    write_record,
+)
 
 BINS = 50
 
@@ -56,8 +64,7 @@ def import_runs(
     for anything that cannot be read.
     """
     options = options or Options()
-    if not re.fullmatch(r"[\w.-]+", study):
-        raise UserError(f"a study's name is letters, digits, '_', '-' and '.': not '{study}'")
+    require_name("the name of a study", study)
     _refuse_other(results, study)
     runs: dict[Place, Curve] = {}
     metrics: list[str] = []
@@ -112,9 +119,7 @@ def import_runs(
 
 def _refuse_other(results: Path, study: str) -> None:
     """A study that was run here keeps its name."""
-    if not (results / "plans" / study / "last").exists():
-        return
-    if "imported" not in read_plan(results, study).request:
+    if has_run(results, study) and "imported" not in read_plan(results, study).request:
         raise UserError(f"study '{study}' was run here: import under another name")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablations.errors import UserError, unknown
+from ablations.names import require_name
 from ablations.studies.tuned import Tuning
 
 
@@ -150,9 +151,10 @@ _STUDIES: dict[str, Study] = {}
 
 
 def register(study: Study, *, again: bool = False) -> Study:
-    """Makes a study known to every command, after checking that it refers only to its own
-    variants. again: in place of one of its name.
+    """Makes a study known to every command, after checking its name and that it refers only to
+    its own variants. again: in place of one of its name.
     """
+    require_name("the name of a study", study.name)
     if study.name in _STUDIES and not again:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")
     if study.baseline not in study.variants:

@@ -1,18 +1,40 @@
-"""What may be deleted from a results folder, how large it is, and its deletion."""
+"""What may be deleted from a results folder, how large it is, and its deletion.
+
+A folder called "results" may hold its owner's files too, also in cells/, work/ or cache/: only what
+the suite names itself, by `OURS`, is ever waste, and nothing is reached through a symbolic link.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
-from ablations.sweep.claims import RUNNING, at_rest, hold
+from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import all_submissions
 
-SUBMITTED = ("submissions", "code", "submit.lock")
+SUBMITTED = ("submissions", "code")
+
+_CELL = "[0-9a-f]{16}"
+_RUN = "[0-9a-f]{8}"
+# Folder -> the names that the suite gives to what it puts there.
+OURS = {
+    "cells": rf"{_CELL}|\.{_CELL}\..+",
+    "set-aside": rf"{_CELL}(-checkpoint-\w+)?-{_RUN}",
+    "cache": rf"\w+-{_CELL}\.program(\.lock)?|.+-[0-9a-f]{{64}}-(cache|atime)",
+    "code": _CELL,
+    "work": _CELL,
+    "work/logs": rf"{_RUN}(\.\d+)?-\d+\.log",
+    "work/orders": rf"{_RUN}\.json",
+    "work/submissions": _RUN,
+    "work/code": _CELL,
+}
 
 
 @dataclass(frozen=True)
@@ -25,45 +47,71 @@ class Waste:
     @property
     def bytes(self) -> int:
         files = [f for path in self.paths for f in ([path] if path.is_file() else path.rglob("*"))]
-        return sum(file.stat().st_size for file in files if file.is_file())
+        return sum(file.lstat().st_size for file in files if file.is_file())
 
 
 def waste(results: Path) -> list[Waste]:
-    """What may go: leftovers of stopped work, records that were set aside or that no plan refers
-    to, the compilation cache and copies of commits (made again when needed). Nothing that a table
-    of any plan reads."""
-    wanted: set[str] = set()
-    for path in sorted((results / "plans").glob("*/*.json")):
-        wanted |= {cell["hash"] for cell in read_plan(results, path.parent.name, path.stem).cells}
-    cells = sorted(path for path in (results / "cells").glob("*") if path.is_dir())
+    """Find what may go: leftovers of stopped work, records that were set aside or that no plan
+    refers to, the compilation cache and copies of commits (made again when needed). Nothing that a
+    table of any plan reads, and nothing where no plan is stored.
+    """
+    plans = sorted((results / "plans").glob("*/*.json"))
+    wanted = {
+        cell["hash"]
+        for path in plans
+        for cell in read_plan(results, path.parent.name, path.stem).cells
+    }
+    if not plans:
+        return []
     both = (results, diagnosis.folder(results))
     work = [
         path
         for folder in both
-        for path in sorted((folder / "work").glob("*"))
-        if path.name not in ("programs", RUNNING) and not _needed(folder, path)
+        for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code")
+        for path in _ours(folder, part)
+        if not _needed(folder, path)
     ]
-    aside = [path for folder in both for path in sorted((folder / "set-aside").glob("*"))]
     stopped = [path for path in work if (path / "checkpoints").is_dir()]
     found = [
-        Waste("records that no plan refers to", tuple(c for c in cells if c.name not in wanted)),
-        Waste("damaged or failed records, set aside", tuple(aside)),
+        Waste(
+            "records that no plan refers to",
+            tuple(path for path in _ours(results, "cells") if path.name not in wanted),
+        ),
+        Waste(
+            "damaged or failed records, set aside",
+            tuple(path for folder in both for path in _ours(folder, "set-aside")),
+        ),
         Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
         Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
-        Waste("compiled programs", tuple(sorted((results / "cache").glob("*")))),
-        Waste("copies of commits, which gates make again", tuple((results / "code").glob("*"))),
+        Waste("compiled programs", tuple(_ours(results, "cache"))),
+        Waste("copies of commits, which gates make again", tuple(_ours(results, "code"))),
     ]
     return [one for one in found if one.paths]
 
 
 def delete(results: Path, found: list[Waste]) -> None:
-    """Deletes it, except for what somebody took up meanwhile."""
+    """Delete it, except for what somebody took up meanwhile."""
     for one in found:
         for path in one.paths:
-            if path.parent.name == "work":
-                _delete_work(path.parent.parent, path)
+            folder = next((f for f in path.parents if f.name == "work"), None)
+            if folder is not None and folder.is_relative_to(results):
+                _delete_work(folder.parent, path)
             else:
                 _delete(path)
+    for part in sorted(OURS, reverse=True):
+        with contextlib.suppress(OSError):  # not empty, not there
+            (results / part).rmdir()
+
+
+def _ours(results: Path, part: str) -> Iterator[Path]:
+    """What the suite put into a part of a results folder, in order."""
+    folder = results / part
+    within = [folder, *(path for path in folder.parents if path.is_relative_to(results))]
+    if any(path.is_symlink() for path in within if path != results):
+        return
+    for path in sorted(folder.glob("*")):
+        if re.fullmatch(OURS[part], path.name) and not path.is_symlink():
+            yield path
 
 
 def _delete_work(results: Path, path: Path) -> None:
@@ -72,7 +120,7 @@ def _delete_work(results: Path, path: Path) -> None:
             held.finish()
         return
     with at_rest(results) as idle:
-        if idle and not (path.name in SUBMITTED and _queued(results)):
+        if idle and not (_is_submitted(results, path) and _queued(results)):
             _delete(path)
 
 
@@ -91,7 +139,12 @@ def _needed(results: Path, path: Path) -> bool:
             held.release()
         return held is None
     with at_rest(results) as idle:
-        return not idle or (path.name in SUBMITTED and _queued(results))
+        return not idle or (_is_submitted(results, path) and _queued(results))
+
+
+def _is_submitted(results: Path, path: Path) -> bool:
+    """Whether it is what a job of a cluster is given: its order, its code."""
+    return path.relative_to(results / "work").parts[0] in SUBMITTED
 
 
 def _queued(results: Path) -> bool:

@@ -4,6 +4,7 @@ stopped. Never starts JAX itself.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,8 +16,15 @@ from ablations.errors import UserError
 from ablations.sweep.machine import worker_environment
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 from ablations.sweep.progress import Progress
+from ablations.sweep.provenance import OUR_ROOT
 
 POLL_SECONDS = 0.25
+# The code is that of this process, wherever it came from: `-m` alone would import from the current
+# folder first, whatever lies there.
+_WORKER = (
+    "import runpy, sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "
+    "runpy.run_module('ablations.sweep.worker', run_name='__main__', alter_sys=True)"
+)
 MAX_DEATHS = 3
 
 
@@ -54,10 +62,10 @@ class Crew:
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         log = self._log(index)
         log.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "ablations.sweep.worker", str(self.path), str(index)]
+        told = (str(self.path), str(index), str(os.getpid()))
         with log.open("ab") as file:
             return subprocess.Popen(
-                command,
+                [sys.executable, "-P", "-c", _WORKER, str(OUR_ROOT), *told],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

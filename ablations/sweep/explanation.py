@@ -7,6 +7,7 @@ it at the end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -45,7 +46,8 @@ class Place(NamedTuple):
 def name_of(start: str, end: str) -> str:
     """What an explanation is called, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
     study, slash, variant = end.rpartition("/")
-    return f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
+    name = f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
+    return re.sub(r"[^\w.-]", "_", name)
 
 
 def request(

@@ -10,7 +10,7 @@ from typing import Any
 from ablations import plugins
 from ablations import studies as studies_
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, digest, read_plan
+from ablations.records import Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
 from ablations.sweep.command import study_file
 
@@ -39,24 +39,27 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
         else:
             request = _as_explained(results, request)
             name = digest(request.flags())
-            if (results / "plans" / request.study / f"{name}.json").exists():
+            if plan_path(results, request.study, name).exists():
                 found.append(read_plan(results, request.study, name))
             else:
                 plugins.load()
-                _load_its_file(results, request.study)
+                _require_its_file(results, request.study)
                 found.append(_resolve(request))
         if study_file.is_study_file(asked):
             found[-1] = _as_it_is_now(found[-1])
     return found
 
 
-def _load_its_file(results: Path, study: str) -> None:
-    """Reads the study file that a study by this name came from when it ran last, if it did and is
-    there."""
-    if study not in studies_.studies() and (results / "plans" / study / "last").exists():
+def _require_its_file(results: Path, study: str) -> None:
+    """Raise UserError for a study that came from a file: a results folder may be somebody else's,
+    so what it names is neither read nor executed."""
+    if study not in studies_.studies() and has_run(results, study):
         file = read_plan(results, study).study.get("file")
-        if file is not None and Path(file).exists():
-            study_file.load(Path(file))
+        if file is not None:
+            raise UserError(
+                f"'{study}' has not run with these settings in '{results}': name its study file "
+                f"instead, which was '{file}'"
+            )
 
 
 def _as_it_is_now(plan: Plan) -> Plan:
@@ -90,7 +93,7 @@ def _resolve(request: Request) -> Plan:
 
 def _as_explained(results: Path, request: Request) -> Request:
     """A request by the name of an explanation that ran, with the two whose gap it explains."""
-    if not (results / "plans" / request.study / "last").exists():
+    if not has_run(results, request.study):
         return request
     last = read_plan(results, request.study).request
     if not last.get("explain"):

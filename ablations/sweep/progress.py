@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ablations.errors import printable
 from ablations.records import Record, read_record
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Heartbeat, published, read_heartbeat
@@ -85,7 +86,8 @@ class Progress:
             self._done_steps += self._steps[cell] or _steps_of(record)
             if record and record.status == "failed":
                 self._failed += 1
-                self.console.print(f"failed: {self._names[cell]}: {record.reason}", style="red")
+                reason = printable(f"failed: {self._names[cell]}: {record.reason}")
+                self.console.print(Text(reason, style="red"), soft_wrap=True)
 
     def _beats(self) -> dict[str, Heartbeat]:
         folder = self.results / "work"

@@ -1,4 +1,4 @@
-"""The process that runs cells: `python -m ablations.sweep.worker ORDER.json`.
+"""The process that runs cells, which `crew` starts.
 
 The same on this machine and on a cluster. It reads an order, claims cells of it that nobody has,
 and leaves records behind; the order, the claims and the records are all that it shares with
@@ -267,11 +267,10 @@ def _of_this_process(cell: Cell, order: Order) -> dict[str, Any]:
     }
 
 
-def end_with_parent(release: Callable[[], None]) -> None:
-    """Ends this process soon after its parent is gone, whatever killed it: no orphan keeps a
-    core. release: lets go of what it holds.
+def end_with_parent(release: Callable[[], None], parent: int) -> None:
+    """End this process soon after its parent is gone, whatever killed it and however early: no
+    orphan keeps a core. release: lets go of what it holds. parent: its process id.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -308,10 +307,14 @@ def _why(error: OSError | UserError, order: Order) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    order = Order.read(Path(arguments[0]))
+    """Work on an order. arguments: its file, the number of this worker, the parent's process id."""
+    path, index, parent = arguments
+    held: list[Worker] = []
+    end_with_parent(lambda: _release(held), int(parent))
+    order = Order.read(Path(path))
     plugins.load(order.plugins)
     try:
-        _work(order, int(arguments[1]) if len(arguments) > 1 else 0)
+        _work(order, int(index), held)
     except (OSError, UserError) as error:
         with contextlib.suppress(OSError):  # the log may lie on the same full disc
             print(f"cannot go on: {_why(error, order)}", file=sys.stderr)
@@ -319,10 +322,17 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _work(order: Order, index: int) -> None:
-    """Raises OSError or UserError where another worker would not fare better."""
+def _release(held: Sequence[Worker]) -> None:
+    for worker in held:
+        worker.release()
+
+
+def _work(order: Order, index: int, held: list[Worker]) -> None:
+    """Train what is left. held: takes the worker, for whoever has to release what it holds. Raises
+    OSError or UserError where another worker would not fare better."""
     _require_device(order)
     worker = Worker(order, index)
+    held.append(worker)
 
     def stop(*_: object) -> None:
         if not worker.stop():
@@ -330,7 +340,6 @@ def _work(order: Order, index: int) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    end_with_parent(worker.release)
     try:
         worker.run()
     finally:

@@ -114,11 +114,12 @@ def test_cleaning_spares_a_run_that_compiles(tmp_path: Path, monkeypatch) -> Non
             log = tmp_path / "work" / "logs" / f"{self.order.run}-0.log"
             log.parent.mkdir(parents=True)
             log.write_text("")
-            (tmp_path / "work" / "logs" / "other.log").write_text("")
+            (tmp_path / "work" / "logs" / "0123abcd-0.log").write_text("")
             clean.delete(tmp_path, clean.waste(tmp_path))
             seen.extend([self.path.exists(), log.exists()])
 
     monkeypatch.setattr(local, "Crew", Compiling)
+    store(tmp_path, "mine", [])
     carried_out([cell()], tmp_path, deadline=0.0)
     assert seen == [True, True]
     clean.delete(tmp_path, clean.waste(tmp_path))
@@ -136,13 +137,14 @@ def test_what_begins_while_it_is_cleaned_waits(tmp_path: Path) -> None:
 
 
 def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path: Path) -> None:
-    held, left = claims.claim(tmp_path, "held"), claims.claim(tmp_path, "left")
+    store(tmp_path, "mine", [])
+    names = "a" * 16, "b" * 16
+    held, left = (claims.claim(tmp_path, name) for name in names)
     assert held
     assert left
     left.release()
     clean.delete(tmp_path, clean.waste(tmp_path))
-    assert claims.work_folder(tmp_path, "held").exists()
-    assert not claims.work_folder(tmp_path, "left").exists()
+    assert [claims.work_folder(tmp_path, name).exists() for name in names] == [True, False]
 
 
 def test_a_folder_that_is_removed_while_it_is_claimed_is_somebody_else_s(

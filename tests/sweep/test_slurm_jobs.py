@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablations.errors import UserError
+from ablations.records import Plan, write_plan
 from ablations.sweep.cell import Cell
 from ablations.sweep.slurm import cluster, commands, packing
 from ablations.sweep.slurm import submit as slurm
@@ -255,16 +256,18 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     from ablations.sweep.clean import delete, waste
     from ablations.sweep.slurm.submissions import Submission
 
-    one = Submission("abc", str(tmp_path), 0.0, ("toy",), (("x",),))
+    write_plan(tmp_path, Plan({}, {"name": "toy"}, {}, {}, ()))
+    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
     one.write([])
     one.add_array("7", 0, 0)
-    (tmp_path / "work" / "code" / "copy").mkdir(parents=True)
+    copy = tmp_path / "work" / "code" / ("0" * 16)
+    copy.mkdir(parents=True)
     monkeypatch.setattr(
         commands, "states", lambda jobs: {job: commands.State(state) for job in jobs}
     )
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared
-    assert (tmp_path / "work" / "code" / "copy").is_dir() == spared
+    assert copy.is_dir() == spared
 
 
 def test_a_crew_starts_without_jax() -> None:

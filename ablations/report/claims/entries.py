@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations.errors import UserError, unknown
+from ablations.names import NAME
 
 STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
 DIRECTIONS = ("higher", "lower", "none", "differs")
@@ -134,6 +135,9 @@ def _claim(path: Path, number: int, entry: Any) -> Claim:
     for name, known in (("statistic", STATISTICS), ("direction", DIRECTIONS)):
         if values[name] not in known:
             raise UserError(f"{where}: {unknown(name, values[name], known)}")
+    # Not a file: whoever judges somebody's claims executes nothing of theirs.
+    if claim.study.endswith((".toml", ".py")) or not NAME.fullmatch(claim.study):
+        raise UserError(f"{where}: '{claim.study}' is no name of a study")
     needed = _NEEDS[claim.statistic]
     for name in _OPTIONAL:
         if bool(getattr(claim, name)) != (name in needed):

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,8 @@ class Commit:
 def checked_out(
     here: Path, commit: str, results: Path, depends: tuple[str, ...] | None = None
 ) -> Commit:
-    """A copy of the repository at a commit, under results/code; made once. Raises UserError for no
-    repository and no such commit."""
+    """Return a copy of the repository at a commit, under results/code; made once, and anew where it
+    is not as committed. Raises UserError for no repository and no such commit."""
     root = root_of(here)
     if root is None:
         raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
@@ -38,6 +39,10 @@ def checked_out(
     except subprocess.CalledProcessError:
         raise UserError(f"there is no commit '{commit}' in '{root}'") from None
     folder = results.resolve() / "code" / name[:16]
+    if folder.is_dir() and not _is_as_committed(root, name, folder):
+        aside = results.resolve() / "set-aside" / f"{folder.name}-{uuid.uuid4().hex[:8]}"
+        aside.parent.mkdir(exist_ok=True)
+        os.rename(folder, aside)
     if not folder.is_dir():
         _extract(root, name, folder)
     inside = folder / here.resolve().relative_to(root.resolve())
@@ -49,6 +54,18 @@ def checked_out(
     else:
         files = Code(inside, (), depends).files()
     return Commit(name, inside, digest_of(files, inside))
+
+
+def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
+    """Return whether a copy has the files of a commit, by git's hashes, and no further code."""
+    with tempfile.TemporaryDirectory() as temporary:
+        index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        _git(root, "read-tree", commit, environment=index)
+        here = f"--work-tree={folder}"
+        compare = ("diff", "--name-only", "--no-ext-diff", "--ignore-submodules")
+        changed = _git(root, here, *compare, environment=index)
+        more = _git(root, here, "ls-files", "-z", "--others", environment=index).split("\0")
+    return not changed and not any(name.endswith((".py", ".so", ".pth")) for name in more)
 
 
 def _extract(root: Path, commit: str, folder: Path) -> None:

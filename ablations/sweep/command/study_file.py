@@ -26,6 +26,7 @@ from typing import Any
 
 from ablations import studies, trainers
 from ablations.errors import UserError, unknown
+from ablations.names import require_name
 from ablations.studies import Profile, Study, Variant
 from ablations.sweep.command.code import Code
 from ablations.sweep.command.repository import place_of
@@ -106,8 +107,7 @@ def _register(tables: Mapping[str, Any], path: Path) -> str:
     _require_known("study", about, (*_STUDY, *_MARGINS))
     _require_known("command", command, _COMMAND)
     name = _text(about, "name", default=path.stem)
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise UserError(f"a study's name is letters, digits, '_', '-' and '.': not '{name}'")
+    require_name("the name of a study", name)
     if name in studies.studies() and name not in _loaded:
         raise UserError(f"study '{name}' is there already: choose another name")
     tasks = tuple(_list(about, "tasks")) or (TASK,)

@@ -1,0 +1,225 @@
+"""What is somebody else's stays data, and what is the user's own stays where it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from ablations.cli import main
+from ablations.exchange import archives
+from ablations.names import require_name
+from ablations.records import (
+    Plan,
+    Record,
+    cell_folder,
+    digest,
+    read_plan,
+    write_atomically,
+    write_plan,
+    write_record,
+)
+from ablations.studies import definition
+from ablations.sweep.cell import Cell
+from ablations.sweep.clean import delete, waste
+from ablations.sweep.command.commit import checked_out
+from ablations.sweep.progress import Progress
+
+EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
+STUDY = """
+study = {"name": "theirs", "seeds": 1}
+command = {"run": "sh walk.sh {folder} {seed} {drift}", "curve": "{folder}/log.csv",
+           "step": "step", "metric": "return"}
+variants = {"slow": {"drift": 10}, "fast": {"drift": 12}}
+"""
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return out + err
+
+
+# Reading
+
+
+def test_reading_results_executes_nothing_that_they_name(folder, capsys, monkeypatch) -> None:
+    folder.write("theirs.py", EXECUTES + STUDY)
+    folder.run("theirs.py")
+    monkeypatch.delitem(definition._STUDIES, "theirs")  # as in a process of its own
+    (folder.path / "executed").unlink()
+    for command in ("table", "status", "report", "figure", "export", "cancel"):
+        assert main([command, "theirs", "--seeds", "2"]) == 2
+        assert "name its study file instead, which was 'theirs.py'" in said(capsys)
+    assert not (folder.path / "executed").exists()
+
+
+def test_claims_of_somebody_else_execute_nothing(folder, capsys) -> None:
+    folder.write("theirs.py", EXECUTES + STUDY)
+    claim = {
+        **{"id": "a", "title": "t", "source": "s", "published": "p", "judged": "j"},
+        **{"study": "theirs.py", "metric": "return", "statistic": "difference"},
+        **{"direction": "higher", "variant": "fast", "versus": "slow", "tasks": "task"},
+        "command": "ablations run theirs.py",
+    }
+    lines = [f"{name} = {json.dumps(value)}" for name, value in claim.items()]
+    folder.write("results/claims.toml", "\n".join(["[[claim]]", *lines, "margin = 0.05"]))
+    assert main(["claims"]) == 2
+    assert "'theirs.py' is no name of a study" in said(capsys)
+    assert not (folder.path / "executed").exists()
+
+
+# Names
+
+LEAD_ELSEWHERE = ("../x", "/x", "..", ".", "a/b", "", "a\0b", "a\nb", "x" * 101)
+
+
+@pytest.mark.parametrize("name", LEAD_ELSEWHERE)
+def test_no_name_leads_out_of_the_results(name: str, folder, capsys) -> None:
+    with pytest.raises(Exception, match="letters, digits"):
+        require_name("a name", name)
+    with pytest.raises(Exception, match="letters, digits"):
+        cell_folder(folder.results, name)
+    with pytest.raises(Exception, match="letters, digits"):
+        write_plan(folder.results, Plan({}, {"name": name}, {}, {}, ()))
+    before = sorted(folder.path.rglob("*"))
+    folder.write("runs.csv", "run,seed,step,return\na,0,1,1\na,0,2,2\n")
+    runs = str(folder.path / "runs.csv")
+    gate = ["--margin", "1", "--against=x", "--", "sh", "walk.sh", "{seed}"]
+    for words in (["import", runs, f"--study={name}"], ["gate", f"--name={name}", *gate]):
+        assert main(words) == 2
+    assert "letters, digits" in said(capsys)
+    assert sorted(folder.path.rglob("*")) == sorted([*before, folder.path / "runs.csv"])
+
+
+def test_an_archive_writes_into_the_results_alone(folder, capsys) -> None:
+    folder.run()
+    plan = read_plan(folder.results, "walk")
+    wrong = Plan(**{**vars(plan), "study": {**plan.study, "name": "../../elsewhere"}})
+    theirs = folder.path / "theirs"
+    data = archives._encoded(wrong, folder.results, None)
+    file = theirs / "archive" / "walk-0.parquet"
+    write_atomically(file, data)
+    write_atomically(archives._checksum_of(file), sha256(data).hexdigest())
+    assert main(["table", "walk", "--results", str(theirs)]) == 2
+    assert "the name of a study is letters, digits" in said(capsys)
+    assert not (folder.path / "elsewhere").exists()
+
+
+def test_a_gate_takes_no_name_of_a_study(folder, capsys) -> None:
+    folder.run()
+    asked = ["--margin", "1", "--against=x", "--", "sh", "walk.sh", "{seed}"]
+    for name in ("gae", "walk"):
+        assert main(["gate", "--name", name, *asked]) == 2
+        assert f"'{name}' is a study already" in said(capsys)
+
+
+# Code
+
+
+def test_workers_import_nothing_from_the_current_folder(folder) -> None:
+    """Neither another clone of the suite nor a file that is named as a module of Python's."""
+    for name in ("ablations/__init__", "types", "logging", "random", "json", "variants/__init__"):
+        folder.write(f"{name}.py", "raise SystemExit('imported from the current folder')")
+    command = [sys.executable, "-P", "-m", "ablations.cli", "run", "walk.toml", "--workers", "1"]
+    subprocess.run(command, cwd=folder.path, check=True, capture_output=True)
+    assert {r.status for r in folder.records(read_plan(folder.results, "walk")).values()} == {
+        "done"
+    }
+
+
+def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> None:
+    from ablations.sweep.crew import _WORKER, OUR_ROOT
+    from ablations.sweep.order import Order
+    from ablations.sweep.prepare import prepare
+
+    work = prepare(folder.plans(), folder.results)
+    order = Order("run", str(folder.results), str(folder.path / "cache"), work.todo)
+    path = order.write(folder.path / "order.json")
+    gone = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
+    told = [str(OUR_ROOT), str(path), "0", gone.stdout.strip()]
+    subprocess.run([sys.executable, "-P", "-c", _WORKER, *told], cwd=folder.path, check=False)
+    assert len(order.left) == len(work.todo)
+
+
+def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    for words in (["init", "-q"], ["add", "walk.sh"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *who, *words], cwd=folder.path, check=True)
+    first = checked_out(folder.path, "HEAD", folder.results)
+    (first.here / "log.csv").write_text("what a run left")
+    assert checked_out(folder.path, "HEAD", folder.results).here == first.here
+    assert (first.here / "log.csv").exists()
+    for edited in ("walk.sh", "random.py"):
+        (first.here / edited).write_text("echo another")
+        again = checked_out(folder.path, "HEAD", folder.results)
+        assert again == first
+        assert (again.here / "walk.sh").read_text() == (folder.path / "walk.sh").read_text()
+        assert not (again.here / "random.py").exists()
+
+
+# Deletion
+
+THEIRS = (
+    *("cells/features.npy", "cells/model/weights.bin", "work/thesis/chapter.tex", "notes.md"),
+    *("work/logs/training.log", "cache/features.npy", "code/analysis.py", "set-aside/old.csv"),
+)
+
+
+def test_clean_deletes_what_the_suite_made_and_nothing_else(folder, capsys) -> None:
+    folder.run()
+    ours = [folder.results / "cells" / ("0" * 16), folder.results / "work" / ("1" * 16)]
+    ours += [
+        folder.results / "code" / ("2" * 16),
+        folder.results / "set-aside" / f"{'3' * 16}-{'4' * 8}",
+    ]
+    for path in ours:
+        path.mkdir(parents=True)
+        (path / "record.json").write_text("{}")
+    theirs = [folder.write(f"results/{name}", "precious") for name in THEIRS]
+    assert main(["clean", "--yes"]) == 0
+    listed = said(capsys)
+    assert all(str(path.relative_to(folder.path)) in listed for path in ours)
+    assert not any(path.exists() for path in ours)
+    assert all(path.read_text() == "precious" for path in theirs)
+
+
+@pytest.mark.parametrize("part", ["cells", "work", "cache", "code", "set-aside", "work/logs"])
+def test_clean_follows_no_link(part: str, folder) -> None:
+    folder.run()
+    elsewhere = folder.path / "elsewhere"
+    for name in ("0" * 16, f"{'0' * 16}-{'0' * 8}", f"f-{'0' * 16}.program", "00000000-0.log"):
+        (elsewhere / name).mkdir(parents=True)
+    target = folder.results / part
+    if target.exists():
+        target.rename(folder.path / "moved")
+    target.parent.mkdir(exist_ok=True)
+    target.symlink_to(elsewhere)
+    delete(folder.results, waste(folder.results))
+    assert len(list(elsewhere.iterdir())) == 4
+
+
+def test_clean_leaves_a_folder_alone_in_which_nothing_ran(tmp_path: Path, capsys) -> None:
+    precious = tmp_path / "work" / ("0" * 16)
+    precious.mkdir(parents=True)
+    assert main(["clean", "--yes", "--results", str(tmp_path)]) == 0
+    assert "nothing to clean" in said(capsys)
+    assert precious.exists()
+
+
+# What is printed
+
+
+@pytest.mark.parametrize("text", ["[/x]", "[bold]x", "[red]a[/red]", "\x1b[31mred"])
+def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None:
+    config = {"run": {"points": 1, "updates_per_chunk": 1, "iteration_steps": 1}}
+    cell = Cell("mine", "line", "up", 0, digest(config), config)
+    failed = Record(cell.hash, config, "failed", "error", text)
+    write_record(tmp_path, failed, {"step": []})
+    with Progress([cell], tmp_path) as progress:
+        progress.update()
+    assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
