@@ -250,8 +250,14 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--partition", metavar="P")
     group.add_argument("--time", metavar="T", help="limit of a job, such as 90 or 1-12:00:00")
     group.add_argument("--cpus", type=positive, metavar="N", help="cores of a job; default: 4")
-    group.add_argument("--gpus", type=natural, metavar="N", help="of a job; default: none")
-    group.add_argument("--memory", metavar="M", help="of a job, such as 16G; default: as measured")
+    group.add_argument(
+        "--gpus", metavar="N", help="of a job, or TYPE:N such as a100:2; default: none"
+    )
+    group.add_argument(
+        "--memory",
+        metavar="M",
+        help="of a job, such as 16G; default: as measured; none: not asked for",
+    )
     group.add_argument("--account", metavar="A")
     group.add_argument("--qos", metavar="Q")
     group.add_argument("--constraint", metavar="C")

@@ -342,6 +342,8 @@ def _all_lines(found: Status) -> Iterable[str]:
 def _running(row: Mapping[str, Any]) -> Iterable[str]:
     if row["state"] == "running":
         job = f", job {row['job']}" if row.get("job") else ""
+        if (given := row.get("cores_given")) and row["cores"] < given:
+            job += f", which may use {row['cores']} of its {given} cores"
         of = f" of {row['steps']:,}" if row["steps"] else ""
         score = "" if row.get("score") is None else f", return {row['score']:.4g}"
         yield (

@@ -69,9 +69,18 @@ class Crew:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=worker_environment(accelerator=self.order.accelerator or self.order.commands),
+                env=self._environment(index),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
             )
+
+    def _environment(self, index: int) -> dict[str, str]:
+        """Return that of a worker. Commands that run side by side share out the GPUs."""
+        accelerator = self.order.accelerator or self.order.commands
+        environment = worker_environment(accelerator=accelerator)
+        gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if self.order.commands and self.order.accelerator and len(gpus) >= self.order.workers:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: self.order.workers])
+        return environment
 
     def _log(self, index: int) -> Path:
         return self.logs / f"{self.order.run}-{index}.log"

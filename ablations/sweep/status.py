@@ -34,10 +34,10 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
     there is to say of it.
 
     state is "done"; "running" (with step, steps, 0 where they are not known, rate, score, host, and
-    job on a cluster); "queued" (job,
-    queue: what Slurm calls its state, reason); "failed" (reason, failed_step, log: the end of its
-    traceback); "damaged" (reason); or "missing" (checkpoint: the step to go on from, reason: what
-    became of the job that had it; where there are such).
+    on a cluster job, cores that it may use and cores_given); "queued" (job, queue: what Slurm calls
+    its state, reason); "failed" (reason, failed_step, log: the end of its traceback); "damaged"
+    (reason); or "missing" (checkpoint: the step to go on from, reason: what became of the job that
+    had it; where there are such).
 
     queue: how Slurm's is asked; None: anew.
     """
@@ -69,7 +69,9 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
 
 def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
     if running:
-        return {"job": held.id} if held.state.alive else {}
+        cores = held.submission.cores(held.index) or (None, None)
+        used = {"cores": cores[0], "cores_given": cores[1]}
+        return {"job": held.id, **used} if held.state.alive else {}
     if held.state.alive:
         return {
             "state": "queued",

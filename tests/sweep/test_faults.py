@@ -365,14 +365,14 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
 def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(tmp_path: Path) -> None:
     job = submission(tmp_path, "run", [cell(name="a")], slurm_job="7")
     for _ in range(MAX_REQUEUES):
-        job.begin(0, {"a": 0, "b": 0})
+        job.begin(0, {"a": 0, "b": 0}, (1, 1))
     with pytest.raises(UserError, match="3 times without a new checkpoint or record"):
-        job.begin(0, {"a": 0, "b": 0})
-    job.begin(0, {"a": 5, "b": 0})  # a checkpoint
+        job.begin(0, {"a": 0, "b": 0}, (1, 1))
+    job.begin(0, {"a": 5, "b": 0}, (1, 1))  # a checkpoint
     for _ in range(MAX_REQUEUES):
-        job.begin(0, {"a": 5})  # a record
+        job.begin(0, {"a": 5}, (1, 1))  # a record
     with pytest.raises(UserError, match="3 times"):
-        job.begin(0, {"a": 5})
+        job.begin(0, {"a": 5}, (1, 1))
 
 
 def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch) -> None:

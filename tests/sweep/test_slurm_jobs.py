@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import forked
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.sweep.cell import Cell
-from ablations.sweep.slurm import cluster, commands, packing
+from ablations.sweep.crew import Crew
+from ablations.sweep.order import Order
+from ablations.sweep.slurm import cluster, commands, packing, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
@@ -137,6 +141,40 @@ def test_what_is_no_time_limit(text) -> None:
         cluster.minutes(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "has", "has_not"),
+    [
+        ("", ["--cpus-per-task=4", "--requeue", "--mem=900M", "srun.*--cpus-per-task=4"], ["gpus"]),
+        ("memory = 'none'", [], ["--mem"]),
+        ("gpus = 2", ["--gpus-per-node=2"], []),
+        ("gpus = 'a100:2'", ["--gpus-per-node=a100:2"], []),
+        ("srun = ['--container-image=x y']", ["srun.*'--container-image=x y'"], []),
+        ("[sbatch]\nrequeue = false", ["--no-requeue"], ["--requeue", "False"]),
+        ("[sbatch]\nexclusive = true", ["--exclusive$"], ["True"]),
+        ("[sbatch]\nexclusive = false", [], ["exclusive"]),
+    ],
+)
+def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp_path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(text)
+    asked = cluster.read_cluster(path, {})
+    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
+    script = slurm._script(slurm._executor(one, asked, tmp_path, 900), 1)
+    assert all(re.search(words, script, re.MULTILINE) for words in has)
+    assert not any(re.search(words, script) for words in has_not)
+
+
+def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    command = replace(cells(1)[0], config={"command": {}})
+    crew = object.__new__(Crew)
+    crew.order = Order("r", "results", "cache", (command,), workers=2, accelerator=True)
+    given = [crew._environment(index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
+    assert given == ["4,6", "5,7"]
+    crew.order = replace(crew.order, cells=tuple(cells(1)))
+    assert crew._environment(0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+
+
 def test_memory() -> None:
     assert [cluster.megabytes(x) for x in ("16G", "500M", "1.5T", "16GB", 2)] == [
         *(16384, 500, 1572864, 16384, 2048)
@@ -155,6 +193,9 @@ def test_memory() -> None:
         ("setup = 3", "setup is a list of shell lines"),
         ("sbatch = 'x'", "is a table of options"),
         ("account = ''", "account must be a text"),
+        ("srun = [1]", "srun is a list of arguments"),
+        ("gpus = 'a100'", "gpus are a number or type:number"),
+        ("gpus = ':2'", "gpus are a number or type:number"),
         ("cpus", "is not TOML"),
     ],
 )
@@ -245,6 +286,8 @@ def test_what_counts_as_alive() -> None:
     for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "GONE"):
         assert not commands.State(name).alive
     assert not commands.State("PENDING", "launch failed requeued held").alive
+    assert not commands.State("REQUEUE_HOLD").alive
+    assert commands.State("SPECIAL_EXIT").held
     states = {"7_1": commands.State("RUNNING"), "7": commands.State("CANCELLED")}
     assert commands.state_of(states, "7_1").name == "RUNNING"
     assert commands.state_of(states, "7_2").name == "CANCELLED"

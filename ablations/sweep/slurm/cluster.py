@@ -28,16 +28,20 @@ _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 @dataclass(frozen=True)
 class Cluster:
     """time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
-    of each job, on one node. memory: of each job, in megabytes; None: what its workers need, as far
-    as that was measured. at_once: jobs of an array that run side by side. job_minutes: how long a
-    job should take. lanes: cells side by side on the accelerators of a job. threads: of each
-    command. setup: lines of shell before the job. sbatch: further options of sbatch.
+    of each job, on one node. gpu_type: their name in Slurm, such as a100; None: any. memory: of
+    each job, in megabytes; None: what its workers need, as far as that was measured; 0: not asked
+    for, where the cluster gives it by other rules. at_once: jobs of an array that run side by
+    side. job_minutes: how long a job should take. lanes: cells side by side on the accelerators of
+    a job. threads: of each command. setup: lines of shell before the job. srun: further arguments
+    of srun, which starts the job's process, such as those of a container. sbatch: further options
+    of sbatch; of false, none.
     """
 
     partition: str | None = None
     time: int | None = None
     cpus: int = 4
     gpus: int = 0
+    gpu_type: str | None = None
     memory: int | None = None
     account: str | None = None
     qos: str | None = None
@@ -47,6 +51,7 @@ class Cluster:
     lanes: int | None = None
     threads: int | None = None
     setup: tuple[str, ...] = ()
+    srun: tuple[str, ...] = ()
     sbatch: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,6 +83,8 @@ def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"the cluster file '{path}' is not TOML: {error}") from None
     values |= {name: value for name, value in flags.items() if value is not None}
+    if isinstance(gpus := values.get("gpus"), str):
+        values |= _typed(gpus)
     known = {one.name for one in fields(Cluster)}
     where = f"setting of the cluster file '{path}'" if path else "cluster setting"
     for name in values:
@@ -108,8 +115,18 @@ def minutes(text: str | int) -> int:
     return math.ceil(seconds / 60)
 
 
+def _typed(text: str) -> dict[str, Any]:
+    """Read GPUs as Slurm spells them: 2, a100:2."""
+    kind, colon, number = text.rpartition(":")
+    if not number.isdecimal() or bool(kind) != bool(colon) or not re.fullmatch(r"[\w.-]*", kind):
+        raise UserError(f"gpus are a number or type:number, such as a100:2, not '{text}'")
+    return {"gpus": int(number), "gpu_type": kind or None}
+
+
 def megabytes(text: str | float) -> int:
-    """16G, 500M, 1.5T; a bare number is in gigabytes."""
+    """16G, 500M, 1.5T; a bare number is in gigabytes; none: 0."""
+    if str(text).strip().lower() == "none":
+        return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(text).strip(), re.IGNORECASE)
     size = float(match[1]) * _MEMORY[match[2].upper()] if match else 0
     if size < 1:
@@ -122,10 +139,11 @@ def _checked(name: str, value: Any) -> Any:
         return minutes(value)
     if name == "memory":
         return megabytes(value)
-    if name == "setup":
+    if name in ("setup", "srun"):
         lines = [value] if isinstance(value, str) else value
         if not isinstance(lines, list | tuple) or any(not isinstance(one, str) for one in lines):
-            raise UserError(f"setup is a list of shell lines, not {value!r}")
+            what = "shell lines" if name == "setup" else "arguments"
+            raise UserError(f"{name} is a list of {what}, not {value!r}")
         return tuple(lines)
     if name == "sbatch":
         if not isinstance(value, Mapping):
@@ -136,6 +154,8 @@ def _checked(name: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")
         return value
+    if name == "gpu_type" and value is None:
+        return None
     if not isinstance(value, str) or not value or "\n" in value:
         raise UserError(f"{name} must be a text, not {value!r}")
     return value

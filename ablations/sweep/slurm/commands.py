@@ -7,6 +7,7 @@ who is still going to work on the others.
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
 import socket
@@ -53,8 +54,10 @@ class State:
 
     @property
     def held(self) -> bool:
-        """Whether Slurm gave up to start it, and keeps it until somebody lets it go."""
-        return self.name == "PENDING" and "launch failed" in self.reason
+        """Whether it is kept until somebody lets it go: Slurm gave up to start it, or it was put
+        back to be looked at."""
+        failed = self.name == "PENDING" and "launch failed" in self.reason
+        return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
 
 Queue = Callable[[Collection[str]], Mapping[str, State]]
@@ -125,6 +128,17 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
         return answer
 
     return queue
+
+
+def commented(first_word: str) -> list[tuple[str, list[str]]]:
+    """Return the jobs and arrays of this user whose comment begins with a word: Slurm's id, and the
+    other words of the comment. Raises Silent."""
+    done = _ask(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
+    if done.returncode:
+        raise _silent(done)
+    found = dict(line.split("|", 1) for line in done.stdout.splitlines() if "|" in line)
+    words = {job: comment.split() for job, comment in found.items()}
+    return [(job, rest) for job, [first, *rest] in words.items() if first == first_word]
 
 
 def is_running(job: str) -> bool:

@@ -57,7 +57,7 @@ class Job:
         order = replace(order, workers=_workers(order))
         progress = Progress(order.cells, Path(order.results), line_seconds=LINE_SECONDS)
         try:
-            submission.begin(self.index, _got_to(order))
+            submission.begin(self.index, _got_to(order), _cores())
             with running(Path(order.results)):
                 Crew(order, submission.order_path(self.index)).work(progress, caught.any)
         except UserError as error:
@@ -91,8 +91,13 @@ def _workers(order: Order) -> int:
     wanted = min(order.workers, -(-len(order.cells) // order.lanes))
     if order.accelerator:
         return wanted
-    given = int(os.environ.get("SLURM_CPUS_PER_TASK") or wanted)
-    return max(1, min(wanted, min(given, cores()) // (order.threads or 1)))
+    return max(1, min(wanted, min(_cores()) // (order.threads or 1)))
+
+
+def _cores() -> tuple[int, int]:
+    """Return the cores that this job may use and those that it was given, which are more where
+    srun binds its process to a part of them."""
+    return cores(), int(os.environ.get("SLURM_CPUS_PER_TASK") or cores())
 
 
 class _Caught:

@@ -70,7 +70,9 @@ def pack(cells: Sequence[Cell], cluster: Cluster, speeds: Mapping[str, Speed]) -
         lanes = 1 if mine[0].is_command else lanes_of(cluster)
         steps = _amount(mine[0])
         _require_time(cluster, speed, steps * lanes / points, mine[0])
-        workers = 1 if cluster.gpus else _workers(cluster, speed)
+        workers = _workers(cluster, speed)
+        if cluster.gpus:  # one process has all of them, but commands have one each
+            workers = min(workers, cluster.gpus) if mine[0].is_command else 1
         block_seconds = steps * lanes / speed.rate
         training_seconds = 60 * cluster.job_minutes - speed.compile_seconds
         rounds = max(1, math.floor(training_seconds / block_seconds))
@@ -168,7 +170,7 @@ def _megabytes(speed: Speed, workers: int) -> int:
 def _workers(cluster: Cluster, speed: Speed) -> int:
     """One per core, or per so many as each command has threads, as far as the memory goes."""
     cpus = max(1, cluster.cpus // (cluster.threads or 1))
-    if cluster.memory is None:
+    if not cluster.memory:
         return cpus
     fitting = (cluster.memory - SUPERVISOR_MEGABYTES) // speed.megabytes
     if fitting < 1 and speed.measured:

@@ -13,11 +13,13 @@ and so that a status can name the job.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -28,6 +30,7 @@ from ablations.sweep.slurm import commands
 
 FOLDER = "submissions"
 MAX_REQUEUES = 3
+COMMENT = "rl-ablations"  # the first word of our jobs' comments
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,13 @@ class Submission:
             return []
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
-        known = [*self.arrays(), (job, first, tasks)]
-        write_atomically(self.folder / "arrays.json", json.dumps(known))
+        """Note what Slurm calls an array of our jobs, or one job."""
+        known = dict.fromkeys([*self.arrays(), (job, first, tasks)])
+        write_atomically(self.folder / "arrays.json", json.dumps(list(known)))
+
+    def comment(self, first: int, tasks: int) -> str:
+        """Return the comment that an array has in Slurm; see `_adopt`."""
+        return f"{COMMENT} {self.run} {first} {tasks}"
 
     def slurm_jobs(self) -> dict[int, str]:
         """Index of each of our jobs that Slurm has taken -> its id."""
@@ -78,22 +86,30 @@ class Submission:
             for task in range(tasks or 1)
         }
 
-    def begin(self, index: int, got_to: Mapping[str, int]) -> None:
-        """Notes where a job begins, each time that Slurm starts it: the last checkpoint of every
-        cell that it has left. Raises UserError where it was put back into the queue `MAX_REQUEUES`
-        times from one place."""
-        path = self.folder / "begun" / f"{index}.json"
-        try:
-            last = json.loads(path.read_text())
-        except (OSError, ValueError):
-            last = {}
+    def begin(self, index: int, got_to: Mapping[str, int], cores: tuple[int, int]) -> None:
+        """Note where a job begins, each time that Slurm starts it: the last checkpoint of every
+        cell that it has left, and the cores that it may use and was given. Raises UserError where
+        it was put back into the queue `MAX_REQUEUES` times from one place."""
+        last = self._begun(index)
         times = last["times"] + 1 if last.get("got_to") == got_to else 1
         if times > MAX_REQUEUES:
             raise UserError(
                 f"it was put back into the queue {MAX_REQUEUES} times without a new checkpoint or "
                 f"record: its time is too short for one, or something ends it"
             )
-        write_atomically(path, json.dumps({"got_to": got_to, "times": times}))
+        began = {"got_to": got_to, "times": times, "cores": cores}
+        write_atomically(self.folder / "begun" / f"{index}.json", json.dumps(began))
+
+    def cores(self, index: int) -> tuple[int, int] | None:
+        """Return the cores that a job may use and those that it was given; None before it began."""
+        used, given = self._begun(index).get("cores", (None, None))
+        return (used, given) if used else None
+
+    def _begun(self, index: int) -> dict[str, Any]:
+        try:
+            return dict(json.loads((self.folder / "begun" / f"{index}.json").read_text()))
+        except (OSError, ValueError):
+            return {}
 
     def give_up(self, index: int, reason: str) -> None:
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
@@ -152,7 +168,19 @@ def all_submissions(results: Path) -> list[Submission]:
             found.append(load(path.parent))
         except (ValueError, TypeError, KeyError, OSError):
             continue
+    _adopt(found)
     return sorted(found, key=lambda one: one.time)
+
+
+def _adopt(submissions: Iterable[Submission]) -> None:
+    """Note the jobs that Slurm took and whose driver ended before it noted their ids."""
+    open_ = {one.run: one for one in submissions if len(one.slurm_jobs()) < len(one.jobs)}
+    if not open_:
+        return
+    with contextlib.suppress(commands.Silent):
+        for job, (run, first, tasks) in commands.commented(COMMENT):
+            if run in open_:
+                open_[run].add_array(job, int(first), int(tasks))
 
 
 def holders(

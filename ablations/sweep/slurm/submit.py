@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import os
 import re
 import shlex
 import subprocess
@@ -72,6 +73,8 @@ def submit(
     commands.require_commands()
     _require_submitit()
     results = results.resolve()
+    if not str(results).isprintable():
+        raise UserError(f"a job script cannot name the results folder {str(results)!a}")
     if dry_run:
         todo = missing(plans, results, fresh=fresh)
         return _submit(plans, results, cluster, todo, keeping, dry_run=True)
@@ -122,7 +125,8 @@ def _submit(
     planned = replace(counts, jobs=tuple(jobs), script=script, speeds=speeds)
     if dry_run:
         return planned
-    commands.try_out(script)
+    with _outside_of_jobs():
+        commands.try_out(script)
     if held_back := {one.id for one in held.values() if one.id and one.state.held}:
         commands.cancel(held_back)
     submission.write(
@@ -160,13 +164,16 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
     every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
     for first in range(0, len(every), largest):
         part = every[first : first + largest]
+        tasks = len(part) if len(part) > 1 else 0
         try:
-            with _quietly():
+            with _quietly(), _outside_of_jobs():
+                # By which it is found, should this process end before it notes Slurm's id.
+                executor.update_parameters(comment=submission.comment(first, tasks))
                 sent = executor.submit_array(part)
         except Exception as error:
             return first, _sbatchs_words(error)
         array = sent[0].job_id.partition("_")[0]
-        submission.add_array(array, first, len(part) if len(part) > 1 else 0)
+        submission.add_array(array, first, tasks)
     return len(every), None
 
 
@@ -177,7 +184,8 @@ def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: i
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
         "time": cluster.time_limit,
         "cpus_per_task": cluster.cpus,
-        "mem": f"{cluster.memory or megabytes}M",
+        # From Slurm 22.05 on srun does not take them over from sbatch.
+        "srun_args": [f"--cpus-per-task={cluster.cpus}", *cluster.srun],
         "array_parallelism": cluster.at_once,
         "signal_delay_s": cluster.signal_seconds,
         "setup": [
@@ -191,11 +199,18 @@ def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: i
             **cluster.sbatch,
         },
     }
+    more = options["additional_parameters"]
+    if more["requeue"] is False:
+        more["no-requeue"] = True
+    options["additional_parameters"] = {n: value for n, value in more.items() if value is not False}
+    if cluster.memory != 0:
+        options["mem"] = f"{cluster.memory or megabytes}M"
     for name in ("partition", "account", "qos", "constraint"):
         if getattr(cluster, name):
             options[name] = getattr(cluster, name)
     if cluster.gpus:
-        options["gpus_per_node"] = cluster.gpus
+        kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
+        options["gpus_per_node"] = f"{kind}{cluster.gpus}"
     executor = submitit.SlurmExecutor(folder=submission.folder / "slurm")
     executor.update_parameters(**options)
     return executor
@@ -289,6 +304,19 @@ def _sbatchs_words(error: Exception) -> str:
         return commands.complaint(text.decode() if isinstance(text, bytes) else text)
     lines = [line for line in str(error).splitlines() if "error" in line.lower()]
     return re.sub(r"\s+", " ", lines[-1] if lines else str(error))[:300]
+
+
+@contextlib.contextmanager
+def _outside_of_jobs() -> Iterator[None]:
+    """Submit as from no job: what the allocation that this process is in was given (memory per
+    core, say) would else be asked for in the new jobs too."""
+    of_job = {n: v for n, v in os.environ.items() if n.startswith("SLURM_") and n != "SLURM_CONF"}
+    for name in of_job:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(of_job)
 
 
 @contextlib.contextmanager

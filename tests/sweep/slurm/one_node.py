@@ -35,8 +35,9 @@ def missing() -> list[str]:
 @dataclass(frozen=True)
 class Cluster:
     """cpus: that the node claims to have. grace: seconds between the warning and the end of a
-    preempted job. warn: whether such a job gets SIGUSR2 too. accounting: with slurmdbd, which needs
-    MariaDB.
+    preempted job. warn: whether such a job gets SIGUSR2 too. bound: whether each task may use the
+    cores alone that it asked for; the node then claims those that there are. accounting: with
+    slurmdbd, which needs MariaDB.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class Cluster:
     warn: bool = True
     largest_array: int = 1001
     accounting: bool = False
+    bound: bool = False
     port: int = 0
 
     @property
@@ -161,6 +163,8 @@ class Cluster:
                 f"AccountingStorageHost=localhost\nAccountingStoragePort={port + 2}\n"
                 f"AccountingStoragePass={folder}/munge/munge.socket"
             )
+        task = "task/affinity\nTaskPluginParam=cores" if self.bound else "task/none"
+        cpus = os.cpu_count() if self.bound else self.cpus
         warn = "SlurmctldParameters=preempt_send_user_signal" if self.warn else ""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20 * 9 // 10
         # Ids from the clock: those of an earlier cluster in the same folder never come again.
@@ -185,7 +189,7 @@ SlurmdPidFile={folder}/run/slurmd.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={task}
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 SwitchType=switch/none
@@ -207,7 +211,7 @@ PreemptMode=REQUEUE
 {warn}
 {storage}
 NodeName=localhost NodeAddr=127.0.0.1 NodeHostname={socket.gethostname().partition(".")[0]} \
-CPUs={self.cpus} RealMemory={memory} State=UNKNOWN
+CPUs={cpus} RealMemory={memory} State=UNKNOWN
 PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE DefaultTime=5 State=UP \
 PriorityTier=1 OverSubscribe=NO PreemptMode=REQUEUE GraceTime={self.grace}
 PartitionName=high Nodes=localhost Default=NO MaxTime=60 DefaultTime=5 State=UP \

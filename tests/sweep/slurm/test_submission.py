@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ablations.sweep.slurm.submissions import all_submissions
+
 TINY = ("run", "toy", "--cluster", "slurm")
 
 
@@ -302,3 +304,34 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
     assert returns == {(1, 0), (1, 1), (2, 0), (2, 1)}
     assert {row["state"] for row in sweep.rows()} == {"done"}
+
+
+def test_a_job_may_use_the_cores_that_it_asked_for(sweeps) -> None:
+    """From 22.05 on srun takes no --cpus-per-task over from sbatch: bound to cores, all workers of
+    a job would share one."""
+    bound = sweeps(bound=True)
+    bound(*TINY, "--seeds", "2", "--cpus", str(os.cpu_count()), "--job-minutes", "30")
+    bound.finished(4)
+    workers = {path.name.rpartition("-")[2] for path in bound.results.glob("work/logs/*.log")}
+    assert len(workers) == os.cpu_count()
+    (one,) = all_submissions(bound.results)
+    assert one.cores(0) == (os.cpu_count(), os.cpu_count())
+
+
+def test_jobs_are_found_whose_driver_ended_before_it_noted_their_ids(sweep) -> None:
+    with sweep.held_back():
+        assert "4 submitted" in sweep.submit()
+        (noted,) = sweep.results.glob("work/submissions/*/arrays.json")
+        noted.unlink()
+        assert {row["state"] for row in sweep.rows()} == {"queued"}
+        assert "4 queued; nothing to submit" in sweep.submit()
+        noted.unlink()
+        assert "with 4 cells" in sweep("cancel", "toy_held").stdout
+    assert not sweep.jobs()
+
+
+def test_jobs_submitted_from_a_job_are_given_nothing_of_it(sweep) -> None:
+    sweep.shell.environment |= {"SLURM_MEM_PER_CPU": "100", "SLURM_JOB_ID": "1"}
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    assert {record["status"] for record in sweep.records()} == {"done"}
