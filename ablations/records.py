@@ -51,6 +51,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
+def permitted(mode: int) -> int:
+    """Return what the umask leaves of permissions, which temporary files and folders do not ask."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
+    except (OSError, ValueError, IndexError):  # not Linux: 022, nearly everybody's
+        return mode & ~0o022
+
+
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
     """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
     the power fails, which takes some milliseconds."""
@@ -62,7 +71,7 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
             file.flush()
             if lasting:
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, permitted(0o666))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -152,7 +161,7 @@ def write_record(
             if lasting:
                 file.flush()
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, permitted(0o777))
         if files is not None:
             os.rename(files, temporary / "run")
         try:

@@ -19,6 +19,7 @@ ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
     "names": {"errors"},
+    "private": set(),
     "distributions": set(),
     "parquet": set(),
     "records": {"errors", "names", "parquet"},
@@ -37,7 +38,7 @@ ALLOWED = {
     # The intervals and the style of its figures.
     "regression": {"report", "looks", "distributions", "errors", "records"},
     # The scores that it exports.
-    "exchange": {"report", "logs", "errors", "names", "records", "parquet"},
+    "exchange": {"report", "logs", "errors", "names", "private", "records", "parquet"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.sweep.order import Keeping
     from ablations.sweep.slurm.cluster import Cluster
+
+
+# Of a folder that cannot be written these show all the same what its archives hold.
+_ONLY_READ = ("table", "status", "figure", "report", "export", "render", "policies", "claims")
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,7 +74,7 @@ def add_command(
     one: Parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
-    one.set_defaults(command=function, reads_records=reads_records)
+    one.set_defaults(command=function, reads_records=reads_records, only_reads=name in _ONLY_READ)
     one.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )
@@ -211,10 +216,18 @@ def unpack(options: argparse.Namespace) -> None:
     share cells with any of them."""
     if options.reads_records == "none" or not (options.results / "archive").is_dir():
         return
-    from ablations.exchange import restore
+    from ablations.exchange import restorable, restore
 
     own = options.reads_records == "of its studies" and not any(selection(options).values())
-    restore(options.results, options.studies if own else ())
+    studies = options.studies if own else ()
+    try:
+        restore(options.results, studies)
+    except OSError as error:
+        unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+        if not unwritable or not options.only_reads or getattr(options, "write", False):
+            raise
+        options.results = restorable(options.results)
+        restore(options.results, studies)
 
 
 def load_installed_plugins() -> None:

@@ -7,7 +7,7 @@ exchange.archive([plan], results, results / "archive") # for git: counts as done
 exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table mine, report mine
 """
 
-from ablations.exchange.archives import archive, restore
+from ablations.exchange.archives import archive, restorable, restore
 from ablations.exchange.export import FORMATS, export, frame, marl_eval
 from ablations.exchange.imports import Options, import_runs
 
@@ -19,5 +19,6 @@ __all__ = [
     "frame",
     "import_runs",
     "marl_eval",
+    "restorable",
     "restore",
 ]

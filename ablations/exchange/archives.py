@@ -11,8 +11,10 @@ found there counts as done. Same records, same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
+from ablations.private import private_folder
 from ablations.records import (
     Plan,
     Record,
@@ -93,6 +96,32 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
         os.sync()  # once for all records, before the stamp says that they are there
         about = {"files": unpacked | found, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
+
+
+def restorable(results: Path) -> Path:
+    """Return a folder of this user's that has what a results folder has, for one that cannot be
+    written and whose archives hold more. Raises UserError where this user has no such folder."""
+    name = digest(str(results.resolve()))
+    folder = private_folder(f"results-{name}")
+    if folder is None:
+        raise UserError(
+            f"'{results}' cannot be written, so its archives cannot be unpacked there, and there "
+            f"is no home folder to unpack them in: copy it, and name the copy with --results"
+        )
+    for path in results.resolve().iterdir():
+        if path.name not in ("cells", "plans"):
+            _link(folder / path.name, path)
+    (folder / "cells").mkdir(exist_ok=True)
+    for path in (results.resolve() / "cells").glob("[!.]*"):
+        _link(folder / "cells" / path.name, path)
+    if (results / "plans").is_dir():
+        shutil.copytree(results / "plans", folder / "plans", dirs_exist_ok=True)
+    return folder
+
+
+def _link(link: Path, target: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(target)
 
 
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:

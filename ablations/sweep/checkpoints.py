@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ablations.records import canonical, cell_folder
+from ablations.records import canonical, cell_folder, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
@@ -129,7 +129,7 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
         }
         whole = canonical(description | {"digest": _digest(description)})
         (temporary / DESCRIPTION).write_text(whole)
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, permitted(0o777))
         final = folder / f"{checkpoint.saved.point:08}"
         shutil.rmtree(final, ignore_errors=True)  # one that was refused, at the same point
         os.rename(temporary, final)

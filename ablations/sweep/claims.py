@@ -24,9 +24,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 
 from ablations.records import cell_folder, write_atomically
+from ablations.sweep.locks import file_lock, flock_works
 
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
@@ -77,15 +78,21 @@ def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
 @contextlib.contextmanager
 def running(results: Path) -> Iterator[None]:
     """Meanwhile nothing that runs need is cleaned from a results folder."""
-    with _lock_file(results).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
+    with _lock_file(results).open("a") as file:
+        if flock_works(results):
+            fcntl.flock(file, fcntl.LOCK_SH)
         yield
 
 
 @contextlib.contextmanager
 def at_rest(results: Path) -> Iterator[bool]:
-    """Whether nothing runs in a results folder; meanwhile nothing begins there."""
-    with _lock_file(results).open("w") as file:
+    """Whether nothing runs in a results folder; meanwhile nothing begins there. Without `flock`:
+    whether nothing showed a sign of life lately."""
+    with _lock_file(results).open("a") as file:
+        if not flock_works(results):
+            beats = (read_heartbeat(results, path.name) for path in (results / "work").iterdir())
+            yield not any(beat.alive for beat in beats if beat)
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -103,7 +110,7 @@ def _lock_file(results: Path) -> Path:
 class Claim:
     """One cell, held by this process until `finish` or `release`."""
 
-    def __init__(self, results: Path, cell: str, lock: FileLock):
+    def __init__(self, results: Path, cell: str, lock: BaseFileLock):
         self.cell = cell
         self._folder = work_folder(results, cell)
         self._lock = lock
@@ -179,9 +186,10 @@ def claim(results: Path, cell: str) -> Claim | None:
 def hold(results: Path, cell: str) -> Claim | None:
     """A claim on a cell, done or not; None if it is somebody else's."""
     folder = work_folder(results, cell)
-    lock = FileLock(folder / "lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _break_if_dead(results, cell)
+        lock = file_lock(folder / "lock")
         lock.acquire(timeout=0)
     except Timeout:
         return None
@@ -192,6 +200,18 @@ def hold(results: Path, cell: str) -> Claim | None:
             raise
         return None
     return Claim(results, cell, lock)
+
+
+def _break_if_dead(results: Path, cell: str) -> None:
+    """Where a lock is a file, remove that of a holder who showed no sign of life for long."""
+    lock = work_folder(results, cell) / "lock"
+    if flock_works(lock.parent):
+        return
+    beat = read_heartbeat(results, cell)
+    with contextlib.suppress(FileNotFoundError):
+        old = time.time() - lock.stat().st_mtime > STALE_SECONDS
+        if not beat.alive if beat else old:
+            lock.unlink()
 
 
 def checkpoint_points(results: Path, cell: str) -> list[int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
 from hashlib import sha256
@@ -24,6 +27,7 @@ from ablations.records import (
     write_record,
 )
 from ablations.studies import definition
+from ablations.sweep import claims, locks
 from ablations.sweep.cell import Cell
 from ablations.sweep.clean import delete, waste
 from ablations.sweep.command.commit import checked_out
@@ -223,3 +227,62 @@ def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None
     with Progress([cell], tmp_path) as progress:
         progress.update()
     assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
+
+
+# Folders of a group
+
+
+def test_what_a_group_may_write_is_what_the_umask_leaves(folder) -> None:
+    before = os.umask(0o002)
+    try:
+        folder.run()
+    finally:
+        os.umask(before)
+    paths = [path for path in folder.results.rglob("*") if not path.is_symlink()]
+    assert len(paths) > 10
+    for path in paths:
+        assert path.stat().st_mode & 0o664 == 0o664, path
+
+
+def test_archives_of_a_folder_that_cannot_be_written_are_read(folder, capsys, monkeypatch) -> None:
+    folder.run()
+    assert main(["export", "walk", "--format", "archive"]) == 0
+    shutil.rmtree(folder.results / "cells")
+    shutil.rmtree(folder.results / "plans")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.path / "home"))
+
+    def closed(path: Path, *arguments: object, **keywords: object) -> None:
+        if Path(path).is_relative_to(folder.results.resolve()) or not Path(path).is_absolute():
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        made(path, *arguments, **keywords)
+
+    made = Path.mkdir
+    monkeypatch.setattr(Path, "mkdir", closed)
+    said(capsys)
+    assert main(["table", "walk"]) == 0
+    assert "fast" in said(capsys)
+    assert main(["run", "walk.toml"]) == 2
+    assert "cannot write" in said(capsys)
+
+
+def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:
+    """Lustre mounted without -o flock, some NFS."""
+    for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+
+        def no_locks(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("fcntl.flock", no_locks)
+        monkeypatch.setattr(locks, "_known", {})
+        shutil.rmtree(folder.results, ignore_errors=True)
+        assert folder.run().done == 6
+        held = claims.hold(folder.results, "0" * 16)
+        assert claims.hold(folder.results, "0" * 16) is None
+        assert main(["clean", "--yes"]) == 0
+        assert "Traceback" not in said(capsys)
+        # Its holder was killed on another machine.
+        lock = folder.results / "work" / ("0" * 16) / "lock"
+        assert lock.exists()
+        os.utime(lock, (0, 0))
+        assert claims.hold(folder.results, "0" * 16) is not None
+        assert held is not None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.records import permitted
 from ablations.sweep.command.code import Code, digest_of, root_of
 
 
@@ -78,7 +79,7 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
         files = temporary / "files"
         files.mkdir()
         _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
-        files.chmod(0o755)
+        files.chmod(permitted(0o777))
         try:
             os.rename(files, folder)
         except OSError:

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from ablations.records import permitted
+
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
@@ -35,7 +37,7 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
                 shutil.copytree(source, copy / source.name, ignore=_LEFT_OUT)
             else:
                 shutil.copy2(source, copy / source.name)
-        copy.chmod(0o755)
+        copy.chmod(permitted(0o777))
         try:
             os.rename(copy, final)
         except OSError:

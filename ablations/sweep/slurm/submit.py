@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from ablations import plugins
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
@@ -26,6 +24,7 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
 from ablations.sweep.command.repository import noted
+from ablations.sweep.locks import file_lock
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, packing, submissions
@@ -80,7 +79,7 @@ def submit(
         return _submit(plans, results, cluster, todo, keeping, dry_run=True)
     require_writable(results)
     # A second driver waits, and finds these jobs.
-    with running(results), FileLock(results / "work" / "submit.lock"):
+    with running(results), file_lock(results / "work" / "submit.lock"):
         _require_shared(results, cluster)
         work = prepare(plans, results, fresh=fresh)
         submissions.forget_the_finished(results)

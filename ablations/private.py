@@ -1,0 +1,26 @@
+"""Folders of this user's alone, for what can be made again: a results folder may be shared, and
+what another user put into a cache there would be executed, or shown, as ours.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def private_folder(part: str) -> Path | None:
+    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made where it is not there; None where this user
+    cannot have one that nobody else may write to."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rl-ablations"
+        folder = base / part
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        others = stat.S_IWGRP | stat.S_IWOTH
+        for path in (base, folder):
+            about = path.stat()
+            if about.st_uid != os.getuid() or about.st_mode & others:
+                return None
+    except (OSError, RuntimeError):  # no home, or none that can be written
+        return None
+    return folder
