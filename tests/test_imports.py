@@ -14,7 +14,7 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"errors", "names", "plugins", "records", "request"}
+COMMON = {"errors", "names", "plugins", "private", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},

@@ -31,6 +31,7 @@ from ablations.sweep.locks import file_lock, flock_works
 
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
+TICK_SECONDS = 3.0  # coarser than the clock of any file system
 RUNNING = "running.lock"
 
 
@@ -219,6 +220,30 @@ def checkpoint_points(results: Path, cell: str) -> list[int]:
     folder = work_folder(results, cell) / "checkpoints"
     found = folder.iterdir() if folder.is_dir() else ()
     return sorted(int(path.name) for path in found if path.name.isdecimal() and path.is_dir())
+
+
+class Arrivals:
+    """The records that appear in a results folder, found by one scan of it whenever it changed."""
+
+    def __init__(self, results: Path):
+        self._folder = results / "cells"
+        self._known: set[str] = set()
+        self._stamp = 0
+
+    def since_last(self) -> set[str]:
+        """Return the cells whose records appeared since the last call; at the first, all."""
+        try:
+            changed = self._folder.stat().st_mtime_ns
+            # Of a change in the same tick of the clock as the last scan the stamp says nothing.
+            if changed == self._stamp and time.time() - changed / 1e9 > TICK_SECONDS:
+                return set()
+            names = set(os.listdir(self._folder))
+        except FileNotFoundError:
+            return set()
+        self._stamp = changed
+        new = {name for name in names - self._known if not name.startswith(".")}
+        self._known |= new
+        return new
 
 
 def published(results: Path, cell: str) -> bool:

@@ -16,7 +16,7 @@ from rich.text import Text
 from ablations.errors import printable
 from ablations.records import Record, read_record
 from ablations.sweep.cell import Cell
-from ablations.sweep.claims import Heartbeat, published, read_heartbeat
+from ablations.sweep.claims import Arrivals, Heartbeat, published, read_heartbeat
 
 LINE_SECONDS = 10.0
 
@@ -42,6 +42,7 @@ class Progress:
         self._steps = {cell.hash: cell.steps for cell in cells}
         self._compiles = not any(cell.is_command for cell in cells)
         self._waiting = dict.fromkeys(self._steps)
+        self._arrivals = Arrivals(results)
         self._done_steps = 0
         self._head_start: dict[str, int] = {}
         self._failed = 0
@@ -80,7 +81,9 @@ class Progress:
         self.console.print(line, markup=False, soft_wrap=True)
 
     def _collect(self) -> None:
-        for cell in [cell for cell in self._waiting if published(self.results, cell)]:
+        for cell in sorted(self._arrivals.since_last() & self._waiting.keys()):
+            if not published(self.results, cell):
+                continue
             del self._waiting[cell]
             record = read_record(self.results, cell)
             self._done_steps += self._steps[cell] or _steps_of(record)

@@ -30,6 +30,7 @@ from ablations.studies import definition
 from ablations.sweep import claims, locks
 from ablations.sweep.cell import Cell
 from ablations.sweep.clean import delete, waste
+from ablations.sweep.command import code
 from ablations.sweep.command.commit import checked_out
 from ablations.sweep.progress import Progress
 
@@ -286,3 +287,20 @@ def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:
         os.utime(lock, (0, 0))
         assert claims.hold(folder.results, "0" * 16) is not None
         assert held is not None
+
+
+def test_a_large_file_is_read_once_until_it_changes(folder, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.path / "home"))
+    monkeypatch.setattr(code, "LARGE_BYTES", 4)
+    data = folder.write("data.bin", "12345678")
+    monkeypatch.setattr(code, "TICK_SECONDS", -1.0)
+    reads = []
+    digest = code.hashlib.file_digest
+    monkeypatch.setattr(code.hashlib, "file_digest", lambda *a: reads.append(a) or digest(*a))
+    first = code.digest_of([data], folder.path)
+    assert code.digest_of([data], folder.path) == first
+    assert len(reads) == 1
+    data.write_text("12345679")
+    assert code.digest_of([data], folder.path) != first
+    data.write_text("12345678")
+    assert code.digest_of([data], folder.path) == first

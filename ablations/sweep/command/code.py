@@ -8,16 +8,23 @@ results folders never.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.private import private_folder
+from ablations.records import write_atomically
 
 MOST_FILES = 5_000
+LARGE_BYTES = 16 * 2**20
+TICK_SECONDS = 3.0  # coarser than the clock of any file system
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
@@ -89,17 +96,45 @@ def digest_of(files: Iterable[Path], here: Path) -> str:
         if not os.path.lexists(path):  # tracked, and deleted since
             continue
         name = os.path.relpath(path, here)
-        whole.update(f"{name}\0{hashlib.sha256(_content(path)).hexdigest()}\n".encode())
+        whole.update(f"{name}\0{_content(path)}\n".encode())
     return whole.hexdigest()[:16]
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path) -> str:
+    """Return the SHA-256 of what a file holds, or of where a symbolic link leads."""
     try:
-        return os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+        if path.is_symlink():
+            return hashlib.sha256(os.readlink(path).encode()).hexdigest()
+        if path.stat().st_size >= LARGE_BYTES:
+            return _of_large(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise UserError(
             f"cannot read '{path}', which the command rests on: {error.strerror}"
         ) from None
+
+
+def _of_large(path: Path) -> str:
+    """Return the SHA-256 of a file that takes long to read, as remembered while it is not written.
+
+    Every command and every worker asks for it anew; a file whose last change is no older than the
+    clock of a file system is read each time.
+    """
+    about = path.stat()
+    stamp = [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_dev]
+    folder = private_folder("digests")
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    kept = folder / f"{name}.json" if folder else None
+    if kept is not None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            known = json.loads(kept.read_text())
+            if known["stamp"] == stamp:
+                return str(known["sha256"])
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if kept is not None and time.time() - about.st_ctime > TICK_SECONDS:
+        write_atomically(kept, json.dumps({"stamp": stamp, "sha256": digest}), lasting=False)
+    return digest
 
 
 def _is_of_the_system(path: Path) -> bool:
