@@ -149,7 +149,7 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> No
         *(name for task in tasks for name in profile.task_settings.get(task, ())),
     }
     read = {*RUN_SETTINGS}
-    for one in every:
+    for one in map(trainer(study.trainer).completed, every):
         read.update(*(one[part] for part in READ), one["task"]["settings"])
     if unread := sorted(shared - read):
         raise UserError(
@@ -210,13 +210,14 @@ def _described_tuning(study: Study, request: Request, tasks: Collection[str]) ->
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
+    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
     chosen = {
-        name: {axis: one["name"] for axis, one in config["choices"].items()}
+        name: {axis: one["name"] for axis, one in definition.completed(config)["choices"].items()}
         for of_variants in configs.values()
         for name, config in of_variants.items()
     }
     sets = {name: one.sets for name, one in study.variants.items()}
-    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
+    varied = {name for of in sets.values() for name in of}
     of_choices = definition.formulas(chosen, sets)
     return {
         name: {
@@ -229,9 +230,23 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
                 for other in study.variants
                 if all(of[other] == of[name] for of in configs.values())
             ),
+            **({"neutral": left} if (left := _neutral(definition, one_of[name], varied)) else {}),
             **({"place": place} if (place := definition.place(one_of[name])) else {}),
         }
         for name, variant in study.variants.items()
+    }
+
+
+def _neutral(
+    definition: Definition, config: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+    """Those of the names that a configuration leaves out, with the values under which it does."""
+    whole = definition.completed(config)
+    left = {n: whole[part][n] for part in READ for n in whole[part].keys() - config[part].keys()}
+    return {
+        name: value["name"] if name in whole["choices"] else value
+        for name, value in sorted(left.items())
+        if name in names
     }
 
 
