@@ -4,6 +4,7 @@ stopped. Never starts JAX itself.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -61,9 +62,15 @@ class Crew:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=worker_environment(accelerator=self.order.accelerator or self.order.commands),
+                env=self._environment(),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
             )
+
+    def _environment(self) -> dict[str, str]:
+        """A command has that of whoever runs it."""
+        if self.order.commands:
+            return dict(os.environ)
+        return worker_environment(accelerator=self.order.accelerator, native=self.order.native)
 
     def _log(self, index: int) -> Path:
         return self.logs / f"{self.order.run}-{index}.log"

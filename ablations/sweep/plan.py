@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
-from ablations.request import FIRST_LOOK, Request
+from ablations.request import ARITHMETICS, FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.command import study_file
@@ -105,6 +105,11 @@ def _configurations(
     found = {}
     for name, variant in study.variants.items():
         values = values_of(study, profile, task, variant, request)
+        if values.get("arithmetic") != request.set.get("arithmetic"):
+            raise UserError(
+                f"'{study.name}' sets arithmetic, which is chosen for all cells of a run: leave it "
+                f"out there, and give --arithmetic native"
+            )
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
             found[name] = config | {"run": schedule(definition, config, values, profile, task)}
@@ -284,16 +289,21 @@ def schedule(
     values: Mapping[str, Any],
     profile: Profile,
     task: Task,
-) -> dict[str, int]:
-    """How long a configuration trains, and where its curve has points."""
+) -> dict[str, Any]:
+    """How long a configuration trains, where its curve has points, and its arithmetic, where that
+    is not portable."""
+    arithmetic = values.get("arithmetic", ARITHMETICS[0])
+    if arithmetic not in ARITHMETICS:
+        raise unknown("arithmetic", arithmetic, ARITHMETICS)
     evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)
     environments = count(
         "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
     )
-    return definition.schedule(
+    run = definition.schedule(
         config,
         steps=count("steps", values.get("steps", profile.steps or task.steps), 1),
         points=count("points", values.get("points", profile.points), 1),
         evaluations=evaluations,
         evaluation_envs=environments,
     )
+    return run if arithmetic == ARITHMETICS[0] else {**run, "arithmetic": arithmetic}

@@ -226,6 +226,7 @@ class Definition:
             "structure": config["structure"],
             "updates_per_chunk": run["updates_per_chunk"],
             "evaluation_envs": run["evaluation_envs"],
+            **({"arithmetic": run["arithmetic"]} if "arithmetic" in run else {}),
             "compiled_in": {
                 axis: config["choices"][axis]
                 for axis in self.compiled_in(config, accelerator=accelerator)
