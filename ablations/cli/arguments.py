@@ -207,6 +207,18 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     return planned(options.studies, options.results, selection(options))
 
 
+def shown(options: argparse.Namespace) -> list[Plan]:
+    """The plans whose results a command shows; says on stderr which of them earlier code
+    computed."""
+    from ablations.sweep.outdated import outdated
+
+    found = plans(options)
+    for plan in found:
+        if line := outdated(plan, options.results):
+            print(f"ablations: {line}", file=sys.stderr)
+    return found
+
+
 def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
     from ablations.sweep.planned import resolved

@@ -76,6 +76,27 @@ def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
     )
 
 
+def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
+    """A plan on other seeds, of the same revisions, whatever the code is by now."""
+    request = Request(
+        plan.study["name"],
+        **{**plan.request, "seeds": tuple(seeds), "until": None, "most_seeds": None},
+    )
+    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    return replace(
+        plan,
+        request=request.flags(),
+        looks={},
+        cells=tuple(
+            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for task in plan.tasks
+            for seed in seeds
+            for name in plan.variants
+            for whole in [{**configs[task, name], "seed": seed}]
+        ),
+    )
+
+
 def described_study(study: Study, request: Request) -> dict[str, Any]:
     """What the records of a plan say of its study."""
     inside = f" inside the settings of {request.base}" if request.base else ""

@@ -11,6 +11,7 @@ import numpy as np
 import variants as registry
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
+from ablations.trainers.revisions import current, differences
 from ablations.trainers.trainer import Definition, Variant, trainer
 from ablations.trainers.values import like, number, option
 from variants import Number
@@ -174,16 +175,11 @@ def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, An
 def require_current(config: Mapping[str, Any]) -> None:
     """Raises UserError for a configuration that code of other revisions resolved: what it stands
     for cannot be computed by this code, nor under its name."""
-    definition, settled = trainer(config["trainer"]["name"]), task(config["task"]["name"])
-    config = definition.completed(config)
-    pairs = [
-        (f"trainer '{definition.name}'", config["trainer"]["revision"], definition.revision),
-        (f"task '{settled.name}'", config["task"]["revision"], settled.revision),
-    ]
+    definition = trainer(config["trainer"]["name"])
+    task(config["task"]["name"])
     for axis, one in config["choices"].items():
-        name = _choice(axis, one["name"])
-        pairs.append((f"{axis}={name}", one["revision"], registry.axis(axis)[name].revision))
-    found = [f"{what} is of revision {then}, now {now}" for what, then, now in pairs if then != now]
+        _choice(axis, one["name"])
+    found = differences(definition.completed(config), current())
     if found:
         raise UserError(
             f"this is of another version of the code ({'; '.join(found)}): run it again for what "
