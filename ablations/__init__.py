@@ -259,7 +259,7 @@ def make_trainer(
     definition = trainers.trainer(trainer)
     config = definition.resolve(one, {**defaults, **settings})
     config["run"] = {"updates_per_chunk": updates_per_chunk, "evaluation_envs": evaluation_envs}
-    composed, as_data = compose(config, fixed=tuple(config["choices"]))
+    composed, as_data = compose(config, fixed=tuple(definition.completed(config)["choices"]))
     return composed, as_data(config)
 
 

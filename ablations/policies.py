@@ -146,6 +146,7 @@ def load_policy(
 def _from_bytes(path: Path, data: bytes) -> Policy:
     import jax
 
+    from ablations.trainers import trainer as trainer_named
     from ablations.trainers.composed import compose
     from ablations.trainers.leaves import Mismatch, from_arrays
 
@@ -156,7 +157,8 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         config, step = about["config"], about["step"]
     except Exception:
         raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
-    trainer, as_data = compose(config, fixed=tuple(config["choices"]))
+    whole = trainer_named(config["trainer"]["name"]).completed(config)
+    trainer, as_data = compose(config, fixed=tuple(whole["choices"]))
     if trainer.act is None:
         raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
     like = jax.eval_shape(

@@ -256,7 +256,8 @@ class Plan:
         learned, or of the metric with margin_in_metric), metric.
     variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
         axis -> choice, summary, formula, source, "same_as": the first variant of the same
-        composition, itself where there is no other}.
+        composition, itself where there is no other, "neutral": of what variants set, what its
+        configuration leaves out, only where there is such}.
     tasks: name -> {"steps": of a whole run, "settings": {...}, "summary": ...}.
     cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
     looks: {}, or how seeds are added: {"seeds": in all at each look, "comparisons": how many share

@@ -23,7 +23,7 @@ import forks
 
 from ablations.sweep import worker
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import PORTABLE_JAXLIB, worker_environment
+from ablations.sweep.machine import PORTABLE_JAXLIB
 
 _STARTED = Crew._start
 # Where programs are kept and serve many commands: they take longer to compile than the other tests'
@@ -158,5 +158,7 @@ def _work(crew: Crew, index: int) -> None:
     log = os.open(crew._log(index), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
-    os.environ.update(worker_environment(accelerator=crew.order.accelerator))
+    environment = crew._environment(index)
+    os.environ.clear()
+    os.environ.update(environment)
     sys.exit(worker.main([str(crew.path), str(index), str(os.getppid())]))

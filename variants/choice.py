@@ -25,15 +25,25 @@ class UnknownName(KeyError):
 
 @dataclass(frozen=True)
 class Number:
-    """A number that choices read: its default, its bounds (both included) and its meaning."""
+    """A number that choices read: its default, its bounds (both included) and its meaning.
+
+    neutral: of a number that joined later, the value under which a program does what it did before.
+        Configurations leave it out there, so that no result of before is renamed.
+    """
 
     default: float
     low: float
     high: float
     summary: str
+    neutral: float | None = None
 
     def __post_init__(self) -> None:
         require_text("a number", summary=self.summary)
+        if self.neutral is not None and not self.low <= self.neutral <= self.high:
+            raise RegistrationError(
+                f"a number's neutral value lies within its bounds: {self.neutral} is not within "
+                f"{self.low} to {self.high} ({self.summary})"
+            )
         if not self.low <= self.default <= self.high:
             raise RegistrationError(
                 f"a number's default lies within its bounds: {self.default} is not within "

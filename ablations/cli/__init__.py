@@ -69,11 +69,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head`: what is still in the buffer must not meet the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ValueError as error:
+        if (line := _of_the_shell(error)) is None:
+            raise
+        print(f"ablations: {line}", file=sys.stderr)
+        return 2
     except OSError as error:
         if (line := _of_a_file(error, options)) is None:
             raise
         print(f"ablations: {line}", file=sys.stderr)
         return 2
+
+
+def _of_the_shell(error: ValueError) -> str | None:
+    """Which variable JAX cannot be imported with, in a line; None where it is none of them."""
+    from ablations.sweep.machine import left_out_of_workers
+
+    for name in left_out_of_workers():
+        if name.lower() in str(error).lower():
+            return f"JAX does not start with {name}={os.environ[name]} of this shell: unset it"
+    return None
 
 
 def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ablations.errors import UserError
-from ablations.request import GEOMETRIES, parse_levels, parse_settings, seeds_of
+from ablations.request import ARITHMETICS, GEOMETRIES, parse_levels, parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -154,6 +154,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--evaluations", type=whole, metavar="N", help="of a run; 0: curves of training alone"
     )
     group.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        help="of a CPU: the same bits on every processor (default), or its own, with AVX-512 where "
+        "it has that; other cells, and never in one table with these",
+    )
+    group.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
     )
     group.add_argument(
@@ -182,6 +188,8 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
+    if options.arithmetic == "native":
+        settings["arithmetic"] = options.arithmetic
     return {
         "profile": options.profile,
         "tasks": options.tasks,
@@ -202,6 +210,18 @@ def plans(options: argparse.Namespace) -> list[Plan]:
     from ablations.sweep.planned import planned
 
     return planned(options.studies, options.results, selection(options))
+
+
+def shown(options: argparse.Namespace) -> list[Plan]:
+    """The plans whose results a command shows; says on stderr which of them earlier code
+    computed."""
+    from ablations.sweep.outdated import outdated
+
+    found = plans(options)
+    for plan in found:
+        if line := outdated(plan, options.results):
+            print(f"ablations: {line}", file=sys.stderr)
+    return found
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Mapping
+import sys
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, seeds_of
-from ablations.cli.conditions import NO_LOOKS, Under, selected, under_conditions
+from ablations.cli.conditions import Under, selected, under_conditions
 from ablations.cli.results import FORMATS
 from ablations.errors import UserError, unknown
 from ablations.request import Request
@@ -128,8 +127,9 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
     from ablations.report.claims.found import Evidence
     from ablations.report.claims.judge import judged
     from ablations.report.claims.replication import replication_sheet
+    from ablations.sweep.plan import on_seeds
 
-    others = _plans(claims, options.results, {"seeds": options.seeds, **NO_LOOKS})
+    others = {command: on_seeds(plan, options.seeds) for command, plan in plans.items()}
     evidence = Evidence(options.results)
     pairs = []
     for claim in claims:
@@ -182,12 +182,17 @@ def _again(
     from ablations.report.claims.conditions import again
     from ablations.report.claims.entries import OWN
     from ablations.report.statistics import LEVEL
+    from ablations.sweep.outdated import apart
 
     found = []
     for task in dict.fromkeys(one.task for one in under):
         mine = {}
         for claim in claims:
             there = [one for one in under if one.task == task and claim in one.claims]
+            for one in list(there):
+                if why := apart(plans[claim.command], one.plan, evidence.results):
+                    there.remove(one)
+                    print(f"ablations: {why}", file=sys.stderr)
             if there:
                 mine[claim.id] = (claim, {one.condition: one.plan for one in there})
         level = LEVEL / sum(len(claim.variant) for claim, _ in mine.values())
@@ -197,18 +202,14 @@ def _again(
     return [one for one in found if one.ran]
 
 
-def _plans(
-    claims: list[Claim], results: Path, instead: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Plan]:
-    """command -> the plan that it runs, in the order in which claims first ask for it. instead: of
-    its own selection."""
+def _plans(claims: list[Claim], results: Path) -> dict[str, Plan]:
+    """command -> the plan that it runs, in the order in which claims first ask for it."""
     from ablations.sweep.planned import planned
 
     found = {}
     for claim in claims:
         if claim.command not in found:
-            asked = {**selected(claim), **instead}
-            (found[claim.command],) = planned([claim.study], results, asked)
+            (found[claim.command],) = planned([claim.study], results, selected(claim))
     return found
 
 

@@ -220,6 +220,8 @@ def preset_lines(name: str, against: str | None = None) -> Iterator[str]:
     another, what differs, with both formulas.
     """
     from ablations.presets import preset
+    from ablations.trainers import trainer
+    from ablations.trainers.composition import neutral
 
     one = preset(name)
     if against is None:
@@ -230,7 +232,9 @@ def preset_lines(name: str, against: str | None = None) -> Iterator[str]:
         yield from (f"    {sentence}" for sentence in one.in_words)
         return
     other = preset(against)
-    mine, theirs = one.values(), other.values()
+    mine, theirs = (
+        {**_flat(neutral(trainer(each.trainer))), **each.values()} for each in (one, other)
+    )
     yield f"{one.name} against {other.name}"
     for setting in dict.fromkeys([*mine, *theirs]):
         values = [values.get(setting) for values in (mine, theirs)]
@@ -300,7 +304,7 @@ def _cell(record: Record) -> Iterator[str]:
     if record.reason:
         yield f"reason     {record.reason}"
     yield f"seed       {record.config['seed']}"
-    yield from _config_lines(record.config)
+    yield from _config_lines(_whole(record.config))
     yield "provenance"
     yield from (f"    {name:<20} {value}" for name, value in record.provenance.items())
 
@@ -356,7 +360,22 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
-    return next(c["config"] for c in resolved.cells if (c["task"], c["variant"]) == (task, variant))
+    config = next(
+        cell["config"]
+        for cell in resolved.cells
+        if (cell["task"], cell["variant"]) == (task, variant)
+    )
+    return _whole(config)
+
+
+def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the details that it leaves out as neutral, where its trainer is there to name them."""
+    from ablations.trainers import trainer
+
+    try:
+        return trainer(config["trainer"]["name"]).completed(config)
+    except (KeyError, UserError):  # imported, or of a plugin that is not loaded
+        return config
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:

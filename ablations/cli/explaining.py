@@ -74,6 +74,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     from ablations.sweep.cell import cells_of, distinct
     from ablations.sweep.machine import accelerators
     from ablations.sweep.prepare import missing
+    from ablations.trainers import trainer
 
     about = plan.study["explanation"]
     details = about["details"]
@@ -95,7 +96,8 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     accelerator = accelerators() > 0
     programs = {cell.program(accelerator=accelerator) for cell in todo}
     if todo:
-        fixed = {*todo[0].compiled_in(accelerator=accelerator), *todo[0].config["structure"]}
+        whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
+        fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
         compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""

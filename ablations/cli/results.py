@@ -18,6 +18,7 @@ from ablations.cli.arguments import (
     plans,
     positive,
     resolved,
+    shown,
     whole,
 )
 from ablations.errors import UserError
@@ -185,7 +186,7 @@ def add_commands(commands: Any) -> None:
 def _table(options: argparse.Namespace) -> None:
     from ablations.report import formats, tables
 
-    for plan in plans(options):
+    for plan in shown(options):
         made = tables.asked(plan, options.results, options.kind, options.metric, options.score)
         name = plan.study["name"]
         if isinstance(made, tables.Sheet):
@@ -236,7 +237,7 @@ def _figure(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
-    for plan in plans(options):
+    for plan in shown(options):
         written = figures.figure(
             plan,
             options.results,
@@ -255,7 +256,7 @@ def _report(options: argparse.Namespace) -> None:
         return
     from ablations.report import page
 
-    print(page.write(plans(options), options.results))
+    print(page.write(shown(options), options.results))
 
 
 def _watch(options: argparse.Namespace) -> None:
@@ -304,12 +305,12 @@ def _export(options: argparse.Namespace) -> None:
 
     if options.format == "archive":
         folder = options.output or options.results / "archive"
-        for path in exchange.archive(plans(options), options.results, folder, options.metric):
+        for path in exchange.archive(shown(options), options.results, folder, options.metric):
             print(path)
         return
     suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
     path = options.output or options.results / "export" / f"runs{suffix}"
-    exchange.export(plans(options), options.results, path, options.format, options.metric)
+    exchange.export(shown(options), options.results, path, options.format, options.metric)
     print(path)
 
 

@@ -20,6 +20,7 @@ from ablations.cli.arguments import (
     positive,
     resolved,
     selection,
+    shown,
 )
 from ablations.errors import UserError, count, printable
 from ablations.request import budget_of
@@ -280,7 +281,7 @@ def _status(options: argparse.Namespace) -> None:
     from ablations.sweep.status import status
 
     queue = remembered()
-    found = status(plans(options), options.results, queue)
+    found = status(shown(options), options.results, queue)
     if options.json:
         print(json.dumps(found.rows, indent=1))
         if found.silent:

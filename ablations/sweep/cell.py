@@ -60,6 +60,11 @@ class Cell:
         return "command" in self.config
 
     @property
+    def is_native(self) -> bool:
+        """Whether it runs with all that a processor has, instead of the same bits everywhere."""
+        return self.config["run"].get("arithmetic") == "native"
+
+    @property
     def is_diagnosis(self) -> bool:
         """Whether it trains to have its estimates measured on the way; see diagnosis.py."""
         return "diagnosis" in self.config

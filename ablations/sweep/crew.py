@@ -74,11 +74,13 @@ class Crew:
             )
 
     def _environment(self, index: int) -> dict[str, str]:
-        """Return that of a worker. Commands that run side by side share out the GPUs."""
-        accelerator = self.order.accelerator or self.order.commands
-        environment = worker_environment(accelerator=accelerator)
+        """Return that of a worker. A command has that of whoever runs it; commands that run side by
+        side share out the GPUs."""
+        if not self.order.commands:
+            return worker_environment(accelerator=self.order.accelerator, native=self.order.native)
+        environment = dict(os.environ)
         gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        if self.order.commands and self.order.accelerator and len(gpus) >= self.order.workers:
+        if self.order.accelerator and len(gpus) >= self.order.workers:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: self.order.workers])
         return environment
 

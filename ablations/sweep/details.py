@@ -50,7 +50,8 @@ class Gap:
 
     def _acting(self, values: Mapping[str, Any]) -> dict[str, Any]:
         config = self._resolve(values)
-        inert = self.definition.inert(config, [*config["choices"], *config["numbers"]])
+        whole = self.definition.completed(config)
+        inert = self.definition.inert(config, [*whole["choices"], *whole["numbers"]])
         plain = {name: self.defaults[name] for name in inert if name in values}
         if all(values[name] == default for name, default in plain.items()):
             return config
@@ -68,7 +69,10 @@ def gap(
 ) -> Gap:
     """The gap between two sets of values. Raises UserError where they train in different
     environments, or are one composition."""
-    configs = [definition.resolve(task, values, RUN_SETTINGS) for values in (start, end)]
+    configs = [
+        definition.completed(definition.resolve(task, values, RUN_SETTINGS))
+        for values in (start, end)
+    ]
     environments = [config["task"]["settings"] for config in configs]
     if environments[0] != environments[1]:
         differing = [n for n in environments[0] if environments[0][n] != environments[1][n]]

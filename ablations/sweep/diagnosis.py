@@ -58,8 +58,8 @@ def _diagnosed(cell: Cell) -> Cell:
 
 def reference(cell: Cell) -> str:
     """The choice that trained, which the others are put in relation to."""
-    axis = trainer(cell.config["trainer"]["name"]).diagnosed
-    return str(cell.config["choices"][axis]["name"])
+    definition = trainer(cell.config["trainer"]["name"])
+    return str(definition.completed(cell.config)["choices"][definition.diagnosed]["name"])
 
 
 def run(

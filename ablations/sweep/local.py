@@ -22,7 +22,7 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import accelerators, cores, even_lanes
+from ablations.sweep.machine import accelerators, cores, even_lanes, left_out_of_workers
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
 from ablations.sweep.progress import Progress
@@ -110,6 +110,8 @@ def carry_out(
         order = _order(work.todo, results, cache, workers, lanes, keeping, threads)
         if not quiet:
             print(_announcement(work, order, names, in_process), file=output, flush=True)
+            if (left := left_out_of_workers()) and not (in_process or order.commands):
+                print(f"of this shell's settings workers have no {', '.join(left)}", file=output)
         with running(results):
             if in_process:
                 _run_in_process(order)

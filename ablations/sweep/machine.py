@@ -35,21 +35,59 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
+# Behind them, for `--arithmetic native`: what the processor has, and its own bits.
+NATIVE = "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
+# Settings of JAX and Flax that a worker may have of the shell: where it runs, what is kept, what is
+# printed. None changes a number or ends a healthy run, but for the last, which `arithmetic` names.
+INHERITED = frozenset(
+    {
+        *("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_PJRT_CLIENT_CREATE_OPTIONS"),
+        *("JAX_CUDA_VISIBLE_DEVICES", "JAX_ROCM_VISIBLE_DEVICES", "JAX_ONEAPI_VISIBLE_DEVICES"),
+        *("JAX_ENABLE_COMPILATION_CACHE", "JAX_COMPILATION_CACHE_DIR"),
+        *("JAX_COMPILATION_CACHE_MAX_SIZE", "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"),
+        *(
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
+        ),
+        *("JAX_DUMP_IR_TO", "JAX_DUMP_IR_MODES", "JAX_DUMP_JAXPR_TO"),
+        *("JAX_INCLUDE_DEBUG_INFO_IN_DUMPS", "JAX_TRACEBACK_FILTERING"),
+        "JAX_DISABLE_MOST_OPTIMIZATIONS",
+    }
+)
+_OF_LIBRARIES = ("JAX_", "JAX2TF_", "FLAX_", "NNX_")
+# JAX reads these too, without its name before them.
+_OF_JAX_TOO = ("CHECK_VMA", "EAGER_CONSTANT_FOLDING", "MOCK_NUM_GPU_PROCESSES")
 # Raise it when our code rounds a trainer's numbers otherwise, which changes the last bits.
 ORDER = 4
 
 
-def worker_environment(*, accelerator: bool) -> dict[str, str]:
-    """One core and one XLA device per worker: faster over all cells, and a cell's bits then depend
-    on neither the cores nor the neighbours. On an accelerator, and for commands, as it is."""
-    environment = dict(os.environ)
+def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, str]:
+    """The environment of a worker, without the shell's settings that would change its numbers.
+
+    On a CPU it has one core and one XLA device: faster over all cells, and a cell's bits then
+    depend on neither the cores nor the neighbours. native: on a CPU, all that the processor can do.
+    """
+    left_out = left_out_of_workers()
+    environment = {name: one for name, one in os.environ.items() if name not in left_out}
     if not accelerator:
+        environment.pop("JAX_PLATFORM_NAME", None)
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
         if _portable():
             # What a user sets stands behind ours and wins.
             given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
-            environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
+            ours = f"{PORTABLE} {NATIVE}" if native else PORTABLE
+            environment["XLA_FLAGS"] = f"{ours} {given}".strip()
     return environment
+
+
+def left_out_of_workers() -> tuple[str, ...]:
+    """The variables of this process that set JAX or Flax otherwise, which no worker is given."""
+    return tuple(
+        name
+        for name in sorted(os.environ)
+        if name.startswith(_OF_LIBRARIES) or name in _OF_JAX_TOO
+        if name not in INHERITED
+    )
 
 
 def _portable() -> bool:
@@ -67,13 +105,15 @@ def arithmetic() -> str:
     C library and LAPACK."""
     flags = os.environ.get("XLA_FLAGS", "")
     on_cpu = os.environ.get("JAX_PLATFORMS") == "cpu"
-    if flags == PORTABLE and on_cpu:
-        return f"x86-64 with AVX2, no approximations, order {ORDER}"
-    # Of what a user adds, all but where XLA writes its dumps.
+    # Of what a user adds, all but where XLA writes its dumps; and in a notebook what no worker has.
     added = flags.removeprefix(PORTABLE).split()
-    given = " ".join(flag for flag in added if not flag.startswith("--xla_dump_"))
+    given = [flag for flag in added if not flag.startswith("--xla_dump_")]
+    names = (*left_out_of_workers(), "JAX_DISABLE_MOST_OPTIMIZATIONS")
+    given += [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
+    if flags == PORTABLE and on_cpu and not given:
+        return f"x86-64 with AVX2, no approximations, order {ORDER}"
     device = processor() if on_cpu else _device()
-    return ", ".join([device, *([given] if given else []), f"order {ORDER}"])
+    return ", ".join([device, *([" ".join(given)] if given else []), f"order {ORDER}"])
 
 
 def _device() -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import published
@@ -61,6 +62,18 @@ class Order:
     def commands(self) -> bool:
         """Whether its cells are commands, which no worker compiles."""
         return any(cell.is_command for cell in self.cells)
+
+    @property
+    def native(self) -> bool:
+        """Whether its cells are of native arithmetic. Raises UserError where some are: a process
+        has one arithmetic."""
+        kinds = {cell.is_native for cell in self.cells}
+        if len(kinds) > 1:
+            raise UserError(
+                "some of these cells are of native arithmetic and some are not, which takes other "
+                "workers: run them apart"
+            )
+        return True in kinds
 
     @property
     def left(self) -> tuple[Cell, ...]:

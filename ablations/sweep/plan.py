@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
-from ablations.request import FIRST_LOOK, Request
+from ablations.request import ARITHMETICS, FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.command import study_file
@@ -76,6 +76,27 @@ def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
     )
 
 
+def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
+    """A plan on other seeds, of the same revisions, whatever the code is by now."""
+    request = Request(
+        plan.study["name"],
+        **{**plan.request, "seeds": tuple(seeds), "until": None, "most_seeds": None},
+    )
+    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    return replace(
+        plan,
+        request=request.flags(),
+        looks={},
+        cells=tuple(
+            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            for task in plan.tasks
+            for seed in seeds
+            for name in plan.variants
+            for whole in [{**configs[task, name], "seed": seed}]
+        ),
+    )
+
+
 def described_study(study: Study, request: Request) -> dict[str, Any]:
     """What the records of a plan say of its study."""
     inside = f" inside the settings of {request.base}" if request.base else ""
@@ -105,6 +126,11 @@ def _configurations(
     found = {}
     for name, variant in study.variants.items():
         values = values_of(study, profile, task, variant, request)
+        if values.get("arithmetic") != request.set.get("arithmetic"):
+            raise UserError(
+                f"'{study.name}' sets arithmetic, which is chosen for all cells of a run: leave it "
+                f"out there, and give --arithmetic native"
+            )
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
             found[name] = config | {"run": schedule(definition, config, values, profile, task)}
@@ -149,7 +175,7 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> No
         *(name for task in tasks for name in profile.task_settings.get(task, ())),
     }
     read = {*RUN_SETTINGS}
-    for one in every:
+    for one in map(trainer(study.trainer).completed, every):
         read.update(*(one[part] for part in READ), one["task"]["settings"])
     if unread := sorted(shared - read):
         raise UserError(
@@ -210,13 +236,14 @@ def _described_tuning(study: Study, request: Request, tasks: Collection[str]) ->
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
+    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
     chosen = {
-        name: {axis: one["name"] for axis, one in config["choices"].items()}
+        name: {axis: one["name"] for axis, one in definition.completed(config)["choices"].items()}
         for of_variants in configs.values()
         for name, config in of_variants.items()
     }
     sets = {name: one.sets for name, one in study.variants.items()}
-    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
+    varied = {name for of in sets.values() for name in of}
     of_choices = definition.formulas(chosen, sets)
     return {
         name: {
@@ -229,9 +256,23 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
                 for other in study.variants
                 if all(of[other] == of[name] for of in configs.values())
             ),
+            **({"neutral": left} if (left := _neutral(definition, one_of[name], varied)) else {}),
             **({"place": place} if (place := definition.place(one_of[name])) else {}),
         }
         for name, variant in study.variants.items()
+    }
+
+
+def _neutral(
+    definition: Definition, config: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+    """Those of the names that a configuration leaves out, with the values under which it does."""
+    whole = definition.completed(config)
+    left = {n: whole[part][n] for part in READ for n in whole[part].keys() - config[part].keys()}
+    return {
+        name: value["name"] if name in whole["choices"] else value
+        for name, value in sorted(left.items())
+        if name in names
     }
 
 
@@ -269,16 +310,21 @@ def schedule(
     values: Mapping[str, Any],
     profile: Profile,
     task: Task,
-) -> dict[str, int]:
-    """How long a configuration trains, and where its curve has points."""
+) -> dict[str, Any]:
+    """How long a configuration trains, where its curve has points, and its arithmetic, where that
+    is not portable."""
+    arithmetic = values.get("arithmetic", ARITHMETICS[0])
+    if arithmetic not in ARITHMETICS:
+        raise unknown("arithmetic", arithmetic, ARITHMETICS)
     evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)
     environments = count(
         "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
     )
-    return definition.schedule(
+    run = definition.schedule(
         config,
         steps=count("steps", values.get("steps", profile.steps or task.steps), 1),
         points=count("points", values.get("points", profile.points), 1),
         evaluations=evaluations,
         evaluation_envs=environments,
     )
+    return run if arithmetic == ARITHMETICS[0] else {**run, "arithmetic": arithmetic}

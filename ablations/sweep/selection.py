@@ -13,7 +13,7 @@ from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
 
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs", "arithmetic")
 
 
 @dataclass(frozen=True)

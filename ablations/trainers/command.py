@@ -22,7 +22,7 @@ STDOUT = "stdout"  # in place of a curve's file: what the command prints
 CODE = "code"  # the setting that says at which of several sites a variant runs
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _OF_A_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
-_OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs")
+_OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs", "arithmetic")
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Command(Definition):
         for name in values:
             if name in _OF_THE_ENGINE:
                 raise UserError(
-                    f"{name} is nothing that is set here: a command evaluates by itself"
+                    f"{name} is nothing that is set here: a command trains and evaluates by itself"
                 )
             if name == "steps" and "steps" not in used:
                 raise UserError("steps are set, and the command has no {steps}")

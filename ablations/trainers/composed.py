@@ -21,6 +21,7 @@ def compose(
     """
     require_current(config)
     definition = trainer(config["trainer"]["name"])
+    config = definition.completed(config)
     composed = definition.make(
         task=task(config["task"]["name"]),
         settings=config["task"]["settings"],
@@ -42,6 +43,7 @@ def diagnosis_of(config: Mapping[str, Any]) -> Callable[[Any, Variant, Any], dic
     """What the trainer measures of a configuration's estimates: function(state, variant, key) ->
     numbers. Raises UserError where that makes no sense."""
     definition = trainer(config["trainer"]["name"])
+    config = definition.completed(config)
     assert definition.diagnosis is not None
     return definition.diagnosis(
         task=task(config["task"]["name"]),

@@ -11,9 +11,12 @@ import numpy as np
 import variants as registry
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
+from ablations.trainers.revisions import current, differences
 from ablations.trainers.trainer import Definition, Variant, trainer
 from ablations.trainers.values import like, number, option
 from variants import Number
+
+PARTS = ("choices", "numbers", "structure")  # of a configuration: what it reads
 
 
 def known_numbers(definition: Definition) -> dict[str, Number]:
@@ -32,7 +35,7 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
             default = definition.defaults.get(name, one.default)
             mine = replace(one, default=_within(name, default, one))
             other = found.setdefault(name, mine)
-            if (mine.default, mine.low, mine.high) != (other.default, other.low, other.high):
+            if replace(mine, summary=other.summary) != other:
                 raise UserError(
                     f"the number '{name}' of {axis} means something else elsewhere in the trainer "
                     f"'{definition.name}': {_range(mine)} and {_range(other)}"
@@ -61,7 +64,7 @@ def resolve(
     task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
 ) -> dict[str, Any]:
     """One configuration, without its seed and how long it runs: the values over the defaults,
-    checked; of choices, numbers and structure what the composition reads, and nothing else.
+    checked; of choices, numbers and structure what the composition reads and what is not neutral.
 
     more: names among the values that are none of the trainer's or the task's, and left alone.
     Raises UserError for a name that nothing has, a value out of range, a combination that makes no
@@ -86,7 +89,7 @@ def resolve(
         for name, default in task.settings.items()
     }
     read = reads(definition, structure, choices, settings)
-    config = {
+    config: dict[str, Any] = {
         "trainer": {"name": definition.name, "revision": definition.revision},
         "task": {"name": task.name, "revision": task.revision, "settings": settings},
         "choices": {
@@ -106,21 +109,77 @@ def resolve(
     ]
     if complaints:
         raise UserError("; ".join(complaints))
-    return config
+    left_out = neutral(definition)
+    return config | {
+        part: {n: value for n, value in config[part].items() if left_out[part].get(n) != value}
+        for part in PARTS
+    }
+
+
+def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
+    """The details that a configuration leaves out, by part and as they would stand in it. A choice
+    whose revision was bumped is no longer what a trainer did before it had the axis.
+
+    Raises UserError for an axis or a choice that is not there.
+    """
+    for name in definition.neutral:
+        if name not in definition.axes:
+            raise unknown(f"axis of '{definition.name}'", name, definition.axes)
+    numbers = dict(definition.numbers)
+    for axis in definition.axes:
+        numbers |= registry.axis(axis).known_numbers
+    return {
+        "choices": {
+            axis: {"name": _choice(axis, name), "revision": 1}
+            for axis, name in definition.neutral.items()
+        },
+        "numbers": {
+            name: float(one.neutral) for name, one in numbers.items() if one.neutral is not None
+        },
+        "structure": {
+            name: option(name, one.neutral, one)
+            for name, one in definition.structure.items()
+            if one.neutral is not None
+        },
+    }
+
+
+def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with what it reads and leaves out, as `resolve` saw it."""
+    left_out = neutral(definition)
+    if not any(left_out.values()):
+        return dict(config)
+    whole = {part: {**left_out[part], **config[part]} for part in PARTS}
+    choices = {axis: _choice(axis, one["name"]) for axis, one in whole["choices"].items()}
+    options = {name: one.default for name, one in definition.structure.items()}
+    read = reads(
+        definition,
+        {**options, **whole["structure"]},
+        {**definition.axes, **choices},
+        config["task"]["settings"],
+    )
+    names = [*definition.axes, *known_numbers(definition), *definition.structure]
+    return {
+        **config,
+        **{
+            part: {
+                name: values[name]
+                for name in dict.fromkeys([*names, *values])
+                if name in config[part] or (name in values and name in read)
+            }
+            for part, values in whole.items()
+        },
+    }
 
 
 def require_current(config: Mapping[str, Any]) -> None:
     """Raises UserError for a configuration that code of other revisions resolved: what it stands
     for cannot be computed by this code, nor under its name."""
-    definition, settled = trainer(config["trainer"]["name"]), task(config["task"]["name"])
-    pairs = [
-        (f"trainer '{definition.name}'", config["trainer"]["revision"], definition.revision),
-        (f"task '{settled.name}'", config["task"]["revision"], settled.revision),
-    ]
+    definition = trainer(config["trainer"]["name"])
+    task(config["task"]["name"])
     for axis, one in config["choices"].items():
-        name = _choice(axis, one["name"])
-        pairs.append((f"{axis}={name}", one["revision"], registry.axis(axis)[name].revision))
-    found = [f"{what} is of revision {then}, now {now}" for what, then, now in pairs if then != now]
+        _choice(axis, one["name"])
+    found = differences(definition.completed(config), current())
     if found:
         raise UserError(
             f"this is of another version of the code ({'; '.join(found)}): run it again for what "
@@ -133,6 +192,7 @@ def inert(
 ) -> dict[str, str]:
     """Those of the names that cannot act in a configuration, and why."""
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
+    config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
     reasons = registry.inert_settings(_seen_by_rules(config))
     found = {}
@@ -149,6 +209,7 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
     for, and on an accelerator those that are declared `specialise`. Under vmap every lane pays for
     every branch of a switch; a single lane only for the branch that it takes."""
     definition = trainer(config["trainer"]["name"])
+    config = definition.completed(config)
     asked = definition.compiles(config["structure"]) if definition.compiles else ()
     axes = ((name, registry.axis(name)) for name in config["choices"])
     return tuple(
@@ -161,6 +222,7 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
 def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
     """A configuration as the data of its program. What it does not read is at its default, so that
     all configurations of a program have data of one shape."""
+    config = completed(definition, config)
     choices = {name: one["name"] for name, one in config["choices"].items()}
     numbers = {name: one.default for name, one in known_numbers(definition).items()}
     return Variant(

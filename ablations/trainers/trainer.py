@@ -68,12 +68,16 @@ class Trainer(NamedTuple):
 
 @dataclass(frozen=True)
 class Option:
-    """A setting that forces its own compilation: a layer list, a count, a name."""
+    """A setting that forces its own compilation: a layer list, a count, a name.
+
+    neutral: of an option that joined later, as of a `variants.Number`; None: it has none.
+    """
 
     default: Any
     summary: str
     allowed: tuple[Any, ...] | None = None
     low: float | None = None
+    neutral: Any = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,9 @@ class Definition:
         of its axes read need not be listed.
     defaults: name -> default of a number that choices read, where it differs from theirs.
     structure: name -> Option.
+    neutral: axis -> choice, of axes that joined later: the choice under which the trainer does what
+        it did before. Configurations leave the axis out there, so that no result of before is
+        renamed; numbers and options say the same of themselves.
     uses(structure, settings) -> the axes, numbers and options of the tables above that are read
         with this structure and these settings of the task; None: all of them, always.
     compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
@@ -112,6 +119,7 @@ class Definition:
     make: Callable[..., Trainer]
     iteration_steps: Callable[[Mapping[str, Any]], int]
     defaults: Mapping[str, float] = field(default_factory=dict)
+    neutral: Mapping[str, str] = field(default_factory=dict)
     uses: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
     compiles: Callable[[Mapping[str, Any]], Collection[str]] | None = None
     check: Callable[..., list[str]] = field(default=lambda **_: [])
@@ -152,6 +160,13 @@ class Definition:
 
         return composition.resolve(task, self, values, more)
 
+    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole composition of a configuration: with the details that it leaves out, as they
+        are neutral."""
+        from ablations.trainers import composition
+
+        return composition.completed(self, config)
+
     def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
         """Those of the names that cannot act in a configuration, and why: what it does not read,
         and what it reads to no effect. Names that the trainer does not know are passed over."""
@@ -190,7 +205,7 @@ class Definition:
     ) -> dict[str, int]:
         """How a configuration trains for so many steps, rounded up: in chunks of equal length, so
         that one compiled program serves them all."""
-        iteration_steps = self.iteration_steps(config["structure"])
+        iteration_steps = self.iteration_steps(self.completed(config)["structure"])
         iterations = math.ceil(steps / iteration_steps)
         updates = max(1, round(iterations / points))
         points = math.ceil(iterations / updates)
@@ -211,9 +226,11 @@ class Definition:
             "structure": config["structure"],
             "updates_per_chunk": run["updates_per_chunk"],
             "evaluation_envs": run["evaluation_envs"],
+            **({"arithmetic": run["arithmetic"]} if "arithmetic" in run else {}),
             "compiled_in": {
                 axis: config["choices"][axis]
                 for axis in self.compiled_in(config, accelerator=accelerator)
+                if axis in config["choices"]  # else it is neutral, and names nothing
             },
         }
 

@@ -62,7 +62,7 @@ def test_bad_files_are_refused_in_a_line(folder, old: str, new: str, says: str) 
         ({"set": {"drfit": 1}}, "unknown placeholder of the command 'drfit'"),
         ({"set": {"drift": 1}}, "variants of 'walk' set it themselves"),
         ({"steps": 100}, "steps are set, and the command has no {steps}"),
-        ({"set": {"evaluations": 2}}, "a command evaluates by itself"),
+        ({"set": {"evaluations": 2}}, "a command trains and evaluates by itself"),
         ({"tasks": "reacher"}, "unknown task of this command 'reacher'"),
         ({"base": "sb3"}, "preset 'sb3' is of the trainer 'ppo'"),
         ({"profile": "smoke"}, "unknown profile of 'walk' 'smoke'"),

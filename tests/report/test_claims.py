@@ -3,6 +3,7 @@ rules, the page against the archives."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import math
@@ -17,6 +18,7 @@ import pytest
 from scipy import stats
 from synthetic import synthetic_study
 
+import variants
 from ablations import cli
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
@@ -34,6 +36,7 @@ from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, de
 from ablations.report.statistics.summaries import REPLICATES, SEED
 from ablations.studies import fraction
 from ablations.sweep.planned import planned
+from ablations.trainers.trainer import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 20
@@ -937,8 +940,21 @@ def test_the_published_claims_are_at_least_25_and_whole() -> None:
     assert len(read_conditions(ROOT / "results" / "claims.toml")) >= 4
 
 
+@pytest.fixture
+def other_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every choice and trainer of another revision than those of the archives."""
+    for axis in variants.axes().values():
+        for name, one in axis.items():
+            monkeypatch.setitem(axis._choices, name, replace(one, revision=one.revision + 100))
+    for name in ("ppo", "language"):
+        module = importlib.import_module(BUILT_IN[name])
+        one = module.DEFINITION
+        monkeypatch.setattr(module, "DEFINITION", replace(one, revision=one.revision + 100))
+
+
+@pytest.mark.usefixtures("other_revisions")
 def test_the_page_and_its_figures_are_regenerated_from_the_archives(tmp_path: Path, capsys) -> None:
-    """Byte for byte."""
+    """Byte for byte, whatever the revisions of the code: the plans are those of the archives."""
     committed = ROOT / "results"
     shutil.copytree(committed / "archive", tmp_path / "archive")
     shutil.copy(committed / "claims.toml", tmp_path)

@@ -5,18 +5,27 @@ That the bits are the same is measured by tests/benchmarks/portable_bits.py, whi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import jax
 import pytest
 
-from ablations import make_trainer
+from ablations import make_trainer, studies
+from ablations.errors import UserError
+from ablations.request import Request
+from ablations.studies import definition
 from ablations.sweep import machine
+from ablations.sweep.cell import cells_of
+from ablations.sweep.crew import Crew
+from ablations.sweep.order import Order
+from ablations.sweep.plan import plan
 
 # The contracted axes of every product in the text of a program that JAX hands to XLA.
 CONTRACTED = re.compile(
@@ -98,6 +107,7 @@ def test_a_chunk_never_calls_its_host_and_has_products_that_xla_compiles_itself(
 def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
     assert machine.arithmetic() == f"x86-64 with AVX2, no approximations, order {machine.ORDER}"
     more = "--xla_dump_to=/somewhere --xla_cpu_max_isa=AVX512"
     wanted = f"{machine.processor()}, --xla_cpu_max_isa=AVX512, order {machine.ORDER}"
@@ -108,9 +118,197 @@ def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyP
     assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
 
 
+CONFIG = """
+import jax, flax, json
+from flax import nnx
+print(json.dumps({name: str(one) for name, one in jax.config.values.items()}))
+"""
+CHANGING = {  # numbers, or only whether healthy runs end well
+    "JAX_THREEFRY_PARTITIONABLE": "false",
+    "JAX_DEFAULT_PRNG_IMPL": "rbg",
+    "JAX_ENABLE_X64": "1",
+    "JAX_DEFAULT_MATMUL_PRECISION": "bfloat16",
+    "JAX_NUMPY_DTYPE_PROMOTION": "strict",
+    "JAX_NUMPY_RANK_PROMOTION": "raise",
+    "JAX_RANDOM_SEED_OFFSET": "7",
+    "JAX_DISABLE_JIT": "1",
+    "JAX_HIGH_DYNAMIC_RANGE_GUMBEL": "1",
+    "JAX_SOFTMAX_CUSTOM_JVP": "0",
+    "JAX_DEBUG_NANS": "1",
+    "JAX_DEBUG_INFS": "1",
+    "JAX_CHECK_TRACER_LEAKS": "1",
+    "JAX_TRANSFER_GUARD": "disallow",
+    "JAX_LOG_COMPILES": "1",
+    "JAX_NO_TRACING": "1",
+    "FLAX_FIX_RNG_SEPARATOR": "1",
+    "EAGER_CONSTANT_FOLDING": "1",
+}
+
+
+def config_of_a_worker(**shell: str) -> dict[str, str]:
+    """JAX's settings in a worker that is started from a shell with such variables."""
+    with pytest.MonkeyPatch.context() as changed:
+        for name, value in shell.items():
+            changed.setenv(name, value)
+        environment = machine.worker_environment(accelerator=False)
+    done = subprocess.run(
+        [sys.executable, "-c", CONFIG], capture_output=True, text=True, check=True, env=environment
+    )
+    return json.loads(done.stdout)
+
+
+def test_workers_have_the_settings_of_jax_and_not_those_of_the_shell() -> None:
+    assert config_of_a_worker(**CHANGING) == config_of_a_worker()
+    kept = config_of_a_worker(JAX_COMPILATION_CACHE_DIR="here")
+    assert kept["jax_compilation_cache_dir"] == "here"
+
+
+def test_every_setting_that_jax_reads_of_the_shell_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JAX gives each setting the variable of its name: a new one in a new version is left out too,
+    whatever it is called."""
+    for name in os.environ:
+        if name in machine.left_out_of_workers():
+            monkeypatch.delenv(name)
+    names = {name.upper() for name in jax.config.values}
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    assert set(machine.left_out_of_workers()) == names - machine.INHERITED
+    assert len(names - machine.INHERITED) > 50
+
+
+@pytest.mark.parametrize("accelerator", [False, True])
+def test_where_programs_run_and_are_kept_is_the_shell_s(
+    accelerator: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
+    monkeypatch.setenv("JAX_PLATFORM_NAME", "gpu")
+    monkeypatch.setenv("JAX_CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    found = machine.worker_environment(accelerator=accelerator)
+    assert found["JAX_PLATFORMS"] == ("cuda,cpu" if accelerator else "cpu")
+    assert ("JAX_PLATFORM_NAME" in found) == accelerator
+    assert found["JAX_CUDA_VISIBLE_DEVICES"] == "1"
+    assert "JAX_ENABLE_X64" not in found
+
+
+def test_a_command_has_the_environment_of_whoever_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    for commands, kept in ((True, True), (False, False)):
+        crew = Crew.__new__(Crew)
+        crew.order = SimpleNamespace(commands=commands, accelerator=False, native=False)
+        assert ("JAX_ENABLE_X64" in crew._environment()) == kept
+
+
+def test_arithmetic_names_what_no_worker_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook, or with --cluster debug, JAX is as the shell has it."""
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
+    for name, value in (("JAX_ENABLE_X64", "1"), ("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            wanted = f"{machine.processor()}, {name}={value}, order {machine.ORDER}"
+            assert machine.arithmetic() == wanted
+
+
+def test_jax_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_ENABLE_X64", "maybe")
+    command = [sys.executable, "-m", "ablations.cli", "list", "axes"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ablations: JAX does not start with JAX_ENABLE_X64=maybe of this shell: unset it\n"
+    )
+
+
+# Native arithmetic
+
+
+def test_native_workers_have_all_that_the_processor_can_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "_portable", lambda: True)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
+    monkeypatch.setenv("XLA_FLAGS", "--mine=1")
+    portable = machine.worker_environment(accelerator=False)
+    native = machine.worker_environment(accelerator=False, native=True)
+    assert portable["XLA_FLAGS"] == f"{machine.PORTABLE} --mine=1"
+    assert native["XLA_FLAGS"] == f"{machine.PORTABLE} {machine.NATIVE} --mine=1"
+    assert {**native, "XLA_FLAGS": ""} == {**portable, "XLA_FLAGS": ""}
+    accelerated = machine.worker_environment(accelerator=True, native=True)
+    assert accelerated["XLA_FLAGS"] == "--mine=1", "of CPUs"
+    monkeypatch.setenv("XLA_FLAGS", f"{machine.PORTABLE} {machine.NATIVE}")
+    assert machine.arithmetic() == (
+        f"{machine.processor()}, {machine.NATIVE}, order {machine.ORDER}"
+    )
+
+
+def test_native_cells_are_other_cells() -> None:
+    asked = {"variants": ("standard", "brax"), "seeds": 2}
+    native = plan(Request("gae", "smoke", set={"arithmetic": "native"}, **asked))
+    portable = plan(Request("gae", "smoke", set={"arithmetic": "portable"}, **asked))
+    assert portable.cells == plan(Request("gae", "smoke", **asked)).cells, "hashes are as they were"
+    for one, other in zip(native.cells, portable.cells, strict=True):
+        assert one["hash"] != other["hash"]
+        assert "arithmetic" not in other["config"]["run"]
+        run = {**other["config"]["run"], "arithmetic": "native"}
+        assert one["config"] == {**other["config"], "run": run}
+    ours, theirs = cells_of(native), cells_of(portable)
+    assert {cell.program() for cell in ours}.isdisjoint(cell.program() for cell in theirs)
+    with pytest.raises(UserError, match="unknown arithmetic 'nativ': did you mean 'native'"):
+        plan(Request("gae", "smoke", set={"arithmetic": "nativ"}))
+    with pytest.raises(UserError, match="arithmetic cannot be varied"):
+        plan(Request("gae", "smoke", vary={"arithmetic": ("native", "portable")}))
+
+
+def test_an_order_is_of_one_arithmetic(tmp_path: Path) -> None:
+    """Read from its file, as a worker of Slurm does."""
+    asked = {"variants": ("standard",), "seeds": 1}
+    kinds = {
+        kind: cells_of(plan(Request("gae", "smoke", set={"arithmetic": kind}, **asked)))
+        for kind in ("native", "portable")
+    }
+    for kind, cells in kinds.items():
+        order = Order("run", "results", "cache", cells).write(tmp_path / kind)
+        assert Order.read(order).native == (kind == "native")
+    both = Order("run", "results", "cache", (*kinds["native"], *kinds["portable"]))
+    with pytest.raises(UserError, match="run them apart"):
+        _ = both.native
+
+
+def test_native_and_portable_cells_are_never_in_one_table(shell) -> None:
+    flags = ("toy", "--variants", "up", "--seeds", "1", "--quiet", "--workers", "1")
+    native = ("--arithmetic", "native")
+    shell("run", *flags)
+    dry = shell("run", *flags[:5], *native, "--dry-run").stdout
+    assert "1 cell: 0 done, 1 to run" in dry
+    shell("run", *flags, *native)
+    assert len(shell.curves()) == 2
+    last, both = (
+        json.loads(shell("table", *flags[:5], *more, "--format", "json").stdout)
+        for more in (native, ())
+    )
+    assert [row["n"] for row in (*last["rows"], *both["rows"])] == [1, 1]
+
+
+def test_a_study_chooses_no_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = studies.study("gae")
+    sets = {"standard": studies.Variant({"advantage": "standard", "arithmetic": "native"})}
+    for changed in (
+        replace(study, settings={"arithmetic": "native"}),
+        replace(study, variants=study.variants | sets),
+    ):
+        monkeypatch.setitem(definition._STUDIES, "gae", changed)
+        with pytest.raises(UserError, match="which is chosen for all cells of a run"):
+            plan(Request("gae", "smoke"))
+
+
 def test_arithmetic_names_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XLA_FLAGS", raising=False)
-    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    for name in ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(platform="cpu")])
     assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
     card = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100 80GB HBM3")

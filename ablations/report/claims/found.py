@@ -92,14 +92,14 @@ class Evidence:
     once."""
 
     def __init__(self, results: Path):
-        self._results = results
+        self.results = results
         self._found: dict[tuple[str, str, str], Scores] = {}
         self._learned: dict[tuple[str, ...], Learned | None] = {}
 
     def of(self, plan: Plan, metric: str) -> Scores:
         place = (plan.study["name"], plan.name, metric)
         if place not in self._found:
-            self._found[place] = scores(plan, self._results, metric=metric)
+            self._found[place] = scores(plan, self.results, metric=metric)
         return self._found[place]
 
     def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:

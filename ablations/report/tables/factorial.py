@@ -35,6 +35,7 @@ def settings(plan: Plan) -> dict[str, dict[str, Any]]:
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),
             **config.get("structure", {}),
+            **about.get("neutral", {}),
         }
         known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
         filled[variant] = {name: known[name] for name in sorted(known)}

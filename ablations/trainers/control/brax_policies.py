@@ -15,6 +15,7 @@ import numpy as np
 
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
+from ablations.trainers.control.settings import DEFINITION
 
 EXPRESSED = {
     "action_distribution": "tanh_normal",
@@ -36,6 +37,7 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
             f"Brax's checkpoints hold PPO's networks: a policy of the trainer "
             f"'{config['trainer']['name']}' has none"
         )
+    config = DEFINITION.completed(config)
     structure = config["structure"]
     if structure["torso"] != "separate":
         raise UserError(

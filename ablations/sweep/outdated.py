@@ -1,0 +1,59 @@
+"""What of a plan earlier code computed, and what `run` would compute again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from ablations.errors import count
+from ablations.records import Plan, cell_folder
+from ablations.request import Request
+from ablations.trainers.revisions import current, differences, stated
+
+
+def outdated(plan: Plan, results: Path) -> str | None:
+    """The cells of a plan that have a record of another revision than the code has, in a line; None
+    where there is none. Starts no JAX."""
+    now = current()
+    there = {cell["hash"]: cell["config"] for cell in plan.cells}
+    found = [
+        differing
+        for name, config in there.items()
+        if (differing := differences(config, now)) and cell_folder(results, name).exists()
+    ]
+    if not found:
+        return None
+    what = "; ".join(Counter(one for differing in found for one in differing))
+    return (
+        f"{plan.study['name']}: {len(found)} of {count(len(there), 'cell')} are of earlier code "
+        f"({what}) and shown as they were; `{_command(plan)}` computes them again"
+    )
+
+
+def apart(plan: Plan, other: Plan, results: Path) -> str | None:
+    """Why records of two plans cannot be compared, as code of other revisions computed them; None
+    where they can, or where the other has none."""
+    if not any(cell_folder(results, cell["hash"]).exists() for cell in other.cells):
+        return None
+    ours, theirs = (
+        {what: one for cell in of.cells for what, one in stated(cell["config"]).items()}
+        for of in (plan, other)
+    )
+    found = [
+        f"{what} is of revision {ours[what]} and {theirs[what]}"
+        for what in ours
+        if theirs.get(what, ours[what]) != ours[what]
+    ]
+    if not found:
+        return None
+    return (
+        f"{plan.study['name']} and `{_command(other)}` are of different code ({'; '.join(found)}) "
+        f"and not compared: run both again"
+    )
+
+
+def _command(plan: Plan) -> str:
+    command = Request(plan.study["name"], **plan.request).command()
+    if not (ends := plan.request.get("explain")):
+        return command
+    return command.replace(f"run {plan.study['name']}", f"explain {' '.join(ends)}", 1)

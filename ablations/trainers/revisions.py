@@ -1,0 +1,117 @@
+"""Revisions of the code, and what in a configuration is of others.
+
+A choice, a trainer and a task carry a revision, which is bumped when what they compute changes.
+Commands that only read results start no JAX, so where the registry is not there its revisions are
+read from its source, in which they are literals.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ablations.tasks import tasks
+from ablations.trainers.trainer import BUILT_IN, trainers
+
+
+def stated(config: Mapping[str, Any]) -> dict[str, int]:
+    """The revisions that a configuration rests on, by what they are of; {} of an imported run."""
+    if "trainer" not in config:
+        return {}
+    found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
+    found[_task(config["task"]["name"])] = config["task"]["revision"]
+    choices = config["choices"].items()
+    return found | {_choice(axis, one["name"]): one["revision"] for axis, one in choices}
+
+
+def differences(config: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:
+    """What of a configuration is of another revision than now, in words; of what is no longer
+    there, or of a plugin that is not loaded, nothing."""
+    return [
+        f"{what} is of revision {then}, now {now[what]}"
+        for what, then in stated(config).items()
+        if now.get(what, then) != then
+    ]
+
+
+def current() -> dict[str, int]:
+    """The revisions of the code that runs, and of plugins where they are loaded, by what they are
+    of."""
+    found = {_task(name): one.revision for name, one in tasks().items()}
+    if (registry := sys.modules.get("variants")) is None:
+        return found | from_source()
+    found |= {_trainer(name): one.revision for name, one in trainers().items()}
+    return found | {
+        _choice(axis, choice.name): choice.revision
+        for axis, of in registry.axes().items()
+        for choice in of.values()
+    }
+
+
+def from_source() -> dict[str, int]:
+    """Those of trainers and choices that our own files state, without importing them."""
+    ours, package = Path(__file__).parents[2], find_spec("variants")
+    found = {}
+    for name, module in BUILT_IN.items():
+        for revision in _of_definitions(ours.joinpath(*module.split(".")).with_suffix(".py")):
+            found[_trainer(name)] = revision
+    for folder in (package and package.submodule_search_locations) or ():
+        for path in sorted(Path(folder).glob("*.py")):
+            for axis, choice, revision in _of_choices(path):
+                found[_choice(axis, choice)] = revision
+    return found
+
+
+def _trainer(name: str) -> str:
+    return f"trainer '{name}'"
+
+
+def _task(name: str) -> str:
+    return f"task '{name}'"
+
+
+def _choice(axis: str, name: str) -> str:
+    return f"{axis}={name}"
+
+
+def _of_definitions(path: Path) -> Iterator[int]:
+    for call, keywords, _ in _calls(ast.parse(path.read_text())):
+        if isinstance(call.func, ast.Name) and call.func.id == "Definition":
+            yield keywords.get("revision", 1)
+
+
+def _of_choices(path: Path) -> Iterator[tuple[str, str, int]]:
+    """Axis, name and revision of what a module registers: calls with a name and a formula. A module
+    is called as its axis is, or imports the axis that it adds to."""
+    tree = ast.parse(path.read_text())
+    imported = (one for one in tree.body if isinstance(one, ast.ImportFrom))
+    of = [one.module or "" for one in imported if any(name.name == "AXIS" for name in one.names)]
+    axis = of[0].rpartition(".")[2] if of else path.stem
+    for _, keywords, first in _calls(tree):
+        if first is not None and "formula" in keywords:
+            yield axis, first, keywords.get("revision", 1)
+
+
+def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, dict[str, Any], Any]]:
+    """Every call with its keywords and its first argument: literals, and names of them."""
+    named = {
+        target.id: one.value.value
+        for one in tree.body
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def literal(node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return named.get(node.id)
+        return node.value if isinstance(node, ast.Constant) else None
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            keywords = {one.arg: literal(one.value) for one in node.keywords if one.arg}
+            yield node, keywords, literal(node.args[0]) if node.args else None

@@ -1,0 +1,315 @@
+"""Room for new details: at its neutral value a detail is in no configuration, hash or program."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import variants
+from ablations import studies, tasks, trainers
+from ablations.cli.describe import show
+from ablations.errors import UserError
+from ablations.records import Plan
+from ablations.report.tables.factorial import settings
+from ablations.request import Request
+from ablations.sweep import explanation
+from ablations.sweep.cell import cells_of, program_of
+from ablations.sweep.plan import plan
+from ablations.trainers import Definition, Option, Trainer
+from ablations.trainers.composed import compose
+from ablations.trainers.composition import PARTS, require_current, resolve
+from ablations.trainers.trainer import BUILT_IN
+
+SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+TEXTS = {"formula": "-", "source": "here", "summary": "a toy"}
+AWAY = {"toy_loop": "on", "toy_fn": "double", "toy_number": 0.5, "toy_option": 2}
+AT = {"toy_loop": "off", "toy_fn": "same", "toy_number": 0.0, "toy_option": 1}
+
+
+@pytest.fixture(autouse=True)
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
+    for module, name in (
+        ("ablations.trainers.trainer", "_REGISTERED"),
+        ("ablations.tasks.task", "_TASKS"),
+        ("ablations.studies.definition", "_STUDIES"),
+    ):
+        whole = importlib.import_module(module)
+        if hasattr(whole, name):
+            monkeypatch.setattr(whole, name, dict(getattr(whole, name)))
+
+
+def new_axes() -> None:
+    """A loop axis, and one with functions, of which a choice brings a number."""
+    loop = variants.register(variants.Axis("toy_loop", summary="a toy"))
+    for name in ("off", "on"):
+        loop.declare(name, **TEXTS)
+    fn = variants.register(variants.Axis("toy_fn", summary="a toy", inputs={"x": SCALAR}))
+    fn.choice("same", **TEXTS)(lambda *, x: x)
+    number = variants.Number(2.0, 0.0, 9.0, "a factor")
+    double = fn.choice("double", **TEXTS, numbers={"toy_factor": number})
+    double(lambda *, x, toy_factor: x * toy_factor)
+
+
+def with_details(definition: Definition) -> Definition:
+    """The trainer with an axis of each kind, a number and an option more."""
+    added = ("toy_loop", "toy_fn", "toy_number", "toy_option")
+    uses = definition.uses
+
+    def more(structure: Mapping[str, Any], of: Mapping[str, Any]) -> set[str]:
+        assert uses is not None
+        return {*uses(structure, of), *added}
+
+    return replace(
+        definition,
+        axes={**definition.axes, "toy_loop": "off", "toy_fn": "same"},
+        numbers={
+            **definition.numbers,
+            "toy_number": variants.Number(0.0, 0.0, 1.0, "a toy", neutral=0.0),
+        },
+        structure={**definition.structure, "toy_option": Option(1, "a toy", low=1, neutral=1)},
+        neutral={**definition.neutral, "toy_loop": "off", "toy_fn": "same"},
+        uses=more if uses else None,
+    )
+
+
+def shipped() -> dict[tuple[str, str], list[str]]:
+    """(study, profile) -> the hashes of its cells with one seed, and the program of the first."""
+    found = {}
+    sources = "".join(p.read_text() for p in Path(studies.__file__).parent.glob("*.py"))
+    for name, study in studies.studies().items():
+        if f'name="{name}"' not in sources:  # of another test
+            continue
+        for profile in study.profiles:
+            cells = cells_of(plan(Request(name, profile, seeds=1)))
+            found[name, profile] = [*(cell.hash for cell in cells), cells[0].program()]
+    return found
+
+
+def test_a_new_detail_renames_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = shipped()
+    assert len(before) > 20
+    new_axes()
+    for name in ("ppo", "language"):
+        module = importlib.import_module(BUILT_IN[name])
+        monkeypatch.setattr(module, "DEFINITION", with_details(module.DEFINITION))
+    assert shipped() == before
+    assert plan(Request("gae", "smoke", seeds=1, set=AT)).cells == (
+        plan(Request("gae", "smoke", seeds=1)).cells
+    ), "set to what is neutral anyway"
+    here = {cell["hash"] for cell in plan(Request("gae", "smoke", seeds=1)).cells}
+    for name, value in AWAY.items():
+        there = plan(Request("gae", "smoke", seeds=1, set={name: value})).cells
+        assert here.isdisjoint(cell["hash"] for cell in there), name
+        assert sum(name in there[0]["config"][part] for part in PARTS) == 1
+
+
+def test_a_number_that_a_choice_of_before_now_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = plan(Request("gae", "smoke")).cells
+    axis = variants.axis("policy_loss")
+    number = variants.Number(0.0, 0.0, 1.0, "a toy", neutral=0.0)
+    clip = replace(axis["clip"], numbers={**axis["clip"].numbers, "toy_slope": number})
+    monkeypatch.setitem(axis._choices, "clip", clip)
+    monkeypatch.setitem(axis._known_numbers, "toy_slope", number)
+    assert plan(Request("gae", "smoke")).cells == before
+    assert plan(Request("gae", "smoke", set={"toy_slope": 1})).cells != before
+
+
+# A trainer of the user's
+
+
+def make(*, structure: Any, updates_per_chunk: int, choices: Any, **_: Any) -> Trainer:
+    """A walk whose details act where it has them."""
+
+    def chunk(state: Any, variant: Any) -> Any:
+        pace = variant.numbers["pace"]
+        if "toy_fn" in variant.choices:
+            pace = variants.axis("toy_fn").apply(
+                choices.get("toy_fn", variant.choices["toy_fn"]),
+                x=pace,
+                toy_factor=variant.numbers["toy_factor"],
+            )
+        for _ in range(structure.get("toy_option", 1)):
+            state = state * 1.1 + pace + variant.numbers.get("toy_number", 0.0)
+        return state, {"training/return": state}
+
+    return Trainer(
+        init=lambda key, variant: jax.random.normal(key),
+        chunk=chunk,
+        evaluate=lambda state, variant, key: {"evaluation/return": state},
+        policy=lambda state: state,
+        steps_per_chunk=updates_per_chunk,
+    )
+
+
+PLAIN = Definition(
+    name="toy",
+    axes={"gradient_clip": "none"},
+    numbers={"pace": variants.Number(0.3, 0.0, 9.0, "of a step")},
+    structure={"size": Option(3, "a toy", low=1)},
+    make=make,
+    iteration_steps=lambda structure: structure["size"] * structure.get("toy_option", 1),
+)
+TASK = tasks.Task(name="toy_line", summary="a line", make=lambda s: None, settings={}, steps=30)
+
+
+@pytest.fixture
+def toy() -> Definition:
+    """A plugin's trainer with the details, and a study of them."""
+    new_axes()
+    definition = trainers.register(with_details(PLAIN))
+    tasks.register(TASK)
+    studies.register(
+        studies.Study(
+            name="toy",
+            title="toys",
+            claim="-",
+            claim_source="-",
+            baseline="without",
+            variants={
+                "without": studies.Variant({}),
+                **{name: studies.Variant({name: value}) for name, value in AWAY.items()},
+                "all": studies.Variant(AWAY),
+            },
+            margin=0.05,
+            trainer="toy",
+            profiles={"quick": studies.Profile(tasks=("toy_line",), seeds=2)},
+        )
+    )
+    return definition
+
+
+def trained(definition: Definition, values: Mapping[str, Any]) -> float:
+    """Where its walk is after a chunk, with the axes as data."""
+    config = resolve(TASK, definition, values) | {
+        "run": {"updates_per_chunk": 1, "evaluation_envs": 1, "points": 2}
+    }
+    data = definition.data(config)
+    composed = definition.make(
+        task=TASK,
+        settings={},
+        structure=definition.completed(config)["structure"],
+        updates_per_chunk=1,
+        evaluation_envs=1,
+        choices={},
+    )
+    state = jax.jit(composed.init)(jax.random.key(0), data)
+    return float(np.asarray(jax.jit(composed.chunk)(state, data)[0]))
+
+
+def test_a_new_detail_moves_no_bit(toy: Definition) -> None:
+    before = trained(PLAIN, {})
+    assert trained(toy, {}) == trained(toy, AT) == before
+    for name in ("toy_fn", "toy_number", "toy_option"):
+        assert trained(toy, {name: AWAY[name]}) != before, name
+
+
+def test_what_is_left_out_is_neutral_and_not_the_default(toy: Definition) -> None:
+    """A default may change later: what was named by its absence stays what it was."""
+    changed = replace(
+        toy,
+        axes={**toy.axes, "toy_fn": "double"},
+        numbers={**toy.numbers, "toy_number": replace(toy.numbers["toy_number"], default=0.5)},
+        structure={**toy.structure, "toy_option": Option(2, "a toy", low=1, neutral=1)},
+    )
+    assert resolve(TASK, changed, AT) == resolve(TASK, PLAIN, {})
+    assert trained(changed, AT) == trained(PLAIN, {})
+    assert trained(changed, {}) == trained(toy, {n: v for n, v in AWAY.items() if n != "toy_loop"})
+    config = resolve(TASK, changed, {})
+    assert config["choices"]["toy_fn"]["name"] == "double"
+    assert config["numbers"].keys() == {"pace", "toy_number", "toy_factor"}
+
+
+def test_the_whole_composition_is_seen_again(toy: Definition) -> None:
+    config = resolve(TASK, toy, {})
+    assert config == resolve(TASK, PLAIN, {})
+    whole = toy.completed(config)
+    assert {n: whole["choices"][n]["name"] for n in ("toy_loop", "toy_fn")} == {
+        "toy_loop": "off",
+        "toy_fn": "same",
+    }
+    assert list(whole["choices"]) == list(toy.axes)
+    assert whole["numbers"] == {"pace": 0.3, "toy_number": 0.0}, "toy_factor is read by no choice"
+    assert whole["structure"] == {"size": 3, "toy_option": 1}
+    assert toy.completed(whole) == whole
+    assert toy.inert(config, AT) == {}
+    assert toy.schedule(config, steps=9, points=3, evaluations=0, evaluation_envs=1)["points"] == 3
+
+
+def test_a_bumped_revision_of_the_neutral_choice_is_named(
+    toy: Definition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = resolve(TASK, toy, {})
+    choices = variants.axis("toy_fn")._choices
+    monkeypatch.setitem(choices, "same", replace(choices["same"], revision=2))
+    assert resolve(TASK, toy, {})["choices"]["toy_fn"] == {"name": "same", "revision": 2}
+    with pytest.raises(UserError, match="toy_fn=same is of revision 1, now 2"):
+        require_current(config)
+
+
+def test_programs_of_details(toy: Definition) -> None:
+    """Options, and axes that are compiled in, part programs; what is neutral names none."""
+    specialised = replace(toy, compiles=lambda structure: ("toy_fn",) * structure["toy_option"])
+    trainers.register(specialised, again=True)
+    run = {"run": {"updates_per_chunk": 1, "evaluation_envs": 1}}
+    variety: tuple[dict[str, Any], ...] = ({}, {"toy_fn": "double"}, {"toy_option": 2})
+    names = [program_of(resolve(TASK, specialised, values) | run) for values in variety]
+    assert len(set(names)) == 3
+    config = resolve(TASK, specialised, {}) | run
+    assert specialised.compiled_in(config, accelerator=False) == ("toy_fn",)
+    composed, as_data = compose(config | {"run": {**run["run"], "points": 2}}, fixed=("toy_fn",))
+    data = as_data(config)
+    assert float(composed.chunk(jnp.float32(0), data)[0]) == pytest.approx(0.3)
+    trainers.register(PLAIN, again=True)
+    assert program_of(resolve(TASK, PLAIN, {}) | run) == names[0]
+
+
+def configs(made: Plan) -> dict[str, Mapping[str, Any]]:
+    return {cell["variant"]: cell["config"] for cell in made.cells}
+
+
+def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
+    made = plan(Request("toy"))
+    assert made.variants["without"]["formulas"]["toy_fn"]["choice"] == "same"
+    assert made.variants["toy_fn"]["formulas"]["toy_fn"]["choice"] == "double"
+    assert settings(made)["without"] == AT, "of what a variant leaves out the report has the value"
+    assert settings(made)["toy_number"] == {**AT, "toy_number": 0.5}
+    lines = "\n".join(show("toy/without", Path("results"), {}))
+    assert "toy_fn                     same (revision 1)" in lines
+    assert "toy_option                 1" in lines
+    assert "toy_fn = double" in "\n".join(show("toy/toy_fn", Path("results"), {}))
+    gap = explanation.plan(explanation.request("toy/without", "toy/all", (), {"seeds": 1}))
+    details = gap.study["explanation"]["details"]
+    assert {name: one["settings"][name] for name, one in details.items()} == {
+        name: [AT[name], AWAY[name]] for name in AWAY
+    }
+    assert details["toy_fn"]["brings"] == {"toy_fn": [{}, {"toy_factor": 2.0}]}
+    there = configs(gap)
+    assert there["toy/without"] == configs(made)["without"] | {"seed": 0}
+    assert there["toy/all"] == configs(made)["all"] | {"seed": 0}
+    assert there["toy/all - toy_fn"]["choices"].keys() == {"gradient_clip", "toy_loop"}
+
+
+def test_a_variant_that_sets_what_is_neutral_is_its_baseline(toy: Definition) -> None:
+    same = {"without": studies.Variant({}), "at": studies.Variant({"toy_number": 0.0})}
+    studies.register(replace(studies.study("toy"), name="same", variants=same))
+    with pytest.raises(UserError, match="are one composition on toy_line"):
+        plan(Request("same"))
+
+
+def test_neutral_values_that_cannot_be(toy: Definition) -> None:
+    with pytest.raises(variants.RegistrationError, match="neutral value lies within its bounds"):
+        variants.Number(1.0, 0.5, 2.0, "a toy", neutral=0.0)
+    with pytest.raises(UserError, match="unknown axis of 'toy' 'toy_lop'"):
+        replace(toy, neutral={"toy_lop": "off"}).resolve(TASK, {})
+    with pytest.raises(UserError, match="unknown choice 'of'"):
+        replace(toy, neutral={"toy_loop": "of"}).resolve(TASK, {})
