@@ -33,6 +33,7 @@ from ablations.errors import UserError
 from ablations.looks import planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
 from ablations.regression.permutation import smallest_p
+from ablations.report.statistics.summaries import deviation
 
 FIRST_SEEDS = 4
 EARLY_MISSES = 0.025
@@ -97,7 +98,7 @@ def design(
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
         raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
-    spread = [float(values.std(ddof=1)) for values in baseline.values()]
+    spread = [float(deviation(values)) for values in baseline.values()]
     # The permutation test corrects over the scores better than Bonferroni; planning need not.
     level = alpha / (1 if exactly else 2) / len(spread)
 
