@@ -117,7 +117,7 @@ def design(
     )
     last = looks[-1].seeds
     caught = {
-        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired))
+        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired), one)
         for name, one in zip(baseline, spread, strict=True)
     }
     lucky = _lucky(last, last if paired else old, alpha)
@@ -196,13 +196,16 @@ def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | No
     return high
 
 
-def _caught(power: Callable[..., float]) -> float:
-    """The smallest loss with enough power, to three digits."""
-    low, high = 0.0, 1.0
-    if power(1e-12) >= POWER:
+def _caught(power: Callable[..., float], spread: float) -> float:
+    """The smallest loss with enough power, to three digits; as large as the spread, or so."""
+    if not spread > 0:
         return 0.0
+    high = 2.0 ** math.frexp(spread)[1]
+    while power(high / 2) >= POWER:
+        high /= 2
     while power(high) < POWER:
-        low, high = high, 2 * high
+        high *= 2
+    low = high / 2
     while high - low > 1e-3 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
