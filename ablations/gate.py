@@ -283,9 +283,14 @@ class Gate:
         both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
         ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
         compared = compare(ours, theirs, level=level)
-        same = found.identical([TASK], CHANGE, BASELINE)
-        asked = self.question.better
-        word = judged(compared, margin, last=last, better=asked, identical=same)
+        paired = replace(found, cells=tuple(cell for cell in found.cells if cell.seed in both))
+        word = judged(
+            compared,
+            margin,
+            last=last,
+            better=self.question.better,
+            identical=paired.identical([TASK], CHANGE, BASELINE),
+        )
         reason = ""
         if lost := [seed for seed in failed[CHANGE] if seed in values[BASELINE]]:
             reasons = {c.seed: c.reason for c in found.of(TASK, CHANGE)}
