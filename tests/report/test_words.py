@@ -197,17 +197,22 @@ def test_tasks_that_are_surely_on_two_sides_disagree() -> None:
 
 
 def test_a_mean_on_the_other_side_of_a_task_is_no_word_for_both() -> None:
-    """The mean is above 0 for sure, the one task open and the other worse."""
-    odd = 9.0 + 18.0 * np.where(np.arange(SEEDS) % 2, 1, -1)
-    base = np.arange(SEEDS) / 8
-    low = -1.0 - (odd - odd.mean()) + 0.001 * np.arange(SEEDS)
+    """The mean lies above 0 for sure; of its tasks one is open, and the other below 0 for sure."""
+    noise = np.array([1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 0.25, -0.25])
+    above = noise + 3.2 * noise.std(ddof=1) / math.sqrt(8)  # t = 3.2, between 2.84 and 3.34
     cells = []
-    for task, difference in (("a", odd), ("b", low)):
-        cells += [cell(task, "base", k, x, 0.0, 10.0) for k, x in enumerate(base)]
-        moved = base + (difference if task == "a" else np.full(SEEDS, -1.0))
-        cells += [cell(task, "new", k, x, 0.25, 10.0) for k, x in enumerate(moved)]
+    for task, difference in (("a", above), ("b", np.full(8, -0.03))):
+        base = np.arange(8) / 8
+        for name, row, mark in (("base", base, 0.0), ("new", base + difference, 0.25)):
+            cells += [cell(task, name, k, x, mark, 1.0) for k, x in enumerate(row)]
     made = table_of(cells)
-    assert contradiction(made, made.entry(ALL_TASKS, "new")) == ""
+    whole_ = made.entry(ALL_TASKS, "new")
+    assert made.entry("a", "new").verdict == "undecided"
+    assert made.entry("b", "new").verdict == "worse, by an undecided amount"
+    assert whole_.difference_low > 0
+    assert whole_.verdict == "tasks disagree"
+    (note,) = (note for note in made.notes if "disagree" in note)
+    assert "better on average, worse on b" in note
 
 
 def few_pairs(*arguments, **how):

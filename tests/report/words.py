@@ -34,6 +34,7 @@ PATTERNS: Mapping[str, Values] = {
     "a little up": np.full(SEEDS, 1 / 64),
     "ties": np.where(np.arange(SEEDS) % 3, 0.0, 0.25),
     "one seed": np.where(np.arange(SEEDS) == 3, 4.0, 0.0),
+    "balanced": np.where(np.arange(SEEDS) % 2, 1.0, -1.0),
     "noise": 0.5 * _STANDARD,
     "within": 0.01 * _STANDARD,
     "within, above": 0.02 + 0.01 * _STANDARD,
