@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ablations.distributions import student_quantile
 from ablations.records import Plan, canonical, first_units
 from ablations.report.scores import Scores, baseline_of
+from ablations.report.statistics.summaries import deviation
 
 NOISE_LEVEL = 0.005
 
@@ -88,13 +89,16 @@ def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
     on other seeds stand out less by having been chosen; simulated, curves that only wander pass in
     at most 4% of cases up to 8 seeds, and 6% at 20.
     """
-    curves = _comparable(steps, values)
+    rows = np.asarray(values, np.float64)
+    curves = _comparable(steps, rows)
     if len(curves) < 2 or curves.shape[1] < 2:
         return None
-    low, high = ends(steps, values)
+    low, high = ends(steps, rows)
     counts = np.sum(np.isfinite(curves), axis=0)
     sums = np.where(np.isfinite(curves), curves, 0.0).sum(axis=0)
-    if high - low <= 1e-9 * max(1.0, abs(low), abs(high)):
+    # Against the largest number that was averaged: what cancels up to rounding is nothing.
+    largest = float(np.max(np.abs(rows[np.isfinite(rows)]), initial=0.0))
+    if not 1e-9 * largest < high - low < math.inf:
         return None
     climbs = []
     for curve in curves:
@@ -112,7 +116,7 @@ def _stands_out(climbs: NDArray[np.float64], size: float) -> bool:
     n = len(climbs)
     if n < 2:
         return False
-    error = float(climbs.std(ddof=1)) / math.sqrt(n)
+    error = float(deviation(climbs)) / math.sqrt(n)
     bound = -student_quantile(n - 1, NOISE_LEVEL) * max(error, 1e-12 * size)
     return float(climbs.mean()) > bound
 
