@@ -29,6 +29,15 @@ def _sequence_mean(log_ratio: Array, mask: Array | None) -> Array:
     return mean * mask
 
 
+def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
+    """log s: the sum of log ρ over each sequence's tokens that count, at every token of it."""
+    if log_ratio.ndim == 1:
+        return log_ratio
+    if mask is None:
+        mask = jnp.ones_like(log_ratio)
+    return jnp.sum(log_ratio * mask, axis=-1, keepdims=True) * mask
+
+
 @AXIS.choice(
     "gspo",
     formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  log s = the mean log ρ of the sequence's tokens",
@@ -50,6 +59,26 @@ def gspo(
     """clip_higher of the sequence's ratio s; of one token it is clip_higher."""
     surrogate, fraction = clipped_surrogate(
         _sequence_mean(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
+    )
+    return -surrogate, fraction
+
+
+@AXIS.choice(
+    "clip_sequence",
+    formula="-min(sA, clip(s, 1-ε, 1+ε)·A),  s = π/π_old of the whole sequence",
+    source="TRL (RLOOTrainer, which takes the mean over sequences)",
+    summary="the exact ratio of a completion: it leaves the range the sooner the longer it is",
+)
+def clip_sequence(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    mask: Array | None,
+    clip_epsilon: Array | float,
+) -> tuple[Array, Array]:
+    """clip of the sequence's ratio s, at every token of it; of one token it is clip."""
+    surrogate, fraction = clipped_surrogate(
+        _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon
     )
     return -surrogate, fraction
 
@@ -123,7 +152,7 @@ def cispo(
     formula="-sg(min(ρ, c))·A·log π,  c = ratio_cap",
     source="TRL (loss_type cispo, whose epsilon_high is the cap itself)",
     summary="cispo without a lower bound",
-    numbers={"ratio_cap": Number(5.0, 1.0, 1e6, "c of policy_loss=cispo_cap: the largest weight")},
+    numbers={"ratio_cap": Number(5.0, 0.0, 1e6, "c of policy_loss=cispo_cap: the largest weight")},
 )
 def cispo_cap(
     *,
