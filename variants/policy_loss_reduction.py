@@ -44,9 +44,7 @@ def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
 @AXIS.choice(
     "token_mean",
     formula="Σ loss / Σ mask,  over the step",
-    source=(
-        "DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl's default; TRL bnpo"
-    ),
+    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl, TRL bnpo",
     summary="every token weighs the same, so long completions weigh more",
 )
 def token_mean(*, losses: Array, mask: Array) -> Array:
@@ -59,7 +57,7 @@ def token_mean(*, losses: Array, mask: Array) -> Array:
     "batch_token_mean",
     formula="Σ loss / (Σ_batch mask / m),  m steps on the batch",
     source="TRL dapo, cispo and vespo (num_items_in_batch of the generation batch)",
-    summary="token_mean with one divisor for all steps of a batch: a step of more tokens weighs more",
+    summary="token_mean with one divisor for all steps of a batch: longer steps weigh more",
 )
 def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Array | float | None) -> Array:
     """Σ loss / step_tokens."""

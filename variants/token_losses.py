@@ -65,9 +65,10 @@ def gspo(
 
 @AXIS.choice(
     "clip_sequence",
-    formula="-min(sA, clip(s, 1-ε, 1+ε)·A),  s = π/π_old of the whole sequence",
+    formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  s = π/π_old of the whole sequence",
     source="TRL (RLOOTrainer, which takes the mean over sequences)",
     summary="the exact ratio of a completion: it leaves the range the sooner the longer it is",
+    numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def clip_sequence(
     *,
@@ -75,10 +76,11 @@ def clip_sequence(
     advantages: Array,
     mask: Array | None,
     clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float,
 ) -> tuple[Array, Array]:
-    """clip of the sequence's ratio s, at every token of it; of one token it is clip."""
+    """clip_higher of the sequence's ratio s, at every token of it."""
     surrogate, fraction = clipped_surrogate(
-        _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon
+        _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
     return -surrogate, fraction
 
@@ -163,6 +165,30 @@ def cispo_cap(
 ) -> tuple[Array, Array]:
     """-sg(min(ρ, c))·A·log π."""
     return _weighted_log_probs(log_ratio, advantages, log_probs, 0.0, ratio_cap)
+
+
+@AXIS.choice(
+    "sapo",
+    formula="-4/τ·sigmoid(τ(ρ - 1))·A,  τ = sapo_temperature where A > 0, else its _negative",
+    source="SAPO (2025, https://arxiv.org/abs/2511.20347); TRL (loss_type sapo), verl 0.9.1 (sapo)",
+    summary="a soft gate for a clip: the gradient fades on both sides of ρ = 1, none is cut off",
+    numbers={
+        "sapo_temperature": Number(1.0, 1e-6, 1e6, "τ of policy_loss=sapo where A > 0"),
+        "sapo_temperature_negative": Number(1.05, 1e-6, 1e6, "τ of policy_loss=sapo elsewhere"),
+    },
+)
+def sapo(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    sapo_temperature: Array | float,
+    sapo_temperature_negative: Array | float,
+) -> tuple[Array, Array]:
+    """-4/τ·sigmoid(τ(ρ - 1))·A: at ρ = 1 the gradient is that of clip."""
+    require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
+    temperature = jnp.where(advantages > 0, sapo_temperature, sapo_temperature_negative)
+    gate = jax.nn.sigmoid(temperature * (jnp.exp(log_ratio) - 1)) * 4 / temperature
+    return -gate * advantages, jnp.full((), jnp.nan, log_ratio.dtype)
 
 
 @AXIS.choice(
