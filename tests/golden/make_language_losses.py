@@ -273,9 +273,7 @@ def trl_steps() -> dict[str, Any]:
         optimizer.zero_grad()
         taken.append({"places": places, "loss": loss, "gradient_norm": norm.item()})
     return {
-        "about": about(
-            "TRL", "trl", "a policy that is a table of logits took eight steps on two batches"
-        ),
+        "about": about("TRL", "trl", "a table of logits took eight steps on two batches"),
         "arguments": arguments | {"num_generations": samples},
         "steps_of_training": steps,
         "table": numbers(first),
@@ -302,9 +300,8 @@ def rloo_losses() -> dict[str, Any]:
             return log_prob, torch.zeros_like(log_prob), None
 
     alone = Alone()
-    vars(alone).update(
-        vars(trl_trainer(None, epsilon=0.3, epsilon_high=0.4)) | {"args": alone.args}
-    )
+    of_grpo = vars(trl_trainer(None, epsilon=0.3, epsilon_high=0.4))
+    vars(alone).update(of_grpo | {"args": alone.args})
     inputs = trl_inputs(batch, advantages)
     inputs["old_logps"] = (batch["old_log_prob"] * batch["mask"]).sum(1)
     loss = alone._compute_loss(None, inputs)
@@ -402,7 +399,7 @@ def verl_losses() -> dict[str, Any]:
         "about": about(
             "verl",
             "verl",
-            "policy losses and kl_penalty of core_algos ran on given log-probabilities",
+            "policy losses and kl_penalty ran on given log-probabilities",
         ),
         "batch": {name: numbers(x) for name, x in batch.items()},
         "advantages": numbers(advantages),
