@@ -93,10 +93,11 @@ def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
             "policy_loss_reduction": ("sequence_mean", LOSS),
         }
     read["policy_loss_reduction"] = ("token_mean", LOSS)
+    bounds = "clip" if low == high else "clip_higher"
     if a["actor.dual_clip"] is None:
-        return read | {"policy_loss": ("clip_higher", LOSS)}
+        return read | {"policy_loss": (bounds, LOSS)}
     return read | {
-        "policy_loss": ("dual_clip_higher", LOSS),
+        "policy_loss": (f"dual_{bounds}", LOSS),
         "dual_clip": (a["actor.dual_clip"], CLI),
     }
 
