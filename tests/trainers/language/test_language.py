@@ -227,6 +227,22 @@ def test_the_loss_is_grpos_by_hand() -> None:
     assert float(found) == pytest.approx(total, rel=1e-4)
 
 
+def test_a_ratio_without_bound_ends_in_nan_and_with_one_does_not() -> None:
+    """verl and OpenRLHF bound log π - log π_old by 20 before they exponentiate it, TRL does not."""
+    _, _, completions = written()
+    mask = np.asarray(completions.mask).reshape(P, K, L)
+    log_prob = np.asarray(completions.log_probs).reshape(P, K, L).copy()
+    log_prob[0, 0, 0] -= 100
+    parameters, batch = batch_of(
+        mask, log_prob=jnp.asarray(log_prob), advantage=jnp.asarray(-mask, jnp.float32)
+    )
+    for bound in (20.0, 1e30):
+        one = variant(policy_loss="dual_clip_higher", log_ratio_clip=bound)
+        (total, _), gradient = loss()(with_critic(parameters), batch, one)
+        finite = all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((total, gradient)))
+        assert finite == (bound == 20.0)
+
+
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     lengths=st.lists(st.integers(0, L), min_size=P * K, max_size=P * K),
