@@ -144,7 +144,9 @@ IN_WORDS = (
     "Adam's betas are .9 and .95, here .9 and .999; the rate warms up over 3% of the run and "
     "follows a cosine to a tenth, here it is constant.",
     "The reward clip is of ±10 after the prompt's baseline, which is what advantage_clip is.",
-    "Arguments are those since 3c3be623, with dots: --actor.eps_clip was --eps_clip before.",
+    "Arguments are those since 3c3be623, with dots: --actor.eps_clip was --eps_clip before. 0.11.2 "
+    "on PyPI is newer code: algo.kl.unbiased_gradient, off as it comes, and k3's exponent is "
+    "bounded by 10.",
 )
 LIBRARY = "OpenRLHF 3c3be623, github.com/OpenRLHF/OpenRLHF"
 
