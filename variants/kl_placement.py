@@ -9,7 +9,11 @@ A trainer asks twice. When a batch was sampled, with the policy that sampled it,
 prompt_advantage takes as token_kl, and for `sample`, whose sum over a completion is taken off its
 reward before prompt_advantage compares it with others. At each gradient step, with the policy as it
 is, for `loss`: added to the policy loss of each token. All are priced: β = kl_coefficient is in
-them.
+them. log_ratio: log π - log π_old, differentiable, of that shape (None: 0), π_old the policy that
+sampled.
+
+Every estimate is bounded by ±kl_clip, and the log difference that k3 takes the exponential of by
+±kl_log_ratio_clip; outside, the gradient is 0. At their defaults neither bounds anything.
 """
 
 from __future__ import annotations
@@ -37,19 +41,66 @@ class KL(NamedTuple):
 
 
 _TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+_UNBOUNDED = 1e30
+_CLIP = Number(
+    _UNBOUNDED, 1e-6, _UNBOUNDED, "bound of a token's divergence; OpenRLHF's 10, and verl's for k3"
+)
+_LOG_RATIO_CLIP = Number(
+    _UNBOUNDED, 1e-6, _UNBOUNDED, "bound of log π_ref - log π in the exponent of k3; verl's 20"
+)
 
 AXIS = register(
     Axis(
         "kl_placement",
         summary="whether leaving the reference model costs reward or enters the loss",
-        inputs={"log_probs": _TOKENS, "reference_log_probs": _TOKENS},
+        inputs={"log_probs": _TOKENS, "reference_log_probs": _TOKENS, "log_ratio": _TOKENS},
+        defaults={"log_ratio": None},
         numbers={
             "kl_coefficient": Number(
                 0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"
-            )
+            ),
+            "kl_clip": _CLIP,
+            "kl_log_ratio_clip": _LOG_RATIO_CLIP,
         },
     )
 )
+
+
+def _k1(log_probs: Array, reference_log_probs: Array, bound: Array | float) -> Array:
+    """log π - log π_ref."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    return jnp.clip(log_probs - jax.lax.stop_gradient(reference_log_probs), -bound, bound)
+
+
+def _k2(log_probs: Array, reference_log_probs: Array, bound: Array | float) -> Array:
+    """½(log π - log π_ref)²."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    square = jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
+    return jnp.minimum(0.5 * square, bound)
+
+
+def _k3(
+    log_probs: Array,
+    reference_log_probs: Array,
+    bound: Array | float,
+    log_ratio_bound: Array | float,
+) -> Array:
+    """ρ - 1 - log ρ, ρ = π_ref/π."""
+    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
+    log_ratio = jax.lax.stop_gradient(reference_log_probs) - log_probs
+    log_ratio = jnp.clip(log_ratio, -log_ratio_bound, log_ratio_bound)
+    # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
+    return jnp.minimum(jnp.expm1(log_ratio) - log_ratio, bound)
+
+
+def _of_rewards(price: Array) -> KL:
+    nothing = jnp.zeros_like(price)
+    return KL(jax.lax.stop_gradient(price), nothing, nothing)
+
+
+def _of_loss(price: Array) -> KL:
+    nothing = jnp.zeros_like(price)
+    return KL(nothing, price, nothing)
 
 
 @AXIS.choice(
@@ -73,44 +124,134 @@ def none(*, log_probs: Array) -> KL:
     ),
     revision=2,
 )
-def reward_k1(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+def reward_k1(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+) -> KL:
     """β(log π - log π_ref), not differentiated, 0 and 0."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    price = jax.lax.stop_gradient(log_probs - reference_log_probs)
-    nothing = jnp.zeros_like(log_probs)
-    return KL(kl_coefficient * price, nothing, nothing)
+    return _of_rewards(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
+
+
+@AXIS.choice(
+    "reward_k2",
+    formula="reward β·k2,  k2 = ½(log π - log π_ref)²;  loss 0",
+    source="OpenRLHF (algo.kl.estimator k2 without algo.kl.use_loss)",
+    summary="reward_k1 with a price that is never negative: likelier than the reference costs too",
+)
+def reward_k2(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+) -> KL:
+    """β½(log π - log π_ref)², not differentiated, 0 and 0."""
+    return _of_rewards(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
+
+
+@AXIS.choice(
+    "reward_k3",
+    formula="reward β·k3,  k3 = ρ - 1 - log ρ,  ρ = π_ref/π;  loss 0",
+    source="OpenRLHF (algo.kl.estimator k3 without algo.kl.use_loss)",
+    summary="reward_k1 with a price that is never negative and has its mean over samples of π",
+)
+def reward_k3(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+    kl_log_ratio_clip: Array | float,
+) -> KL:
+    """β(ρ - 1 - log ρ), not differentiated, 0 and 0."""
+    price = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
+    return _of_rewards(kl_coefficient * price)
+
+
+@AXIS.choice(
+    "loss_k1",
+    formula="reward 0;  loss β·k1,  k1 = log π - log π_ref",
+    source="verl (kl_loss_type kl); OpenRLHF (algo.kl.use_loss with algo.kl.estimator k1)",
+    summary="its gradient is β∇log π, whose mean over samples of π is 0: it holds nothing",
+)
+def loss_k1(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+) -> KL:
+    """0, β(log π - log π_ref) and 0."""
+    return _of_loss(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
 
 
 @AXIS.choice(
     "loss_k2",
     formula="reward 0;  loss β·k2,  k2 = ½(log π - log π_ref)²",
-    source="OpenRLHF (use_kl_loss with kl_estimator k2)",
+    source="OpenRLHF (algo.kl.use_loss with algo.kl.estimator k2); verl (kl_loss_type mse)",
     summary="its gradient, over samples of π, is that of KL(π, π_ref)",
     revision=2,
 )
-def loss_k2(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+def loss_k2(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+) -> KL:
     """0, β½(log π - log π_ref)²: the gradient is β(log π - log π_ref)·∇log π; and 0."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    loss = 0.5 * jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
-    nothing = jnp.zeros_like(log_probs)
-    return KL(nothing, kl_coefficient * loss, nothing)
+    return _of_loss(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
 
 
 @AXIS.choice(
     "loss_k3",
     formula="reward 0;  loss β·k3,  k3 = ρ - 1 - log ρ,  ρ = π_ref/π",
-    source="GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); TRL, verl, OpenRLHF",
+    source=(
+        "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); verl, OpenRLHF, TRL without "
+        "use_bias_correction_kl"
+    ),
     summary="never negative; its gradient, over samples of π, is that of KL(π_ref, π) instead",
     revision=2,
 )
-def loss_k3(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+def loss_k3(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+    kl_log_ratio_clip: Array | float,
+) -> KL:
     """0, β(ρ - 1 - log ρ): the gradient is β(1 - ρ)·∇log π; and 0."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    log_ratio = jax.lax.stop_gradient(reference_log_probs) - log_probs
-    # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
-    loss = jnp.expm1(log_ratio) - log_ratio
-    nothing = jnp.zeros_like(log_probs)
-    return KL(nothing, kl_coefficient * loss, nothing)
+    loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
+    return _of_loss(kl_coefficient * loss)
+
+
+@AXIS.choice(
+    "loss_k3_corrected",
+    formula="reward 0;  loss β·w·k3,  w = π/π_old (differentiated),  k3 as in loss_k3",
+    source="DeepSeek-V3.2 (2025, https://arxiv.org/abs/2512.02556); TRL (use_bias_correction_kl)",
+    summary=(
+        "unbiased off policy too: its gradient, over samples of π_old, is that of KL(π, π_ref)"
+    ),
+)
+def loss_k3_corrected(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    log_ratio: Array | None,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+    kl_log_ratio_clip: Array | float,
+) -> KL:
+    """0, βw(ρ - 1 - log ρ): at w = 1 the gradient is β(log π - log π_ref)·∇log π; and 0."""
+    loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
+    if log_ratio is not None:
+        require_equal_shapes(log_probs=log_probs, log_ratio=log_ratio)
+        loss = jnp.exp(log_ratio) * loss
+    return _of_loss(kl_coefficient * loss)
 
 
 @AXIS.choice(
@@ -122,9 +263,14 @@ def loss_k3(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Arr
     ),
     summary="the divergence is part of what samples of a prompt are compared by, and of their std",
 )
-def sample_k1(*, log_probs: Array, reference_log_probs: Array, kl_coefficient: Array | float) -> KL:
+def sample_k1(
+    *,
+    log_probs: Array,
+    reference_log_probs: Array,
+    kl_coefficient: Array | float,
+    kl_clip: Array | float,
+) -> KL:
     """0, 0 and β(log π - log π_ref), not differentiated."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    price = jax.lax.stop_gradient(log_probs - reference_log_probs)
-    nothing = jnp.zeros_like(log_probs)
-    return KL(nothing, nothing, kl_coefficient * price)
+    price = kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip)
+    nothing = jnp.zeros_like(price)
+    return KL(nothing, nothing, jax.lax.stop_gradient(price))

@@ -31,10 +31,17 @@ AXIS.declare(
     source="CleanRL (np.random.shuffle of one index array, in place)",
     summary="each epoch shuffles the order of the one before: the same in distribution as redrawn",
 )
+AXIS.declare(
+    "kept",
+    formula="o_e = 0, 1, 2, ...",
+    source="verl (actor.shuffle false, its default); OpenRLHF with train.dynamic_batch_enable",
+    summary="nothing is shuffled: every epoch takes the batch in the order it was collected in",
+)
 
 
 @inert
 def one_epoch_has_one_order(*, minibatch_order: str, epochs: int) -> dict[str, str]:
-    if epochs > 1:
+    if epochs > 1 or minibatch_order == "kept":
         return {}
-    return {"minibatch_order": "the first epoch has the same order in all of them, and epochs=1"}
+    reason = "redrawn, reused and shuffled_on have the same first epoch, and epochs=1"
+    return {"minibatch_order": reason}

@@ -2,7 +2,9 @@
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
 scalar. What is masked is not read at all: a NaN there reaches neither the loss nor its gradient.
-Without a valid token the loss is 0.
+Without a valid token the loss is 0. B are the samples of one gradient step; step_tokens is the mean
+number of valid tokens of a step, over all steps of the batch that they are part of (None: those of
+this one).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ AXIS = register(
             "losses": _TOKENS,
             "mask": _TOKENS,
             "constant_length": jax.ShapeDtypeStruct((), jnp.float32),
+            "step_tokens": jax.ShapeDtypeStruct((), jnp.float32),
         },
+        defaults={"step_tokens": None},
     )
 )
 
@@ -39,14 +43,28 @@ def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
 
 @AXIS.choice(
     "token_mean",
-    formula="Σ loss / Σ mask,  over the batch",
-    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl's default",
+    formula="Σ loss / Σ mask,  over the step",
+    source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, verl, TRL bnpo",
     summary="every token weighs the same, so long completions weigh more",
 )
 def token_mean(*, losses: Array, mask: Array) -> Array:
     """Σ loss / Σ mask."""
     losses, lengths = _valid(losses, mask)
     return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths), 1)
+
+
+@AXIS.choice(
+    "batch_token_mean",
+    formula="Σ loss / (Σ_batch mask / m),  m steps on the batch",
+    source="TRL dapo, cispo and vespo (num_items_in_batch of the generation batch)",
+    summary="token_mean with one divisor for all steps of a batch: longer steps weigh more",
+)
+def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Array | float | None) -> Array:
+    """Σ loss / step_tokens."""
+    if step_tokens is None:
+        return token_mean(losses=losses, mask=mask)
+    losses, _ = _valid(losses, mask)
+    return jnp.sum(losses) / jnp.maximum(step_tokens, 1)
 
 
 @AXIS.choice(
@@ -67,7 +85,10 @@ def sequence_mean(*, losses: Array, mask: Array) -> Array:
 @AXIS.choice(
     "constant_length",
     formula="Σ loss / (B·c),  c = constant_length",
-    source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL dr_grpo",
+    source=(
+        "Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL dr_grpo; verl 0.9.1 "
+        "(loss_agg_mode seq-mean-token-sum-norm)"
+    ),
     summary="every token weighs the same in every batch, however long the others are",
 )
 def constant_length(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
@@ -79,7 +100,7 @@ def constant_length(*, losses: Array, mask: Array, constant_length: Array | floa
 @AXIS.choice(
     "sequence_sum",
     formula="mean over samples of Σ_t loss",
-    source="verl (loss_agg_mode seq-mean-token-sum)",
+    source="verl (loss_agg_mode seq-mean-token-sum); TRL luspo",
     summary="every token weighs the same, so long completions weigh more; the step grows with them",
 )
 def sequence_sum(*, losses: Array, mask: Array) -> Array:

@@ -20,7 +20,7 @@ part of that: what it takes off a token's return stays.
 ddof and epsilon: None means those of the source of each choice. Token statistics divide by
 sqrt(max(var, ε)), ε = 1e-8, ddof 0; all others by std + ε: prompt_epsilon and ddof 1 (per_prompt),
 samples_epsilon and ddof 1 (per_prompt_mean_batch_std), 1e-8 and ddof 0 (the two that end in
-batch_samples).
+batch_samples). Its _whitened does both, and adds 1e-8 to the variance of its tokens, of ddof 1.
 The statistics are sums over whole axes: the same numbers however the arrays are sharded.
 """
 
@@ -39,6 +39,10 @@ from variants.shapes import require_equal_shapes
 
 Array = jax.Array
 Scalar = Array | float
+
+SAMPLES_EPSILON = Number(
+    1e-4, 0.0, 1.0, "ε of prompt_advantage=per_prompt_mean_batch_std, added to the std"
+)
 
 _TOKENS = jax.ShapeDtypeStruct((3, 2, 4), jnp.float32)
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
@@ -358,14 +362,11 @@ def per_prompt_mean(completions: Completions) -> Array:
         "ε = samples_epsilon"
     ),
     source=(
-        "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221); TRL scale_rewards batch"
+        "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221) in ROLL, its framework "
+        "(norm_mean_type group, norm_std_type batch: ε 1e-6); TRL scale_rewards batch (ε 1e-4)"
     ),
     summary="the prompt's mean as a baseline, the spread of the batch's rewards as the unit",
-    numbers={
-        "samples_epsilon": Number(
-            1e-4, 0.0, 1.0, "ε of prompt_advantage=per_prompt_mean_batch_std, added to the std"
-        ),
-    },
+    numbers={"samples_epsilon": SAMPLES_EPSILON},
 )
 def per_prompt_mean_batch_std(
     *,

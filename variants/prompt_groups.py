@@ -13,6 +13,7 @@ GROUP_STATISTICS = frozenset(
         "leave_one_out",
         "per_prompt_mean",
         "per_prompt_mean_batch_std",
+        "per_prompt_mean_batch_std_whitened",
     }
 )
 

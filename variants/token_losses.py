@@ -29,6 +29,15 @@ def _sequence_mean(log_ratio: Array, mask: Array | None) -> Array:
     return mean * mask
 
 
+def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
+    """log s: the sum of log ρ over each sequence's tokens that count, at every token of it."""
+    if log_ratio.ndim == 1:
+        return log_ratio
+    if mask is None:
+        mask = jnp.ones_like(log_ratio)
+    return jnp.sum(log_ratio * mask, axis=-1, keepdims=True) * mask
+
+
 @AXIS.choice(
     "gspo",
     formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  log s = the mean log ρ of the sequence's tokens",
@@ -50,6 +59,28 @@ def gspo(
     """clip_higher of the sequence's ratio s; of one token it is clip_higher."""
     surrogate, fraction = clipped_surrogate(
         _sequence_mean(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
+    )
+    return -surrogate, fraction
+
+
+@AXIS.choice(
+    "clip_sequence",
+    formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  s = π/π_old of the whole sequence",
+    source="TRL (RLOOTrainer, which takes the mean over sequences)",
+    summary="the exact ratio of a completion: it leaves the range the sooner the longer it is",
+    numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
+)
+def clip_sequence(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    mask: Array | None,
+    clip_epsilon: Array | float,
+    clip_epsilon_high: Array | float,
+) -> tuple[Array, Array]:
+    """clip_higher of the sequence's ratio s, at every token of it."""
+    surrogate, fraction = clipped_surrogate(
+        _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
     return -surrogate, fraction
 
@@ -123,7 +154,7 @@ def cispo(
     formula="-sg(min(ρ, c))·A·log π,  c = ratio_cap",
     source="TRL (loss_type cispo, whose epsilon_high is the cap itself)",
     summary="cispo without a lower bound",
-    numbers={"ratio_cap": Number(5.0, 1.0, 1e6, "c of policy_loss=cispo_cap: the largest weight")},
+    numbers={"ratio_cap": Number(5.0, 0.0, 1e6, "c of policy_loss=cispo_cap: the largest weight")},
 )
 def cispo_cap(
     *,
@@ -134,6 +165,30 @@ def cispo_cap(
 ) -> tuple[Array, Array]:
     """-sg(min(ρ, c))·A·log π."""
     return _weighted_log_probs(log_ratio, advantages, log_probs, 0.0, ratio_cap)
+
+
+@AXIS.choice(
+    "sapo",
+    formula="-4/τ·sigmoid(τ(ρ - 1))·A,  τ = sapo_temperature where A > 0, else its _negative",
+    source="SAPO (2025, https://arxiv.org/abs/2511.20347); TRL (loss_type sapo), verl 0.9.1 (sapo)",
+    summary="a soft gate for a clip: the gradient fades on both sides of ρ = 1, none is cut off",
+    numbers={
+        "sapo_temperature": Number(1.0, 1e-6, 1e6, "τ of policy_loss=sapo where A > 0"),
+        "sapo_temperature_negative": Number(1.05, 1e-6, 1e6, "τ of policy_loss=sapo elsewhere"),
+    },
+)
+def sapo(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    sapo_temperature: Array | float,
+    sapo_temperature_negative: Array | float,
+) -> tuple[Array, Array]:
+    """-4/τ·sigmoid(τ(ρ - 1))·A: at ρ = 1 the gradient is that of clip."""
+    require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
+    temperature = jnp.where(advantages > 0, sapo_temperature, sapo_temperature_negative)
+    gate = jax.nn.sigmoid(temperature * (jnp.exp(log_ratio) - 1)) * 4 / temperature
+    return -gate * advantages, jnp.full((), jnp.nan, log_ratio.dtype)
 
 
 @AXIS.choice(

@@ -5,57 +5,137 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting, steps
 from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
 
 CLI = "openrlhf/cli/train_ppo_ray.py"
 LOSS = "openrlhf/models/loss.py"
+UTILS = "openrlhf/models/utils.py"
+ACTOR = "openrlhf/trainer/ray/ppo_actor.py"
 EXPERIENCE = "openrlhf/trainer/ppo_utils/experience_maker.py"
 SCRIPT = "examples/scripts/train_reinforce_baseline_hybrid_engine.sh"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 TORCH_ADAM = "torch/optim/adamw.py"
 
 ARGUMENTS = {
-    "advantage_estimator": "reinforce",
-    "rollout_batch_size": 1024,
-    "n_samples_per_prompt": 1,
-    "train_batch_size": 128,
-    "max_epochs": 1,
-    "eps_clip": 0.2,
-    "init_kl_coef": 0.01,
-    "use_kl_loss": False,
-    "kl_estimator": "k1",
-    "reward_clip_range": 10.0,
-    "entropy_loss_coef": 0.0,
-    "max_norm": 1.0,
-    "temperature": 1.0,
+    "algo.advantage.estimator": "reinforce",
+    "algo.advantage.no_std_norm": False,
+    "rollout.batch_size": 1024,
+    "rollout.n_samples_per_prompt": 1,
+    "train.batch_size": 128,
+    "train.max_epochs": 1,
+    "train.dynamic_batch_enable": False,
+    "actor.policy_loss_type": "ppo",
+    "actor.eps_clip": 0.2,
+    "actor.eps_clip_low_high": None,
+    "actor.dual_clip": None,
+    "algo.kl.init_coef": 0.01,
+    "algo.kl.use_loss": False,
+    "algo.kl.estimator": "k1",
+    "algo.kl.target": None,
+    "reward.clip_range": (-10.0, 10.0),
+    "reward.overlong_buffer_len": None,
+    "reward.stop_properly_penalty_coef": None,
+    "reward.normalize_enable": False,
+    "actor.entropy_coef": None,
+    "actor.max_norm": 1.0,
+    "actor.adam.eps": 1e-8,
+    "rollout.temperature": 1.0,
+    "rollout.top_p": 1.0,
 }
-ESTIMATORS = {"reinforce": "batch", "reinforce_baseline": "per_prompt_baseline_batch"}
+UNEXPRESSED = {
+    "algo.kl.target": "a controller of the divergence's coefficient",
+    "reward.overlong_buffer_len": "a penalty of overlong completions",
+    "reward.stop_properly_penalty_coef": "a penalty of completions that were cut off",
+    "reward.normalize_enable": "a running normalisation of a reward model's rewards",
+    "rollout.top_p": "a truncated distribution to sample from",
+}
+ESTIMATORS = {
+    "reinforce": "batch",
+    "reinforce_baseline": "per_prompt_baseline_batch",
+    "rloo": "leave_one_out",
+    "group_norm": "per_prompt",
+    "dr_grpo": "per_prompt_mean",
+}
+LOSSES = {"ppo": "clip_higher", "gspo": "gspo"}
+ESTIMATES = {"k1": "k1", "k2": "k2", "k3": "k3"}
+
+
+def advantage(a: Mapping[str, Any]) -> dict[str, Read]:
+    choice = setting(a, "algo.advantage.estimator", ESTIMATORS)
+    if a["algo.advantage.no_std_norm"] and choice in ("batch", "per_prompt_baseline_batch"):
+        choice += "_mean"
+    low, high = a["reward.clip_range"]
+    if low != -high:
+        raise refused(f"reward.clip_range={low} {high}", "use a range around 0, such as -10 10")
+    read = {"prompt_advantage": (choice, EXPERIENCE), "advantage_clip": (high, EXPERIENCE)}
+    return read | ({"prompt_epsilon": (1e-9, EXPERIENCE)} if choice == "per_prompt" else {})
+
+
+def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
+    """PPO's ratio of tokens is bounded before it is exponentiated, GSPO's of sequences is not."""
+    low, high = a["actor.eps_clip_low_high"] or (a["actor.eps_clip"],) * 2
+    choice = setting(a, "actor.policy_loss_type", LOSSES)
+    read = {
+        "clip_epsilon": (low, CLI),
+        "clip_epsilon_high": (high, CLI),
+        "log_ratio_clip": (20.0 if choice == "clip_higher" else UNBOUNDED, LOSS),
+    }
+    if choice == "gspo":
+        if a["algo.kl.use_loss"] or a["actor.dual_clip"] or a["actor.entropy_coef"]:
+            raise refused(
+                "gspo with algo.kl.use_loss, actor.dual_clip or actor.entropy_coef, which it "
+                "reduces over tokens and the policy loss over completions",
+                "leave them out, or use actor.policy_loss_type=ppo",
+            )
+        return read | {
+            "policy_loss": ("gspo", LOSS),
+            "policy_loss_reduction": ("sequence_mean", LOSS),
+        }
+    read["policy_loss_reduction"] = ("token_mean", LOSS)
+    bounds = "clip" if low == high else "clip_higher"
+    if a["actor.dual_clip"] is None:
+        return read | {"policy_loss": (bounds, LOSS)}
+    return read | {
+        "policy_loss": (f"dual_{bounds}", LOSS),
+        "dual_clip": (a["actor.dual_clip"], CLI),
+    }
+
+
+def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
+    side = "loss" if a["algo.kl.use_loss"] else "reward"
+    estimate = setting(a, "algo.kl.estimator", ESTIMATES)
+    return {
+        "kl_placement": (f"{side}_{estimate}", EXPERIENCE),
+        "kl_coefficient": (a["algo.kl.init_coef"], CLI),
+        "kl_clip": (10.0, UTILS),
+        **({"kl_log_ratio_clip": (UNBOUNDED, UTILS)} if estimate == "k3" else {}),
+    }
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
-    samples = a["rollout_batch_size"] * a["n_samples_per_prompt"]
-    placement = f"loss_{a['kl_estimator']}" if a["use_kl_loss"] else "reward_k1"
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
+    samples = a["rollout.batch_size"] * a["rollout.n_samples_per_prompt"]
+    shuffled = not a["train.dynamic_batch_enable"]
     return {
-        "prompts": (a["rollout_batch_size"], CLI),
-        "samples_per_prompt": (a["n_samples_per_prompt"], CLI),
-        "num_minibatches": (samples // a["train_batch_size"], CLI),
-        "epochs": (a["max_epochs"], CLI),
+        "prompts": (a["rollout.batch_size"], CLI),
+        "samples_per_prompt": (a["rollout.n_samples_per_prompt"], CLI),
+        "num_minibatches": (steps(samples, a["train.batch_size"], "train.batch_size"), CLI),
+        "epochs": (a["train.max_epochs"], CLI),
+        "completion_unit": ("samples", ACTOR),
+        "minibatch_order": ("redrawn" if shuffled else "kept", ACTOR),
         "critic": ("none", CLI),
-        "prompt_advantage": (ESTIMATORS[a["advantage_estimator"]], EXPERIENCE),
-        "advantage_clip": (a["reward_clip_range"], EXPERIENCE),
+        **advantage(a),
         "reward_transform": ("raw", EXPERIENCE),
-        "kl_placement": (placement, EXPERIENCE),
-        "kl_coefficient": (a["init_kl_coef"], CLI),
-        "policy_loss": ("clip", LOSS),
-        "clip_epsilon": (a["eps_clip"], CLI),
-        "policy_loss_reduction": ("token_mean", LOSS),
-        "entropy_coefficient": (a["entropy_loss_coef"], CLI),
-        "temperature": (a["temperature"], CLI),
+        **divergence(a),
+        **policy_loss(a),
+        "entropy_coefficient": (a["actor.entropy_coef"] or 0.0, CLI),
+        "temperature": (a["rollout.temperature"], CLI),
         "gradient_clip": ("global_norm", CLI),
-        "max_gradient_norm": (a["max_norm"], CLI),
+        "max_gradient_norm": (a["actor.max_norm"], CLI),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate_schedule": ("constant", CLI),
-        "adam_epsilon": (1e-8, TORCH_ADAM),
+        "adam_epsilon": (a["actor.adam.eps"], TORCH_ADAM),
     }
 
 
@@ -64,13 +144,16 @@ IN_WORDS = (
     "Adam's betas are .9 and .95, here .9 and .999; the rate warms up over 3% of the run and "
     "follows a cosine to a tenth, here it is constant.",
     "The reward clip is of ±10 after the prompt's baseline, which is what advantage_clip is.",
+    "Arguments are those since 3c3be623, with dots: --actor.eps_clip was --eps_clip before. 0.11.2 "
+    "on PyPI is newer code: algo.kl.unbiased_gradient, off as it comes, and k3's exponent is "
+    "bounded by 10.",
 )
 LIBRARY = "OpenRLHF 3c3be623, github.com/OpenRLHF/OpenRLHF"
 
 PRESETS = (
     Preset(
         name="openrlhf_reinforce_pp",
-        library=f"{LIBRARY}: REINFORCE++ (advantage_estimator reinforce)",
+        library=f"{LIBRARY}: REINFORCE++ (algo.advantage.estimator reinforce)",
         arguments=ARGUMENTS,
         settings=settings,
         in_words=IN_WORDS,
@@ -81,13 +164,14 @@ PRESETS = (
         library=f"{LIBRARY}: REINFORCE++-baseline, {SCRIPT}",
         arguments={
             **ARGUMENTS,
-            "advantage_estimator": "reinforce_baseline",
-            "rollout_batch_size": 128,
-            "n_samples_per_prompt": 8,
-            "train_batch_size": 1024,
-            "init_kl_coef": 1e-5,
-            "use_kl_loss": True,
-            "kl_estimator": "k2",
+            "algo.advantage.estimator": "reinforce_baseline",
+            "rollout.batch_size": 128,
+            "rollout.n_samples_per_prompt": 8,
+            "train.batch_size": 1024,
+            "train.dynamic_batch_enable": True,
+            "algo.kl.init_coef": 1e-5,
+            "algo.kl.use_loss": True,
+            "algo.kl.estimator": "k2",
         },
         settings=settings,
         in_words=(
@@ -95,6 +179,8 @@ PRESETS = (
             "The script's rate is 5e-7. It also leaves out prompts whose samples are all right or "
             "all wrong and draws others for them (dynamic_filtering), and weighs tokens by the "
             "mismatch of its sampler (icepop): neither is here.",
+            "Where batches are sized by tokens (train.dynamic_batch_enable), as the script has it, "
+            "nothing is shuffled.",
         ),
         trainer="language",
     ),

@@ -5,114 +5,252 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting
 from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
 
 GRPO_CONFIG = "trl/trainer/grpo_config.py"
 GRPO = "trl/trainer/grpo_trainer.py"
 RLOO_CONFIG = "trl/trainer/rloo_config.py"
 RLOO = "trl/trainer/rloo_trainer.py"
+SHUFFLE = "trl/trainer/utils.py (shuffle_sequence_dict)"
 ARGUMENTS_FILE = "transformers/training_args.py"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
 SHARED = {
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 1,
-    "steps_per_generation": 1,
+    "steps_per_generation": None,
+    "generation_batch_size": None,
     "num_iterations": 1,
     "epsilon": 0.2,
+    "epsilon_high": None,
     "temperature": 1.0,
     "max_grad_norm": 1.0,
     "adam_epsilon": 1e-8,
     "lr_scheduler_type": "linear",
+    "mask_truncated_completions": False,
+    "sync_ref_model": False,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": None,
+    "repetition_penalty": 1.0,
+    "use_vllm": False,
 }
 GRPO_ARGUMENTS = {
     **SHARED,
     "num_generations": 8,
     "beta": 0.0,
-    "epsilon_high": None,
+    "use_bias_correction_kl": True,
+    "delta": None,
+    "sapo_temperature_pos": 1.0,
+    "sapo_temperature_neg": 1.05,
     "loss_type": "dapo",
     "scale_rewards": "group",
     "importance_sampling_level": "token",
+    "multi_objective_aggregation": "sum_then_normalize",
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "top_entropy_quantile": 1.0,
+    "off_policy_mask_threshold": None,
 }
-RLOO_ARGUMENTS = {**SHARED, "num_generations": 2, "beta": 0.05}
+RLOO_ARGUMENTS = {
+    **SHARED,
+    "num_generations": 2,
+    "beta": 0.05,
+    "normalize_advantages": False,
+    "reward_clip_range": None,
+}
+# What no setting expresses.
+OF_BOTH = {
+    "mask_truncated_completions": "completions that were cut off teach nothing",
+    "sync_ref_model": "the reference follows the policy",
+    "top_p": "a truncated distribution to sample from",
+    "top_k": "a truncated distribution to sample from",
+    "min_p": "a truncated distribution to sample from",
+    "repetition_penalty": "another distribution to sample from",
+    "use_vllm": "another sampler, and the correction for its log-probabilities",
+}
+OF_GRPO = OF_BOTH | {
+    "multi_objective_aggregation": "several rewards",
+    "entropy_coef": "a mean over tokens whatever the loss_type; entropy_coefficient goes through "
+    "policy_loss_reduction",
+    "use_adaptive_entropy": "a controller of the entropy's coefficient",
+    "top_entropy_quantile": "a loss of the most uncertain tokens alone",
+    "off_policy_mask_threshold": "bad completions far from the sampler teach nothing",
+}
+OF_RLOO = OF_BOTH | {
+    "normalize_advantages": "advantages divided by their std + 1e-4",
+    "reward_clip_range": "rewards clipped before the divergence is taken off",
+}
 
 SCALES = {
     "group": "per_prompt",
+    True: "per_prompt",
     "batch": "per_prompt_mean_batch_std",
     "none": "per_prompt_mean",
+    False: "per_prompt_mean",
 }
 REDUCTIONS = {
     "grpo": "sequence_mean",
-    "dapo": "token_mean",
+    "dapo": "batch_token_mean",
     "bnpo": "token_mean",
-    "cispo": "token_mean",
+    "cispo": "batch_token_mean",
     "dr_grpo": "constant_length",
+    "luspo": "sequence_sum",
+    "sapo": "sequence_mean",
 }
+LEVELS = {"token": "clip_higher", "sequence": "gspo"}
 SCHEDULES = {"linear": "linear_per_step", "constant": "constant"}
+
+
+def batch(a: Mapping[str, Any]) -> tuple[int, int]:
+    """(completions of a batch, steps of Adam on it)."""
+    size, parts = a["per_device_train_batch_size"], a["gradient_accumulation_steps"]
+    steps, total = a["steps_per_generation"], a["generation_batch_size"]
+    if total is not None:
+        if steps is not None:
+            raise refused(
+                f"steps_per_generation={steps} with generation_batch_size={total}", "give one"
+            )
+        if total % size:
+            raise refused(
+                f"generation_batch_size={total}", f"it is a multiple of {size}, the device's batch"
+            )
+        steps = total // size
+    steps = parts if steps is None else steps
+    if steps % parts:
+        raise refused(
+            f"a step of Adam over several batches (gradient_accumulation_steps={parts}, "
+            f"steps_per_generation={steps})",
+            "the first must divide the second",
+        )
+    if steps * size % a["num_generations"]:
+        raise refused(
+            f"a batch of {steps * size} completions with num_generations={a['num_generations']}",
+            "the second must divide the first",
+        )
+    return steps * size, steps // parts
 
 
 def shared(a: Mapping[str, Any], config: str) -> dict[str, Read]:
     """What both trainers take from the configuration of all trainers."""
-    samples = a["per_device_train_batch_size"] * a["steps_per_generation"]
+    samples, steps = batch(a)
     return {
         "prompts": (samples // a["num_generations"], config),
         "samples_per_prompt": (a["num_generations"], config),
-        "num_minibatches": (a["steps_per_generation"] // a["gradient_accumulation_steps"], config),
+        "num_minibatches": (steps, config),
         "epochs": (a["num_iterations"], config),
+        "completion_unit": ("samples", SHUFFLE),
+        "minibatch_order": ("reused", SHUFFLE),
         "critic": ("none", config),
         "advantage_clip": (1e6, config),
         "reward_transform": ("raw", config),
+        "log_ratio_clip": (UNBOUNDED, config),
         "entropy_coefficient": (0.0, config),
         "temperature": (a["temperature"], config),
         "gradient_clip": ("global_norm", ARGUMENTS_FILE),
         "max_gradient_norm": (a["max_grad_norm"], ARGUMENTS_FILE),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
-        "learning_rate_schedule": (SCHEDULES[a["lr_scheduler_type"]], ARGUMENTS_FILE),
+        "learning_rate_schedule": (setting(a, "lr_scheduler_type", SCHEDULES), ARGUMENTS_FILE),
         "adam_epsilon": (a["adam_epsilon"], ARGUMENTS_FILE),
     }
 
 
-def grpo(a: Mapping[str, Any]) -> dict[str, Read]:
-    high = a["epsilon"] if a["epsilon_high"] is None else a["epsilon_high"]
-    advantage = SCALES[a["scale_rewards"]]
-    read = shared(a, GRPO_CONFIG) | {
-        "prompt_advantage": (advantage, GRPO),
-        "policy_loss_reduction": (REDUCTIONS[a["loss_type"]], GRPO),
-        "kl_placement": ("loss_k3" if a["beta"] else "none", GRPO),
+def highest(a: Mapping[str, Any]) -> float:
+    """The upper ε of the ratio; with cispo its cap, which at the default is below 1."""
+    return a["epsilon"] if a["epsilon_high"] is None else a["epsilon_high"]
+
+
+def clips(a: Mapping[str, Any], config: str) -> dict[str, Read]:
+    return {"clip_epsilon": (a["epsilon"], config), "clip_epsilon_high": (highest(a), config)}
+
+
+def divergence(a: Mapping[str, Any], placement: str, file: str, config: str) -> dict[str, Read]:
+    """What keeps the policy near its reference; at beta 0 there is no reference."""
+    if not a["beta"]:
+        return {"kl_placement": ("none", file)}
+    return {
+        "kl_placement": (placement, file),
+        "kl_coefficient": (a["beta"], config),
+        "kl_clip": (UNBOUNDED, file),
+        "kl_log_ratio_clip": (UNBOUNDED, file),
     }
-    if a["beta"]:
-        read["kl_coefficient"] = (a["beta"], GRPO_CONFIG)
+
+
+def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
+    clipped = setting(a, "importance_sampling_level", LEVELS)
+    by_token = clipped == "clip_higher"
+    if a["loss_type"] in ("cispo", "sapo"):
+        if not by_token:
+            raise refused(
+                f"{a['loss_type']} with importance_sampling_level=sequence", "use token, or dapo"
+            )
+        if a["loss_type"] == "cispo":
+            return {"policy_loss": ("cispo_cap", GRPO), "ratio_cap": (highest(a), GRPO_CONFIG)}
+        return {
+            "policy_loss": ("sapo", GRPO),
+            "sapo_temperature": (a["sapo_temperature_pos"], GRPO_CONFIG),
+            "sapo_temperature_negative": (a["sapo_temperature_neg"], GRPO_CONFIG),
+        }
+    if a["delta"] is None:
+        return {"policy_loss": (clipped, GRPO)} | clips(a, GRPO_CONFIG)
+    if not by_token or a["delta"] < 1 + highest(a):
+        raise refused(
+            f"delta={a['delta']}",
+            f"use importance_sampling_level=token and a delta of 1 + {highest(a)} or more",
+        )
+    return {
+        "policy_loss": ("dual_clip_higher", GRPO),
+        "dual_clip": (a["delta"], GRPO_CONFIG),
+    } | clips(a, GRPO_CONFIG)
+
+
+def grpo(a: Mapping[str, Any]) -> dict[str, Read]:
+    require_defaults(a, GRPO_ARGUMENTS, OF_GRPO)
+    reduction = setting(a, "loss_type", REDUCTIONS)
+    if a["loss_type"] == "bnpo" and a["gradient_accumulation_steps"] > 1:
+        raise refused(
+            "bnpo with gradient_accumulation_steps > 1, a divisor for each part of a step",
+            "use 1, or dapo",
+        )
+    corrected = a["use_bias_correction_kl"]
+    if a["beta"] and corrected and a["importance_sampling_level"] == "sequence":
+        raise refused(
+            "a divergence times the ratio of a sequence (beta with use_bias_correction_kl and "
+            "importance_sampling_level=sequence)",
+            "set use_bias_correction_kl=False, or importance_sampling_level=token",
+        )
+    advantage = setting(a, "scale_rewards", SCALES)
+    placement = "loss_k3_corrected" if corrected else "loss_k3"
+    read = shared(a, GRPO_CONFIG) | policy_loss(a) | divergence(a, placement, GRPO, GRPO_CONFIG)
+    read |= {"prompt_advantage": (advantage, GRPO), "policy_loss_reduction": (reduction, GRPO)}
     if advantage != "per_prompt_mean":
         name = "prompt_epsilon" if advantage == "per_prompt" else "samples_epsilon"
         read[name] = (1e-4, GRPO)
-    if a["loss_type"] == "cispo":
-        return read | {"policy_loss": ("cispo_cap", GRPO), "ratio_cap": (high, GRPO_CONFIG)}
-    by_token = a["importance_sampling_level"] == "token"
-    return read | {
-        "policy_loss": ("clip_higher" if by_token else "gspo", GRPO),
-        "clip_epsilon": (a["epsilon"], GRPO_CONFIG),
-        "clip_epsilon_high": (high, GRPO_CONFIG),
-    }
+    return read
 
 
 def rloo(a: Mapping[str, Any]) -> dict[str, Read]:
-    return shared(a, RLOO_CONFIG) | {
+    require_defaults(a, RLOO_ARGUMENTS, OF_RLOO)
+    return {
+        **shared(a, RLOO_CONFIG),
+        **clips(a, RLOO_CONFIG),
+        **divergence(a, "sample_k1", RLOO, RLOO_CONFIG),
         "prompt_advantage": ("leave_one_out", RLOO),
-        "kl_placement": ("sample_k1" if a["beta"] else "none", RLOO),
-        **({"kl_coefficient": (a["beta"], RLOO_CONFIG)} if a["beta"] else {}),
-        "policy_loss": ("clip", RLOO),
-        "clip_epsilon": (a["epsilon"], RLOO_CONFIG),
-        "policy_loss_reduction": ("sequence_sum", RLOO),
+        "policy_loss": ("clip_sequence", RLOO),
+        "policy_loss_reduction": ("sequence_mean", RLOO),
     }
 
 
 IN_WORDS = (
     RATE_IN_WORDS.format("1e-6"),
-    "A batch is of one process; with N of them there are N times as many prompts.",
-    "Masking completions that were cut off (mask_truncated_completions) is off by default and not "
-    "here; nor is the correction for vLLM's own log-probabilities.",
+    "A batch is of one process; with N of them there are N times as many prompts, and each "
+    "shuffles its own completions.",
+    "Its mean over completions counts those without a token (mask_truncated_completions makes "
+    "them), here there are none. The loss vespo, more than one reward, and replacing the sampler "
+    "by vLLM are not here.",
 )
-LIBRARY = "TRL 1.16.0 (f2cd5771), github.com/huggingface/trl"
+LIBRARY = "TRL 1.16.0 (PyPI), github.com/huggingface/trl"
 
 PRESETS = (
     Preset(
@@ -136,11 +274,7 @@ PRESETS = (
         library=f"{LIBRARY}: RLOOTrainer",
         arguments=RLOO_ARGUMENTS,
         settings=rloo,
-        in_words=(
-            *IN_WORDS,
-            "The ratio is that of the whole completion, the sum of its tokens' log ratios; here it "
-            "is each token's. At one step per batch, the default, all ratios are 1.",
-        ),
+        in_words=IN_WORDS,
         trainer="language",
     ),
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import UNBOUNDED, require_defaults, setting, steps
 from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
 
 ACTOR = "verl/trainer/config/actor/actor.yaml"
 ALGOS = "verl/trainer/ppo/core_algos.py"
+TRAINER = "verl/trainer/ppo/ray_trainer.py"
 SCRIPT = "examples/grpo_trainer/run_qwen2-7b.sh"
 ROLLOUT = "verl/trainer/config/rollout/rollout.yaml"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
@@ -19,42 +21,84 @@ ARGUMENTS = {
     "rollout_n": 5,
     "ppo_mini_batch_size": 256,
     "ppo_epochs": 1,
+    "shuffle": False,
     "norm_adv_by_std_in_grpo": True,
+    "loss_mode": "vanilla",
     "clip_ratio": 0.2,
+    "clip_ratio_low": 0.2,
+    "clip_ratio_high": 0.2,
     "clip_ratio_c": 3.0,
     "loss_agg_mode": "token-mean",
+    "loss_scale_factor": None,
     "use_kl_loss": True,
     "kl_loss_coef": 0.001,
+    "kl_loss_type": "low_var_kl",
+    "use_kl_in_reward": False,
     "entropy_coeff": 0.0,
     "grad_clip": 1.0,
     "temperature": 1.0,
+}
+UNEXPRESSED = {
+    "loss_mode": "another policy loss; policy_loss has those of gspo, cispo, clip_cov and sapo",
+    "loss_scale_factor": "another constant under seq-mean-token-sum-norm than the longest length",
+    "use_kl_in_reward": "a divergence in the reward, with a controller of its coefficient",
 }
 REDUCTIONS = {
     "token-mean": "token_mean",
     "seq-mean-token-mean": "sequence_mean",
     "seq-mean-token-sum": "sequence_sum",
+    "seq-mean-token-sum-norm": "constant_length",
+}
+DIVERGENCES = {
+    "low_var_kl": "loss_k3",
+    "k3": "loss_k3",
+    "mse": "loss_k2",
+    "k2": "loss_k2",
+    "kl": "loss_k1",
+    "k1": "loss_k1",
 }
 
 
+def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
+    """Of its three estimates it bounds k3 alone."""
+    if not a["use_kl_loss"]:
+        return {"kl_placement": ("none", SCRIPT)}
+    placement = setting(a, "kl_loss_type", DIVERGENCES)
+    read = {"kl_placement": (placement, SCRIPT), "kl_coefficient": (a["kl_loss_coef"], SCRIPT)}
+    if placement != "loss_k3":
+        return read | {"kl_clip": (UNBOUNDED, ALGOS)}
+    return read | {"kl_clip": (10.0, ALGOS), "kl_log_ratio_clip": (20.0, ALGOS)}
+
+
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     scaled = a["norm_adv_by_std_in_grpo"]
+    low, high = (
+        a["clip_ratio"] if a[name] is None else a[name]
+        for name in ("clip_ratio_low", "clip_ratio_high")
+    )
     return {
         "prompts": (a["train_batch_size"], SCRIPT),
         "samples_per_prompt": (a["rollout_n"], SCRIPT),
-        "num_minibatches": (a["train_batch_size"] // a["ppo_mini_batch_size"], SCRIPT),
+        "num_minibatches": (
+            steps(a["train_batch_size"], a["ppo_mini_batch_size"], "ppo_mini_batch_size"),
+            SCRIPT,
+        ),
         "epochs": (a["ppo_epochs"], ACTOR),
+        "completion_unit": ("samples" if a["shuffle"] else "prompts", TRAINER),
+        "minibatch_order": ("redrawn" if a["shuffle"] else "kept", ACTOR),
         "critic": ("none", SCRIPT),
         "prompt_advantage": ("per_prompt" if scaled else "per_prompt_mean", ALGOS),
         **({"prompt_epsilon": (1e-6, ALGOS)} if scaled else {}),
         "advantage_clip": (1e6, ALGOS),
         "reward_transform": ("raw", ALGOS),
-        "kl_placement": ("loss_k3" if a["use_kl_loss"] else "none", SCRIPT),
-        **({"kl_coefficient": (a["kl_loss_coef"], SCRIPT)} if a["use_kl_loss"] else {}),
+        **divergence(a),
         "policy_loss": ("dual_clip_higher", ALGOS),
-        "clip_epsilon": (a["clip_ratio"], ACTOR),
-        "clip_epsilon_high": (a["clip_ratio"], ACTOR),
+        "log_ratio_clip": (20.0, ALGOS),
+        "clip_epsilon": (low, ACTOR),
+        "clip_epsilon_high": (high, ACTOR),
         "dual_clip": (a["clip_ratio_c"], ACTOR),
-        "policy_loss_reduction": (REDUCTIONS[a["loss_agg_mode"]], ACTOR),
+        "policy_loss_reduction": (setting(a, "loss_agg_mode", REDUCTIONS), ACTOR),
         "entropy_coefficient": (a["entropy_coeff"], SCRIPT),
         "temperature": (a["temperature"], ROLLOUT),
         "gradient_clip": ("global_norm", ACTOR),
@@ -67,12 +111,19 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
 
 PRESET = Preset(
     name="verl_grpo",
-    library=f"verl b178a3cd, github.com/volcengine/verl: GRPO, {SCRIPT}",
+    library=(
+        f"verl 0.9.1 (PyPI), github.com/volcengine/verl: GRPO, {SCRIPT} (of b178a3cd, where "
+        f"seq-mean-token-sum-norm is not divided by the number of completions)"
+    ),
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
         RATE_IN_WORDS.format("1e-6"),
         "AdamW's weight decay is .01, here there is none.",
+        "Nothing is shuffled, but with several processes trainer.balance_batch deals completions "
+        "out by length, across prompts and minibatches; on one it would sort them by length. Here "
+        "a batch keeps its order.",
+        "clip_ratio does nothing while clip_ratio_low and clip_ratio_high are set, as they are.",
         "A KL controller, the penalty in the reward (use_kl_in_reward) and overlong masking are "
         "off in that script and not here.",
     ),

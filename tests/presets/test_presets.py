@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -70,14 +71,140 @@ def test_arguments_of_the_library_s_own() -> None:
     assert (changed["kl_stop"], changed["target_kl"]) == ("epoch", 0.01)
     assert preset("torchrl").values(clip_value=True)["old_value"] == "epoch"
     assert preset("rejax").values(max_grad_norm=0.5)["gradient_clip"] == "element_wise"
-    sequences = preset("trl_grpo").values(importance_sampling_level="sequence", beta=0.04)
-    assert (sequences["policy_loss"], sequences["kl_placement"]) == ("gspo", "loss_k3")
-    assert preset("trl_grpo").values(loss_type="cispo", epsilon_high=5.0)["ratio_cap"] == 5.0
-    assert preset("trl_dr_grpo").values()["policy_loss_reduction"] == "constant_length"
-    assert preset("openrlhf_reinforce_pp").values()["num_minibatches"] == 8
-    assert "prompt_epsilon" not in preset("verl_grpo").values(norm_adv_by_std_in_grpo=False)
     with pytest.raises(UserError, match="did you mean 'clip_coef'"):
         preset("cleanrl").values(clip_coeff=0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "settings"),
+    [
+        (
+            "trl_grpo",
+            {"importance_sampling_level": "sequence", "beta": 0.04, "use_bias_correction_kl": 0},
+            {"policy_loss": "gspo", "kl_placement": "loss_k3"},
+        ),
+        ("trl_grpo", {"beta": 0.04}, {"kl_placement": "loss_k3_corrected", "kl_clip": 1e30}),
+        ("trl_grpo", {"loss_type": "cispo", "epsilon_high": 5.0}, {"ratio_cap": 5.0}),
+        ("trl_grpo", {"loss_type": "cispo"}, {"ratio_cap": 0.2}),
+        ("trl_grpo", {"loss_type": "sapo"}, {"policy_loss": "sapo", "sapo_temperature": 1.0}),
+        (
+            "trl_grpo",
+            {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+            {"policy_loss": "gspo", "policy_loss_reduction": "sequence_sum"},
+        ),
+        ("trl_grpo", {"delta": 1.5}, {"policy_loss": "dual_clip_higher", "dual_clip": 1.5}),
+        ("trl_grpo", {"scale_rewards": False}, {"prompt_advantage": "per_prompt_mean"}),
+        (
+            "trl_grpo",
+            {"gradient_accumulation_steps": 4},
+            {"prompts": 4, "num_minibatches": 1, "policy_loss_reduction": "batch_token_mean"},
+        ),
+        (
+            "trl_grpo",
+            {"gradient_accumulation_steps": 2, "steps_per_generation": 8, "num_iterations": 3},
+            {"prompts": 8, "num_minibatches": 4, "epochs": 3, "minibatch_order": "reused"},
+        ),
+        ("trl_grpo", {"generation_batch_size": 32}, {"prompts": 4, "num_minibatches": 4}),
+        ("trl_dr_grpo", {}, {"policy_loss_reduction": "constant_length"}),
+        (
+            "trl_rloo",
+            {},
+            {"policy_loss": "clip_sequence", "policy_loss_reduction": "sequence_mean"},
+        ),
+        ("verl_grpo", {}, {"log_ratio_clip": 20.0, "kl_clip": 10.0, "minibatch_order": "kept"}),
+        ("verl_grpo", {"clip_ratio": 0.5}, {"clip_epsilon": 0.2, "clip_epsilon_high": 0.2}),
+        ("verl_grpo", {"clip_ratio": 0.5, "clip_ratio_high": None}, {"clip_epsilon_high": 0.5}),
+        ("verl_grpo", {"kl_loss_type": "mse"}, {"kl_placement": "loss_k2", "kl_clip": 1e30}),
+        ("verl_grpo", {"shuffle": True}, {"minibatch_order": "redrawn"}),
+        (
+            "verl_grpo",
+            {"loss_agg_mode": "seq-mean-token-sum-norm"},
+            {"policy_loss_reduction": "constant_length"},
+        ),
+        ("openrlhf_reinforce_pp", {}, {"num_minibatches": 8, "completion_unit": "samples"}),
+        ("openrlhf_reinforce_pp", {"algo.kl.estimator": "k3"}, {"kl_placement": "reward_k3"}),
+        (
+            "openrlhf_reinforce_pp_baseline",
+            {"algo.kl.estimator": "k1"},
+            {"kl_placement": "loss_k1"},
+        ),
+        ("openrlhf_reinforce_pp", {"actor.eps_clip": 0.3}, {"policy_loss": "clip"}),
+        ("openrlhf_reinforce_pp", {"actor.eps_clip_low_high": (0.2, 0.3)}, {"clip_epsilon": 0.2}),
+        (
+            "openrlhf_reinforce_pp",
+            {"actor.dual_clip": 4.0},
+            {"policy_loss": "dual_clip", "dual_clip": 4.0},
+        ),
+        ("openrlhf_reinforce_pp", {"actor.policy_loss_type": "gspo"}, {"log_ratio_clip": 1e30}),
+        ("lite_ppo", {}, {"samples_epsilon": 1e-6, "advantage_clip": 2.0, "dual_clip": 1.4}),
+        (
+            "lite_ppo",
+            {"whiten_advantages": False, "loss_agg_mode": "token-mean"},
+            {
+                "prompt_advantage": "per_prompt_mean_batch_std",
+                "policy_loss_reduction": "token_mean",
+            },
+        ),
+    ],
+)
+def test_arguments_of_language_libraries(
+    name: str, arguments: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """What they become is a composition."""
+    found = preset(name).values(**arguments)
+    assert {key: found[key] for key in settings} == settings
+    trainer("language").resolve(task("arithmetic"), {"samples_per_prompt": 2, **found})
+
+
+def test_what_is_off_is_not_there() -> None:
+    assert "prompt_epsilon" not in preset("verl_grpo").values(norm_adv_by_std_in_grpo=False)
+    assert "kl_coefficient" not in preset("trl_grpo").values()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("trl_grpo", {"loss_type": "vespo"}, "loss_type=vespo .* possible are grpo, dapo, bnpo"),
+        ("trl_grpo", {"scale_rewards": "gdpo"}, "scale_rewards=gdpo .* possible are group"),
+        ("trl_grpo", {"lr_scheduler_type": "cosine"}, "possible are linear, constant"),
+        ("trl_grpo", {"delta": 1.1}, r"delta=1.1 .* 1 \+ 0.2 or more"),
+        ("trl_grpo", {"gradient_accumulation_steps": 4, "steps_per_generation": 2}, "divide"),
+        ("trl_grpo", {"generation_batch_size": 8, "steps_per_generation": 1}, "give one"),
+        ("trl_grpo", {"generation_batch_size": 12}, "a multiple of 8"),
+        ("trl_grpo", {"num_generations": 5}, "num_generations=5"),
+        ("trl_grpo", {"loss_type": "bnpo", "gradient_accumulation_steps": 2}, "use 1, or dapo"),
+        ("trl_grpo", {"entropy_coef": 0.1}, "entropy_coef=0.1 .* leave it at 0.0"),
+        ("trl_grpo", {"sync_ref_model": True}, "leave it at False"),
+        ("trl_grpo", {"off_policy_mask_threshold": 0.5}, "leave it at None"),
+        ("trl_grpo", {"beta": 0.1, "importance_sampling_level": "sequence"}, "correction_kl=False"),
+        (
+            "trl_grpo",
+            {"loss_type": "cispo", "importance_sampling_level": "sequence"},
+            "use token, or dapo",
+        ),
+        ("trl_rloo", {"normalize_advantages": True}, "leave it at False"),
+        ("verl_grpo", {"loss_agg_mode": "token-sum"}, "possible are token-mean"),
+        ("verl_grpo", {"kl_loss_type": "k3+"}, "kl_loss_type=k3\\+ .* possible are low_var_kl"),
+        ("verl_grpo", {"ppo_mini_batch_size": 300}, "1024 in steps of 300"),
+        ("openrlhf_reinforce_pp", {"algo.kl.target": 6.0}, "leave it at None"),
+        ("openrlhf_reinforce_pp", {"reward.overlong_buffer_len": 9}, "leave it at None"),
+        ("openrlhf_reinforce_pp", {"algo.advantage.estimator": "gae"}, "possible are reinforce"),
+        ("openrlhf_reinforce_pp", {"reward.clip_range": (0, 1)}, "a range around 0"),
+        (
+            "openrlhf_reinforce_pp_baseline",
+            {"actor.policy_loss_type": "gspo"},
+            "actor.policy_loss_type=ppo",
+        ),
+        ("openrlhf_reinforce_pp", {"eps_clip": 0.3}, "did you mean 'actor.eps_clip'"),
+        ("lite_ppo", {"loss_agg_mode": "seq-mean-token-sum-norm"}, "possible are token-mean"),
+    ],
+)
+def test_an_argument_without_a_setting_is_refused_in_one_line(
+    name: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        preset(name).values(**arguments)
+    assert "\n" not in str(error.value)
 
 
 def test_a_preset_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:

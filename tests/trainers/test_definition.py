@@ -125,8 +125,12 @@ def test_a_critic_decides_what_the_language_trainer_reads() -> None:
         (PPO, {"reward_scaling": "running_return_std"}, {"reward_scale", "reward_clip"}),
         (PPO, {"learning_rate_schedule": "linear"}, set()),
         (LANGUAGE, {"kl_placement": "none"}, set()),
-        (LANGUAGE, {"kl_placement": "loss_k3"}, {"kl_coefficient"}),
-        (LANGUAGE, {"kl_placement": "loss_k3", "kl_coefficient": 0}, {"kl_coefficient"}),
+        (LANGUAGE, {"kl_placement": "loss_k2"}, {"kl_coefficient", "kl_clip"}),
+        (
+            LANGUAGE,
+            {"kl_placement": "loss_k3", "kl_coefficient": 0},
+            {"kl_coefficient", "kl_clip", "kl_log_ratio_clip"},
+        ),
         (LANGUAGE, {"reward_transform": "clipped"}, {"reward_clip"}),
     ],
 )

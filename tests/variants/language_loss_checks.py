@@ -40,13 +40,41 @@ def reductions_equal_loop(module: ModuleType) -> None:
     means = [sum(row) / len(row) for row in rows if row]
     expected = {
         "token_mean": sum(tokens) / len(tokens),
+        "batch_token_mean": sum(tokens) / 8.5,
         "sequence_mean": sum(means) / len(means),
         "constant_length": sum(tokens) / (5 * 7.0),
         "sequence_sum": sum(tokens) / len(means),
     }
     assert set(expected) == set(module.AXIS)
+    inputs = {"losses": losses, "mask": mask, "constant_length": 7.0}
     for choice, number in expected.items():
-        close(module.AXIS.apply(choice, losses=losses, mask=mask, constant_length=7.0), number)
+        close(module.AXIS.apply(choice, **inputs, step_tokens=8.5), number)
+    close(module.AXIS.apply("batch_token_mean", **inputs), sum(tokens) / len(tokens))
+
+
+def steps_of_a_batch_share_a_divisor(module: ModuleType) -> None:
+    """The mean over the steps of a batch is the token mean of the whole batch, however its tokens
+    are spread; token_mean weighs the tokens of a short step more."""
+    losses, mask = losses_of(2, B=6)
+    mask = mask.at[:3, 1:].set(0.0)
+    tokens = float(mask.sum())
+
+    def steps(choice: str) -> float:
+        found = [
+            module.AXIS.apply(
+                choice,
+                losses=losses[part],
+                mask=mask[part],
+                constant_length=7.0,
+                step_tokens=tokens / 2,
+            )
+            for part in (slice(0, 3), slice(3, 6))
+        ]
+        return float(sum(found)) / 2
+
+    whole = np.where(np.asarray(mask) > 0, np.asarray(losses), 0).sum() / tokens
+    close(steps("batch_token_mean"), whole)
+    assert abs(steps("token_mean") - whole) > 0.01
 
 
 def gradients_of_reductions_are_weights(module: ModuleType) -> None:
@@ -67,12 +95,17 @@ def gradients_of_reductions_are_weights(module: ModuleType) -> None:
         assert np.all(weights(choice, empty) == 0)
         assert module.AXIS.apply(choice, losses=losses, mask=empty, constant_length=7.0) == 0
     close(weights("token_mean", mask).sum(-1), lengths / lengths.sum())
+    close(weights("batch_token_mean", mask).sum(-1), lengths / lengths.sum())
     close(weights("sequence_mean", mask).sum(-1), [0, 0.25, 0.25, 0.25, 0.25])
     close(weights("constant_length", mask).sum(-1), lengths / 35)
     close(weights("sequence_sum", mask).sum(-1), lengths / 4)
 
 
-POLICY_LOSS_REDUCTION = (reductions_equal_loop, gradients_of_reductions_are_weights)
+POLICY_LOSS_REDUCTION = (
+    reductions_equal_loop,
+    steps_of_a_batch_share_a_divisor,
+    gradients_of_reductions_are_weights,
+)
 
 
 # KL
@@ -111,7 +144,7 @@ def only_one_side_is_charged(module: ModuleType) -> None:
     pi, reference = jnp.asarray([-1.0, -2.0, -0.1]), jnp.asarray([-1.5, -1.0, -0.1])
     for choice in module.AXIS:
         kl = module.AXIS.apply(choice, log_probs=pi, reference_log_probs=reference)
-        assert np.any(kl.reward != 0) == (choice == "reward_k1")
+        assert np.any(kl.reward != 0) == choice.startswith("reward_")
         assert np.any(kl.loss != 0) == choice.startswith("loss_")
         assert np.any(kl.sample != 0) == (choice == "sample_k1")
         assert kl.reward[2] == 0
@@ -145,6 +178,7 @@ def gradients_are_those_of_divergences(module: ModuleType) -> None:
 
     close(mean("loss_k2", "loss")[0], jax.grad(divergence)(logits, reference))
     close(mean("loss_k3", "loss")[0], jax.grad(divergence, 1)(reference, logits))
+    close(mean("loss_k1", "loss")[0], np.zeros(6))
     uneven = jnp.arange(6.0)  # over π the gradient of log π is 0 by itself
     for choice in module.AXIS:
         assert np.all(mean(choice, "reward", uneven)[0] == 0)
@@ -162,10 +196,76 @@ def k3_does_not_cancel(module: ModuleType) -> None:
     close(kl.loss, 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
 
 
+def corrected_gradient_is_the_reverse_divergence(module: ModuleType) -> None:
+    """Over samples of any π_old, on policy and off it: that of KL(π, π_ref), through the ratio."""
+    rng = np.random.default_rng(1)
+    logits, reference, other = (jnp.asarray(rng.normal(size=6), jnp.float32) for _ in range(3))
+
+    def divergence(logits: Any) -> Any:
+        p, q = jax.nn.log_softmax(logits), jax.nn.log_softmax(reference)
+        return jnp.sum(jnp.exp(p) * (p - q))
+
+    for old in (logits, other):
+        log_old = jax.nn.log_softmax(old)
+
+        def mean(logits: Any, choice: str, log_old: Any = log_old) -> Any:
+            log_probs = jax.nn.log_softmax(logits)
+            kl = module.AXIS.apply(
+                choice,
+                log_probs=log_probs,
+                reference_log_probs=jax.nn.log_softmax(reference),
+                log_ratio=log_probs - log_old,
+                kl_coefficient=1.0,
+            )
+            return jnp.sum(jnp.exp(log_old) * kl.loss)
+
+        wanted = jax.value_and_grad(divergence)(logits)
+        got = jax.value_and_grad(mean)(logits, "loss_k3_corrected")
+        close(got[0], wanted[0])
+        close(got[1], wanted[1])
+        assert np.abs(jax.grad(mean)(logits, "loss_k3") - wanted[1]).max() > 0.01
+
+
+def estimates_are_bounded_as_in_verl_and_openrlhf(module: ModuleType) -> None:
+    """One token at a time: the value and its derivative by log π, 0 where a bound acts."""
+    gaps = np.array([-120.0, -25.0, -2.0, -0.1, 0.3, 2.0, 3.5, 25.0, 120.0])  # log π - log π_ref
+    bound, log_bound = 10.0, 20.0
+    estimates = {
+        "k1": lambda x: (x, 1.0),
+        "k2": lambda x: (0.5 * x * x, x),
+        "k3": lambda x: (math.exp(-x) + x - 1, 1 - math.exp(-x)),
+    }
+    for choice in ("reward_k1", "reward_k2", "reward_k3", "loss_k1", "loss_k2", "loss_k3"):
+        side, _, estimate = choice.partition("_")
+
+        def total(log_probs: Any, choice: str = choice, side: str = side) -> Any:
+            kl = module.AXIS.apply(
+                choice,
+                log_probs=log_probs,
+                reference_log_probs=jnp.full(len(gaps), -1.0),
+                kl_coefficient=2.0,
+                kl_clip=bound,
+                kl_log_ratio_clip=log_bound,
+            )
+            return jnp.sum(getattr(kl, side)), getattr(kl, side)
+
+        log_probs = jnp.asarray(gaps - 1.0, jnp.float32)
+        slopes, values = jax.grad(total, has_aux=True)(log_probs)
+        for gap, value, slope in zip(gaps, values, slopes, strict=True):
+            inside = min(max(gap, -log_bound), log_bound) if estimate == "k3" else gap
+            number, derivative = estimates[estimate](inside)
+            kept = min(max(number, -bound), bound)
+            acts = kept != number or inside != gap
+            close(value, 2 * kept)
+            close(slope, 0.0 if acts or side == "reward" else 2 * derivative)
+
+
 KL_PLACEMENT = (
     estimates_equal_golden,
     only_one_side_is_charged,
     gradients_are_those_of_divergences,
+    corrected_gradient_is_the_reverse_divergence,
+    estimates_are_bounded_as_in_verl_and_openrlhf,
     k3_does_not_cancel,
 )
 

@@ -17,8 +17,9 @@ from oracles import close
 EPSILONS = {
     "per_prompt": 1e-9,
     "per_prompt_mean_batch_std": 1e-4,
+    "per_prompt_mean_batch_std_whitened": 1e-4,
 }
-DDOFS = {"per_prompt": 1, "per_prompt_mean_batch_std": 1}
+DDOFS = dict.fromkeys(EPSILONS, 1)
 GROUPS = (
     "per_prompt",
     "per_prompt_baseline_batch",
@@ -27,6 +28,7 @@ GROUPS = (
     "leave_one_out",
     "per_prompt_mean",
     "per_prompt_mean_batch_std",
+    "per_prompt_mean_batch_std_whitened",
 )
 
 
@@ -91,6 +93,8 @@ def loop_advantages(
                 values[p, k] = bounded(reward - sum(others) / (K - 1)) if others else 0
             elif choice == "per_prompt_mean_batch_std":
                 values[p, k] = 0 if equal else bounded(less / (std(every) + epsilon))
+            elif choice == "per_prompt_mean_batch_std_whitened":
+                values[p, k] = 0 if equal else less / (std(every) + epsilon)
             elif choice == "per_prompt_baseline_batch_samples":
                 values[p, k] = less
             else:
@@ -110,6 +114,11 @@ def loop_advantages(
         if choice in ("batch", "per_prompt_baseline_batch"):
             if len(tokens) > max(ddof, 1) and len(set(tokens)) > 1:
                 result[place] = (value - sum(tokens) / len(tokens)) / max(std(tokens), epsilon**0.5)
+        elif choice == "per_prompt_mean_batch_std_whitened":
+            if len(set(tokens)) > 1:
+                mean = sum(tokens) / len(tokens)
+                variance = sum((x - mean) ** 2 for x in tokens) / (len(tokens) - 1)
+                result[place] = bounded((value - mean) / (variance + 1e-8) ** 0.5)
         elif choice in ("batch_mean", "per_prompt_baseline_batch_mean"):
             result[place] = value - sum(tokens) / len(tokens)
         else:
@@ -170,7 +179,8 @@ def advantages_equal_golden(module: ModuleType) -> None:
                 got, wanted, **GOLDEN_TOLERANCE, err_msg=f"{expected.choice} {expected.name}"
             )
             seen[expected.choice] += 1
-    assert set(module.AXIS) - set(seen) <= {"none", "batch_samples", "greedy"}
+    unseen = {"none", "batch_samples", "greedy", "per_prompt_mean_batch_std_whitened"}
+    assert set(module.AXIS) - set(seen) <= unseen
     assert sum(seen.values()) >= 85, seen
 
 
@@ -191,7 +201,7 @@ def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
                     kl_coefficient=0.0,
                     epsilon=1e-9,
                 )
-                tokens = choice.endswith(("baseline_batch", "baseline_batch_mean"))
+                tokens = choice.endswith(("baseline_batch", "baseline_batch_mean", "whitened"))
                 assert tokens or np.all(got[0] == 0), (choice, reward, K)
                 assert K > 1 or np.all(got == 0), choice
 
@@ -204,7 +214,12 @@ def equal_tokens_give_exact_zeros(module: ModuleType) -> None:
     masks[1, 0, 1, 2] = 1
     for mask in masks:
         equal = np.all(mask == 1)
-        for choice in ("batch", "batch_mean", "per_prompt_baseline_batch"):
+        for choice in (
+            "batch",
+            "batch_mean",
+            "per_prompt_baseline_batch",
+            "per_prompt_mean_batch_std_whitened",
+        ):
             for ddof in (0, 1):
                 got = call(
                     choice,
@@ -248,3 +263,18 @@ PROMPT_ADVANTAGE = (
     equal_tokens_give_exact_zeros,
     advantages_and_gradients_are_finite,
 )
+
+
+def whitening_undoes_the_scale_of_rewards(module: ModuleType) -> None:
+    """It is per_prompt_baseline_batch with ddof 1 but for ε, in whatever unit rewards are."""
+    case = rollout(3) | {"kl_coefficient": 0.0}
+    case["token_kl"] = jnp.zeros_like(case["mask"])
+    arrays = {n: np.asarray(x, np.float64) for n, x in case.items()}
+    wanted = loop_advantages("per_prompt_baseline_batch", **arrays, ddof=1)
+    for unit in (1.0, 100.0):
+        inputs = case | {"rewards": unit * case["rewards"], "advantage_clip": 1e6}
+        got = module.AXIS.apply("per_prompt_mean_batch_std_whitened", **inputs)
+        close(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+WHITENED_ADVANTAGE = (advantages_equal_loop, whitening_undoes_the_scale_of_rewards)

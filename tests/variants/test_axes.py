@@ -102,7 +102,7 @@ def test_numbers_of_the_design_are_where_they_are_read():
 def test_choices_without_a_range_read_none():
     """And report no clip fraction, not what some range would have clipped."""
     for axis, names in (
-        ("policy_loss", ("none", "kl_penalty")),
+        ("policy_loss", ("none", "kl_penalty", "sapo")),
         ("value_clip", ("none",)),
     ):
         for choice in variants.axis(axis).values():

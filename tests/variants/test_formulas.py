@@ -12,6 +12,7 @@ import pytest
 import reward_checks
 import schedule_checks
 import statistics_checks
+import token_loss_checks
 import value_checks
 
 import variants.advantage
@@ -26,8 +27,10 @@ import variants.policy_loss_reduction
 import variants.prompt_advantage
 import variants.reward_scaling
 import variants.reward_transform
+import variants.token_losses
 import variants.value_clip
 import variants.value_error
+import variants.whitened_advantage
 
 
 def named(checks):
@@ -64,6 +67,11 @@ def test_policy_loss(check):
     check(variants.policy_loss)
 
 
+@named(token_loss_checks.TOKEN_LOSSES)
+def test_token_losses(check):
+    check(variants.token_losses)
+
+
 @named(policy_checks.ENTROPY_ESTIMATE)
 def test_entropy_estimate(check):
     check(variants.entropy_estimate)
@@ -87,6 +95,11 @@ def test_network_init(check):
 @named(prompt_checks.PROMPT_ADVANTAGE)
 def test_prompt_advantage(check):
     check(variants.prompt_advantage)
+
+
+@named(prompt_checks.WHITENED_ADVANTAGE)
+def test_whitened_advantage(check):
+    check(variants.whitened_advantage)
 
 
 @named(language_loss_checks.POLICY_LOSS_REDUCTION)

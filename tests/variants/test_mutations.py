@@ -17,6 +17,7 @@ import pytest
 import reward_checks
 import schedule_checks
 import statistics_checks
+import token_loss_checks
 import value_checks
 
 import variants.advantage
@@ -31,8 +32,10 @@ import variants.policy_loss_reduction
 import variants.prompt_advantage
 import variants.reward_scaling
 import variants.reward_transform
+import variants.token_losses
 import variants.value_clip
 import variants.value_error
+import variants.whitened_advantage
 
 CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.advantage: advantage_checks.ADVANTAGE,
@@ -45,7 +48,9 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.reward_scaling: reward_checks.REWARD_SCALING,
     variants.learning_rate_schedule: schedule_checks.LEARNING_RATE_SCHEDULE,
     variants.network_init: network_checks.NETWORK_INIT,
+    variants.token_losses: token_loss_checks.TOKEN_LOSSES,
     variants.prompt_advantage: prompt_checks.PROMPT_ADVANTAGE,
+    variants.whitened_advantage: prompt_checks.WHITENED_ADVANTAGE,
     variants.policy_loss_reduction: language_loss_checks.POLICY_LOSS_REDUCTION,
     variants.kl_placement: language_loss_checks.KL_PLACEMENT,
     variants.reward_transform: language_loss_checks.REWARD_TRANSFORM,
@@ -74,6 +79,8 @@ _prompt = variants.prompt_advantage
 _reduction = variants.policy_loss_reduction
 _kl = variants.kl_placement
 _transform = variants.reward_transform
+_tokens = variants.token_losses
+_whitened = variants.whitened_advantage
 
 MUTATIONS = (
     Mutation(
@@ -448,18 +455,53 @@ MUTATIONS = (
         "the length that there is", _reduction.constant_length, "constant_length)", "losses.size)"
     ),
     Mutation("a token mean of slots", _reduction.token_mean, "jnp.sum(lengths)", "losses.size"),
-    Mutation("a price with a gradient", _kl.reward_k1, "jax.lax.stop_gradient(", "(lambda x: x)("),
-    Mutation("a free reward", _kl.reward_k1, "kl_coefficient * price", "price"),
-    Mutation("a free k2", _kl.loss_k2, "kl_coefficient * loss", "loss"),
+    Mutation(
+        "one divisor per step", _reduction.batch_token_mean, "step_tokens, 1", "mask.sum(), 1"
+    ),
+    Mutation("a price with a gradient", _kl._of_rewards, "jax.lax.stop_gradient(price)", "(price)"),
+    Mutation("a free reward", _kl.reward_k1, "kl_coefficient * ", ""),
+    Mutation("a free k2", _kl.loss_k2, "kl_coefficient * ", ""),
     Mutation("a free k3", _kl.loss_k3, "kl_coefficient * loss", "loss"),
-    Mutation("k2 without its half", _kl.loss_k2, "0.5 * ", ""),
+    Mutation("k2 without its half", _kl._k2, "0.5 * ", ""),
+    Mutation("a k2 without bound", _kl._k2, "jnp.minimum(0.5 * square, bound)", "0.5 * square"),
+    Mutation("a k1 bounded above alone", _kl._k1, "-bound, bound", "-1e30, bound"),
     Mutation(
         "k3 of the other ratio",
-        _kl.loss_k3,
+        _kl._k3,
         "jax.lax.stop_gradient(reference_log_probs) - log_probs",
         "log_probs - jax.lax.stop_gradient(reference_log_probs)",
     ),
-    Mutation("k3 that cancels", _kl.loss_k3, "jnp.expm1(log_ratio)", "(jnp.exp(log_ratio) - 1)"),
+    Mutation("k3 that cancels", _kl._k3, "jnp.expm1(log_ratio)", "(jnp.exp(log_ratio) - 1)"),
+    Mutation("a k3 without bound", _kl._k3, "- log_ratio, bound)", "- log_ratio, 1e30)"),
+    Mutation(
+        "an exponent without bound", _kl._k3, "-log_ratio_bound, log_ratio_bound", "-1e30, 1e30"
+    ),
+    Mutation(
+        "a ratio that is constant",
+        _kl.loss_k3_corrected,
+        "jnp.exp(log_ratio) * ",
+        "jax.lax.stop_gradient(jnp.exp(log_ratio)) * ",
+    ),
+    Mutation("no ratio", _kl.loss_k3_corrected, "jnp.exp(log_ratio) * ", ""),
+    Mutation("a mean for a sum", _tokens._sequence_sum, "jnp.sum(", "jnp.mean("),
+    Mutation("ratios of padding", _tokens._sequence_sum, "log_ratio * mask,", "log_ratio,"),
+    Mutation(
+        "one bound for both", _tokens.clip_sequence, "1 + clip_epsilon_high", "1 + clip_epsilon"
+    ),
+    Mutation("temperatures swapped", _tokens.sapo, "advantages > 0", "advantages < 0"),
+    Mutation("a gate of another slope", _tokens.sapo, " * 4 / temperature", ""),
+    Mutation(
+        "clipped before it is whitened",
+        _whitened.per_prompt_mean_batch_std_whitened,
+        "advantage_clip=None",
+        "advantage_clip=advantage_clip",
+    ),
+    Mutation(
+        "whitened with ddof 0",
+        _whitened.per_prompt_mean_batch_std_whitened,
+        "jnp.maximum(count - 1, 1)",
+        "jnp.maximum(count, 1)",
+    ),
     Mutation(
         "scales by place", _transform.per_task_scale, "task_scales[task]", "task_scales[0 * task]"
     ),
@@ -476,8 +518,17 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         assert function.count(mutation.old) == 1, f"{mutation.old!r} is not there exactly once"
         assert source.count(function) == 1
         source = source.replace(function, function.replace(mutation.old, mutation.new))
-    assert source.count("AXIS = register(") == hasattr(original, "AXIS")
     module = ModuleType(original.__name__)
+    if "AXIS = register(" not in source:  # choices of another module's axis
+        axis = original.AXIS
+        module.AXIS = variants.Axis(
+            axis.name,
+            summary=axis.summary,
+            inputs=axis.inputs,
+            numbers=axis.numbers,
+            defaults=axis.defaults,
+        )
+        source = source.replace("AXIS,", "", 1)
     source = source.replace("AXIS = register(", "AXIS = (")
     source = source.replace("@conflict\n", "").replace("@inert\n", "")
     exec(source, module.__dict__)

@@ -1,4 +1,5 @@
-"""The losses and gradients that TRL and verl computed, from the rewards on: every recorded file."""
+"""The losses and gradients that TRL and verl computed, from the rewards on, are those of their
+presets: every recorded file. tests/golden/make_language_losses.py made those that end in _2."""
 
 from __future__ import annotations
 
@@ -13,30 +14,23 @@ import numpy as np
 import pytest
 
 import variants
+from ablations.presets import preset
 
 FOLDER = Path(__file__).parents[1] / "golden" / "updates"
 FILES = sorted((*FOLDER.glob("trl_losses_*.json"), *FOLDER.glob("verl_losses_*.json")))
-SCALES = {
-    "group": "per_prompt",
-    "batch": "per_prompt_mean_batch_std",
-    "none": "per_prompt_mean",
-}
-REDUCTIONS = {
-    "grpo": "sequence_mean",
-    "bnpo": "token_mean",
-    "dapo": "token_mean",
-    "cispo": "token_mean",
-    "dr_grpo": "constant_length",
-    "token-mean": "token_mean",
-    "seq-mean-token-mean": "sequence_mean",
-    "seq-mean-token-sum": "sequence_sum",
-    "seq-mean-token-sum-norm": "constant_length",
-}
+# Policy losses that verl's preset does not take, and what they read of the configuration.
 VERL = {
-    "vanilla": "dual_clip_higher",
-    "gspo": "gspo_token",
-    "cispo": "cispo",
-    "clip_cov": "clip_cov",
+    "gspo": ("gspo_token", {}),
+    "cispo": ("cispo", {}),
+    "clip_cov": (
+        "clip_cov",
+        {
+            "clip_cov_ratio": "clip_cov_ratio",
+            "clip_cov_low": "clip_cov_lb",
+            "clip_cov_high": "clip_cov_ub",
+        },
+    ),
+    "sapo": ("sapo", {"sapo_temperature": "tau_pos", "sapo_temperature_negative": "tau_neg"}),
 }
 
 
@@ -60,99 +54,172 @@ def test_both_libraries_are_there() -> None:
 @pytest.mark.parametrize(("path", "name"), cases())
 def test_loss_is_the_library_s(path: Path, name: str) -> None:
     file = recorded(path)
-    batch = {n: jnp.asarray(x, jnp.float32) for n, x in file["batch"].items()}
     one = file["variants" if "variants" in file else "losses"][name]
-    how = of_trl(one) if "variants" in file else of_verl(one, file["batch"])
-    advantages = advantages_of(batch, *how["advantage"])
+    settings = of_trl(one) if "variants" in file else of_verl(one)
+    batch = {n: jnp.asarray(x, jnp.float32) for n, x in file["batch"].items()}
+    advantages = advantages_of(batch, settings)
     wanted = np.asarray(one.get("advantages", file.get("advantages")))
-    in_file = advantages[:, 0] if wanted.ndim == 1 else advantages
-    close(in_file, wanted)
+    close(advantages[:, 0] if wanted.ndim == 1 else advantages, wanted)
 
-    mask = batch["mask"]
-
-    def loss(log_prob: Any) -> Any:
-        losses, _ = variants.axis("policy_loss").apply(
-            how["policy_loss"],
-            log_ratio=(log_prob - batch["old_log_prob"]) * mask,
-            advantages=advantages,
-            mask=mask,
-            log_probs=log_prob * mask,
-            numbers=how["numbers"],
-            noise=how.get("noise", jnp.zeros),
-        )
-        kl = variants.axis("kl_placement").apply(
-            "loss_k3",
-            log_probs=log_prob,
-            reference_log_probs=batch["reference_log_prob"],
-            kl_coefficient=how.get("beta", 0.0),
-        )
-        return variants.axis("policy_loss_reduction").apply(
-            how["reduction"], losses=losses + kl.loss, mask=mask, constant_length=how["length"]
-        )
-
-    found, gradient = jax.value_and_grad(loss)(batch["log_prob"])
+    old_log_prob = batch["log_prob" if one.get("on_policy") else "old_log_prob"]
+    given = {
+        "advantages": advantages,
+        "old_log_prob": old_log_prob,
+        "length": length(file, one),
+        "step_tokens": step_tokens(one),
+        "noise": noise(one, batch["mask"].shape),
+    }
+    found, gradient = jax.value_and_grad(loss)(batch["log_prob"], batch, settings, **given)
     close(found, one["loss"])
     close(gradient, one["gradient"])
 
 
+def loss(
+    log_prob: Any,
+    batch: dict[str, Any],
+    settings: dict[str, Any],
+    *,
+    advantages: Any,
+    old_log_prob: Any,
+    length: float,
+    step_tokens: Any,
+    noise: Any,
+) -> Any:
+    """What language_loss makes of log-probabilities."""
+    mask = batch["mask"]
+    log_ratio = (log_prob - old_log_prob) * mask
+    bound = settings["log_ratio_clip"]
+    losses, _ = choose(
+        "policy_loss",
+        settings,
+        log_ratio=jnp.clip(log_ratio, -bound, bound),
+        advantages=advantages,
+        mask=mask,
+        log_probs=log_prob * mask,
+        noise=noise,
+    )
+    kl = choose(
+        "kl_placement",
+        settings,
+        log_probs=log_prob,
+        reference_log_probs=batch["reference_log_prob"],
+        log_ratio=log_ratio,
+    )
+    return choose(
+        "policy_loss_reduction",
+        settings,
+        losses=losses + kl.loss,
+        mask=mask,
+        constant_length=length,
+        step_tokens=step_tokens,
+    )
+
+
+def choose(axis: str, settings: dict[str, Any], **inputs: Any) -> Any:
+    known = variants.axis(axis)
+    numbers = {name: settings[name] for name in known.known_numbers if name in settings}
+    return known.apply(settings[axis], numbers=numbers, **inputs)
+
+
 def of_trl(one: dict[str, Any]) -> dict[str, Any]:
-    epsilon = 1e-4
-    policy_loss, numbers = "clip_higher", {"clip_epsilon": one["epsilon"]}
-    numbers["clip_epsilon_high"] = one["epsilon_high"]
-    if one["importance_sampling_level"] == "sequence":
-        policy_loss = "gspo"
-    if one["loss_type"] == "cispo":
-        policy_loss, numbers = "cispo_cap", {"ratio_cap": one["epsilon_high"]}
-    return {
-        "advantage": (SCALES[one["scale_rewards"]], epsilon),
-        "policy_loss": policy_loss,
-        "numbers": numbers,
-        "reduction": REDUCTIONS[one["loss_type"]],
-        "length": float(one["max_completion_length"]),
-        "beta": one["beta"],
-    }
+    """The preset's, at the arguments that the case names."""
+    arguments = preset("trl_grpo").arguments
+    return preset("trl_grpo").values(**{n: x for n, x in one.items() if n in arguments})
 
 
-def of_verl(one: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
-    count, length = np.shape(batch["mask"])
-    numbers = {
-        "clip_epsilon": one["clip_ratio_low"],
-        "clip_epsilon_high": one["clip_ratio_high"],
-    }
-    how: dict[str, Any] = {"noise": jnp.zeros}
+def of_verl(one: dict[str, Any]) -> dict[str, Any]:
+    arguments = preset("verl_grpo").arguments.keys() - {"loss_mode"}
+    settings = preset("verl_grpo").values(**{n: x for n, x in one.items() if n in arguments})
+    if "kl_loss_coef" not in one:
+        settings |= {"kl_placement": "none"}
     if one["loss_mode"] == "vanilla":
-        numbers["dual_clip"] = one["clip_ratio_c"]
-    if one["loss_mode"] == "clip_cov":
-        numbers["clip_cov_ratio"] = one["clip_cov_ratio"]
-        numbers["clip_cov_low"], numbers["clip_cov_high"] = one["clip_cov_lb"], one["clip_cov_ub"]
-        turns = np.ones((count, length), np.float32)
-        for turn, index in enumerate(one["permutation"]):
-            turns[tuple(one["candidates"][index])] = turn / len(one["permutation"])
-        how["noise"] = lambda shape: jnp.asarray(turns.reshape(shape))
-    return how | {
-        "advantage": ("per_prompt", 1e-6),
-        "policy_loss": VERL[one["loss_mode"]],
-        "numbers": numbers,
-        "reduction": REDUCTIONS[one["loss_agg_mode"]],
-        # verl's sum is not divided by the number of sequences.
-        "length": length / count,
-    }
+        return settings
+    name, numbers = VERL[one["loss_mode"]]
+    settings["log_ratio_clip"] = 1e30 if one["loss_mode"] == "gspo" else 20.0
+    return settings | {"policy_loss": name} | {ours: one[its] for ours, its in numbers.items()}
 
 
-def advantages_of(batch: Any, choice: str, epsilon: float) -> Any:
+def length(file: dict[str, Any], one: dict[str, Any]) -> float:
+    """What a Dr. GRPO loss divides by, beside the number of sequences."""
+    if "max_completion_length" in one:
+        return float(one["max_completion_length"])
+    count, longest = np.shape(file["batch"]["mask"])
+    # Before 0.9 verl's was not divided by the number of sequences.
+    return longest if file["about"]["version"].startswith("verl 0.9") else longest / count
+
+
+def step_tokens(one: dict[str, Any]) -> float | None:
+    """TRL's num_items_in_batch over the steps of the batch, where the case is one of several."""
+    if one.get("num_items_in_batch") is None:
+        return None
+    return one["num_items_in_batch"] / (
+        one["steps_per_generation"] / one["gradient_accumulation_steps"]
+    )
+
+
+def noise(one: dict[str, Any], shape: tuple[int, ...]) -> Any:
+    """Of clip_cov: the recorded turns of its candidates."""
+    turns = np.ones(shape, np.float32)
+    for turn, index in enumerate(one.get("permutation", ())):
+        turns[tuple(one["candidates"][index])] = turn / len(one["permutation"])
+    return lambda shape: jnp.asarray(turns.reshape(shape))
+
+
+def advantages_of(batch: Any, settings: dict[str, Any]) -> Any:
     """[B, L], from the rewards of groups of equal size, in any order."""
     group = np.asarray(batch["group"])
     order = np.argsort(group, kind="stable")
     prompts = len(set(group.tolist()))
     mask = batch["mask"][order].reshape(prompts, -1, batch["mask"].shape[1])
-    found = variants.axis("prompt_advantage").apply(
-        choice,
+    found = choose(
+        "prompt_advantage",
+        settings,
         rewards=batch["rewards"][order].reshape(prompts, -1),
         token_kl=jnp.zeros_like(mask),
         mask=mask,
-        epsilon=epsilon,
     )
     return found.reshape(batch["mask"].shape)[np.argsort(order)]
+
+
+def test_rloo_s_loss_is_the_library_s() -> None:
+    """Its ratio is that of the whole completion."""
+    file = recorded(FOLDER / "trl_rloo_1.json")
+    batch = {n: jnp.asarray(x, jnp.float32) for n, x in file["batch"].items()}
+    settings = preset("trl_rloo").values(
+        beta=0.0, epsilon=file["epsilon"], epsilon_high=file["epsilon_high"]
+    )
+    advantages = jnp.asarray(file["advantages"])[:, None] * batch["mask"]
+    given = {"advantages": advantages, "old_log_prob": batch["old_log_prob"]}
+    unread = {"length": 1.0, "step_tokens": None, "noise": jnp.zeros}
+    found, gradient = jax.value_and_grad(loss)(
+        batch["log_prob"], batch, settings, **given, **unread
+    )
+    close(found, file["loss"])
+    close(gradient, file["gradient"])
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "change"),
+    [
+        ("trl_losses_2", "beta", {"kl_placement": "loss_k3"}),
+        ("trl_losses_2", "beta, on policy", {"kl_placement": "loss_k3"}),
+        ("trl_losses_2", "half a batch", {"policy_loss_reduction": "token_mean"}),
+        ("trl_losses_2", "two-sided", {"policy_loss": "clip_higher"}),
+        ("trl_losses_2", "cispo without epsilon_high", {"ratio_cap": 1.2}),
+        ("verl_losses_2", "clamped ratios", {"log_ratio_clip": 1e30}),
+        ("verl_losses_2", "low_var_kl", {"kl_log_ratio_clip": 1e30}),
+        ("verl_losses_2", "low_var_kl", {"kl_clip": 1e30}),
+        ("verl_losses_2", "mse", {"kl_clip": 10.0}),
+        ("verl_losses_2", "clip_ratio beside its parts", {"clip_epsilon": 0.5}),
+    ],
+)
+def test_another_setting_is_another_loss(
+    file: str, name: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapping = of_trl if file.startswith("trl") else of_verl
+    monkeypatch.setitem(globals(), mapping.__name__, lambda one: mapping(one) | change)
+    with pytest.raises(AssertionError):
+        test_loss_is_the_library_s(FOLDER / f"{file}.json", name)
 
 
 def close(found: Any, wanted: Any) -> None:

@@ -88,6 +88,8 @@ ONE_STEP = {"epochs": 1, "num_minibatches": 1}
                 "dual_clip",
                 "penalty_coefficient",
                 "ratio_cap",
+                "sapo_temperature",
+                "sapo_temperature_negative",
             },
         ),
         ({"value_clip": "replace"}, {"value_clip", "value_clip_range"}),

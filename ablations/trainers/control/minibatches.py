@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import switch
+from ablations.trainers.shuffles import orders
 from ablations.trainers.trainer import Variant
 
 
@@ -41,32 +42,13 @@ def order(
     keys: of each epoch. Segments stay whole: each column of a minibatch is one environment's.
     """
 
-    def permutations(size: int) -> jax.Array:
-        fresh = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
-
-        def shuffled_on() -> jax.Array:
-            def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
-                return order[fresh], order[fresh]
-
-            return jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)[1]
-
-        return switch(
-            "minibatch_order",
-            variant,
-            {
-                "redrawn": lambda: fresh,
-                "reused": lambda: jnp.broadcast_to(fresh[0], fresh.shape),
-                "shuffled_on": shuffled_on,
-            },
-        )
-
     def segments() -> jax.Array:
-        columns = permutations(N).reshape(*shape, 1, -1)
+        columns = orders(keys, N, variant).reshape(*shape, 1, -1)
         return columns + N * jnp.arange(T)[:, None]
 
     def transitions() -> jax.Array:
         rows = T if N % shape[1] == 0 else 1
-        return permutations(T * N).reshape(*shape, rows, -1)
+        return orders(keys, T * N, variant).reshape(*shape, rows, -1)
 
     return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
 

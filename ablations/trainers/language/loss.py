@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
 from ablations.trainers.language.completions import Special, masked_log_probs, read
@@ -39,6 +40,13 @@ class Batch(NamedTuple):
     target: jax.Array
 
 
+def single(batch: Batch) -> Batch:
+    """The same completions, P·K prompts with one each."""
+    samples = batch.tokens.shape[1]
+    prompts = jnp.repeat(batch.prompts, samples, axis=0)
+    return Batch(prompts, *(leaf.reshape(-1, 1, leaf.shape[-1]) for leaf in batch[1:]))
+
+
 def values(
     critic: Any,
     decoder: Decoder,
@@ -59,11 +67,13 @@ def language_loss(
     batch: Batch,
     key: jax.Array,
     variant: Variant,
+    step_tokens: jax.Array | None = None,
 ) -> tuple[jax.Array, Metrics]:
     """loss = policy loss + β KL loss - c_e entropy, over tokens as policy_loss_reduction says, and
     + c_v E[value loss] over all tokens where there is a critic.
 
-    key: for the policy loss that draws.
+    key: for the policy loss that draws. step_tokens: the mean number of tokens of the steps on the
+        batch that these completions are part of; None: of this one alone.
     Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
     """
     length = batch.tokens.shape[-1]
@@ -84,10 +94,11 @@ def language_loss(
         decoder, parameters["policy"], features, tokens, mask, variant.numbers["temperature"]
     )
     log_ratio = log_prob - old_log_prob
+    bound = variant.numbers["log_ratio_clip"]
     policy_losses, clip_fraction = apply(
         "policy_loss",
         variant,
-        log_ratio=log_ratio,
+        log_ratio=jnp.clip(log_ratio, -bound, bound),
         advantages=advantage,
         mask=mask,
         log_probs=log_prob,
@@ -96,7 +107,11 @@ def language_loss(
 
     # Closeness to the reference
     price = apply(
-        "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
+        "kl_placement",
+        variant,
+        log_probs=log_prob,
+        reference_log_probs=reference_log_prob,
+        log_ratio=log_ratio,
     ).loss
 
     loss = apply(
@@ -105,6 +120,7 @@ def language_loss(
         losses=policy_losses + price - variant.numbers["entropy_coefficient"] * entropies,
         mask=mask,
         constant_length=float(length),
+        step_tokens=step_tokens,
     )
     metrics = {
         "loss/policy": loss,

@@ -24,6 +24,8 @@ AXES = {
     "token_statistics": "standardised",
     "value_error": "squared",
     "value_clip": "none",
+    "completion_unit": "prompts",
+    "minibatch_order": "redrawn",
 }
 
 OF_THE_STEP = (
@@ -41,6 +43,9 @@ NUMBERS = {
     "value_coefficient": Number(0.5, 0.0, 1e6, "factor on the mean value loss"),
     "critic_rate_factor": Number(1.0, 0.0, 1e6, "the critic's learning rate over the policy's"),
     "temperature": Number(1.0, 1e-3, 1e3, "divides the logits, in sampling and in training"),
+    "log_ratio_clip": Number(
+        1e30, 1e-6, 1e30, "bound of log π - log π_old in policy_loss; verl's and OpenRLHF's 20"
+    ),
 }
 
 # Of numbers that choices bring, and that trainers differ in. A step is a token.
@@ -56,6 +61,7 @@ CRITICS = {
     "critic_rate_factor",
 }
 WITHOUT_CRITIC = {"prompt_advantage"}
+OF_MINIBATCHES = {"completion_unit", "minibatch_order"}
 
 STRUCTURE = {
     "prompts": Option(16, "prompts of a batch", low=1),
@@ -77,8 +83,11 @@ STRUCTURE = {
 
 
 def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
-    """The axes, numbers and options that the trainer reads, with and without a critic."""
+    """The axes, numbers and options that the trainer reads, with and without a critic or several
+    minibatches."""
     unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
+    if structure["num_minibatches"] == 1:
+        unread = unread | OF_MINIBATCHES
     return {*AXES, *NUMBERS, *STRUCTURE} - unread
 
 
@@ -124,7 +133,7 @@ def compose(
         critic=structure["critic"],
         updates_per_chunk=updates_per_chunk,
         evaluation_prompts=evaluation_envs,
-        fixed=dict(choices or {}),
+        fixed={"completion_unit": AXES["completion_unit"], **(choices or {})},
     )
 
 
@@ -165,9 +174,6 @@ def check(
 ) -> list[str]:
     """What does not fit together, in words."""
     complaints = []
-    prompts, minibatches = structure["prompts"], structure["num_minibatches"]
-    if prompts % minibatches:
-        complaints.append(f"prompts={prompts} is not divisible by num_minibatches={minibatches}")
     width, heads = structure["width"], structure["heads"]
     if width % (2 * heads):
         complaints.append(

@@ -33,10 +33,11 @@ from ablations.trainers.language.completions import (
     write,
 )
 from ablations.trainers.language.decoder import Decoder
-from ablations.trainers.language.loss import Batch, language_loss, values
+from ablations.trainers.language.loss import Batch, language_loss, single, values
 from ablations.trainers.language.scores import accuracies, average, outcomes
 from ablations.trainers.losses import Metrics, mean, variance
 from ablations.trainers.optimizer import Learner
+from ablations.trainers.shuffles import orders
 from ablations.trainers.trainer import Variant
 
 EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
@@ -137,12 +138,7 @@ class Language:
         reward = paid(correct, problems.kind, variant.task, key_rewards)
         batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
 
-        progress = state.iteration.astype(jnp.float32) / variant.iterations
-        learner, learning = jax.lax.scan(
-            lambda learner, key: self.epoch(learner, batch, key, progress, variant),
-            Learner(state.parameters, state.optimizer, state.schedule),
-            jax.random.split(key_epochs, self.epochs),
-        )
+        learner, learning = self.learn(state, batch, key_epochs, variant)
         state = State(
             parameters=learner.parameters,
             reference=state.reference,
@@ -280,38 +276,59 @@ class Language:
         features = read(self.decoder, policy, prompts, self.special, tokens, mask)
         return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
-    def epoch(
-        self,
-        learner: Learner,
-        batch: Batch,
-        key: jax.Array,
-        progress: jax.Array,
-        variant: Variant,
+    def learn(
+        self, state: State, batch: Batch, key: jax.Array, variant: Variant
     ) -> tuple[Learner, Metrics]:
-        """One pass over the batch in random minibatches of prompts, with all their samples."""
-        if self.num_minibatches == 1:
-            learner, metrics = self.gradient_step(learner, batch, key, progress, variant)
+        """`epochs` passes over the batch, each in its minibatches; metrics [epochs, minibatches].
+
+        A step of all prompts needs no order. Otherwise prompts are shuffled, with all their
+        completions, or completions, whoever's they are.
+        """
+        learner = Learner(state.parameters, state.optimizer, state.schedule)
+        progress = state.iteration.astype(jnp.float32) / variant.iterations
+        keys = jax.random.split(key, self.epochs)
+        step_tokens = jnp.maximum(jnp.sum(batch.mask), 1.0) / self.num_minibatches
+
+        def step(learner: Learner, part: Batch, key: jax.Array) -> tuple[Learner, Metrics]:
+            return self.gradient_step(learner, part, key, step_tokens, progress, variant)
+
+        def whole(learner: Learner, key: jax.Array) -> tuple[Learner, Metrics]:
+            learner, metrics = step(learner, batch, key)
             return learner, {name: value[None] for name, value in metrics.items()}
-        order = jax.random.permutation(key, self.prompts).reshape(self.num_minibatches, -1)
 
-        def step(learner: Learner, now: tuple[Any, ...]) -> tuple[Learner, Metrics]:
-            index, key = now
-            part = jax.tree.map(lambda leaf: leaf[index], batch)
-            return self.gradient_step(learner, part, key, progress, variant)
+        if self.num_minibatches == 1:
+            return jax.lax.scan(whole, learner, keys)
 
-        return jax.lax.scan(step, learner, (order, jax.random.split(key, self.num_minibatches)))
+        units = batch if self.fixed["completion_unit"] == "prompts" else single(batch)
+        order = orders(keys, units.prompts.shape[0], variant)
+
+        def epoch(learner: Learner, now: tuple[Any, ...]) -> tuple[Learner, Metrics]:
+            order, key = now
+            return jax.lax.scan(
+                lambda learner, now: step(
+                    learner, jax.tree.map(lambda leaf: leaf[now[0]], units), now[1]
+                ),
+                learner,
+                (
+                    order.reshape(self.num_minibatches, -1),
+                    jax.random.split(key, self.num_minibatches),
+                ),
+            )
+
+        return jax.lax.scan(epoch, learner, (order, keys))
 
     def gradient_step(
         self,
         learner: Learner,
         batch: Batch,
         key: jax.Array,
+        step_tokens: jax.Array,
         progress: jax.Array,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
         """One step of Adam down the gradient of the loss."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
-            learner.parameters, self.decoder, self.special, batch, key, variant
+            learner.parameters, self.decoder, self.special, batch, key, variant, step_tokens
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
         learner, rate = optimizer.descend(

@@ -27,12 +27,14 @@ from ablations.tasks import task
 from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import END, PAD
 from ablations.trainers import Variant
+from ablations.trainers.choices import fix
 from ablations.trainers.language import warm_start
 from ablations.trainers.language.advantages import token_advantages
 from ablations.trainers.language.completions import masked_log_probs, read, write
 from ablations.trainers.language.loss import Batch, language_loss
 from ablations.trainers.language.settings import AXES, DEFINITION, STRUCTURE, check, compose
 from ablations.trainers.language.trainer import Language
+from ablations.trainers.shuffles import orders
 
 TINY = {
     "prompts": 4,
@@ -225,6 +227,22 @@ def test_the_loss_is_grpos_by_hand() -> None:
     assert float(found) == pytest.approx(total, rel=1e-4)
 
 
+def test_a_ratio_without_bound_ends_in_nan_and_with_one_does_not() -> None:
+    """verl and OpenRLHF bound log π - log π_old by 20 before they exponentiate it, TRL does not."""
+    _, _, completions = written()
+    mask = np.asarray(completions.mask).reshape(P, K, L)
+    log_prob = np.asarray(completions.log_probs).reshape(P, K, L).copy()
+    log_prob[0, 0, 0] -= 100
+    parameters, batch = batch_of(
+        mask, log_prob=jnp.asarray(log_prob), advantage=jnp.asarray(-mask, jnp.float32)
+    )
+    for bound in (20.0, 1e30):
+        one = variant(policy_loss="dual_clip_higher", log_ratio_clip=bound)
+        (total, _), gradient = loss()(with_critic(parameters), batch, one)
+        finite = all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((total, gradient)))
+        assert finite == (bound == 20.0)
+
+
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     lengths=st.lists(st.integers(0, L), min_size=P * K, max_size=P * K),
@@ -343,6 +361,63 @@ def test_epochs_minibatches_and_a_critic() -> None:
     assert {"loss/value", "value/explained_variance", "value/clip_fraction"} <= metrics.keys()
 
 
+@cache
+def one_pass() -> Any:
+    """`learn` in two minibatches of prompts or of samples, at choices as data."""
+
+    def run(unit: str) -> Any:
+        compiled_in = AXES | {"completion_unit": unit, "policy_loss_reduction": "batch_token_mean"}
+        del compiled_in["minibatch_order"]
+        language = program(fixed=tuple(compiled_in.items()), num_minibatches=2, epochs=2)
+
+        def learn(state: Any, batch: Any, one: Variant) -> Any:
+            one = fix(one, language.fixed)
+            return language.learn(state, batch, jax.random.key(7), one)[0]
+
+        return jax.jit(learn)
+
+    return {unit: run(unit) for unit in ("prompts", "samples")}
+
+
+def test_single_completions_in_their_order_are_whole_prompts_in_theirs() -> None:
+    """P·K/m completions in a row are P/m prompts: the two units read and learn alike, and part
+    only where they are shuffled."""
+    _, _, completions = written()
+    parameters, batch = batch_of(np.asarray(completions.mask).reshape(P, K, L))
+    state = program().init(jax.random.key(0), variant(learning_rate=0.01), parameters)
+
+    def learned(unit: str, **sets: Any) -> Any:
+        return one_pass()[unit](state, batch, variant(learning_rate=0.01, **sets)).parameters[
+            "policy"
+        ]
+
+    def apart(one: Any, other: Any) -> float:
+        leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+        return max(float(jnp.abs(a - b).max()) for a, b in leaves)
+
+    kept = learned("prompts", minibatch_order="kept")
+    assert apart(kept, learned("samples", minibatch_order="kept")) < 1e-4
+    orders = [kept, *(learned(u, minibatch_order="redrawn") for u in ("prompts", "samples"))]
+    for index, one in enumerate(orders):
+        assert all(apart(one, other) > 1e-3 for other in orders[:index])
+
+
+def test_orders_of_epochs() -> None:
+    """Of each choice, by what two epochs have in common."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    found = {
+        name: np.asarray(orders(keys, 12, variant(minibatch_order=name)))
+        for name in variants.axis("minibatch_order")
+    }
+    fresh = np.stack([np.asarray(jax.random.permutation(key, 12)) for key in keys])
+    on = [fresh[0], fresh[0][fresh[1]], fresh[0][fresh[1]][fresh[2]]]
+    np.testing.assert_array_equal(found.pop("redrawn"), fresh)
+    np.testing.assert_array_equal(found.pop("reused"), [fresh[0]] * 3)
+    np.testing.assert_array_equal(found.pop("shuffled_on"), on)
+    np.testing.assert_array_equal(found.pop("kept"), [np.arange(12)] * 3)
+    assert not found
+
+
 def test_the_mode_repeats_itself_and_a_sample_does_not() -> None:
     language = program()
     parameters, problems, _ = written()
@@ -378,9 +453,26 @@ def test_one_sample_per_prompt_has_no_group() -> None:
 
 def test_complaints() -> None:
     defaults = {name: option.default for name, option in STRUCTURE.items()}
-    told = {**defaults, "prompts": 6, "num_minibatches": 4, "width": 20}
-    complaints = check(structure=told, settings={}, numbers={})
-    assert [one.partition(" ")[0] for one in complaints] == ["prompts=6", "width=20", "the"]
+    complaints = check(structure={**defaults, "width": 20}, settings={}, numbers={})
+    assert [one.partition(" ")[0] for one in complaints] == ["width=20", "the"]
+
+
+def test_batches_that_have_no_equal_parts() -> None:
+    def resolve(**sets: Any) -> Any:
+        return DEFINITION.resolve(task("addition"), {"prompts": 6, "num_minibatches": 4} | sets)
+
+    with pytest.raises(UserError, match=r"prompts=6 .* num_minibatches=4: .*unit=samples"):
+        resolve()
+    assert resolve(completion_unit="samples")["structure"]["num_minibatches"] == 4
+    with pytest.raises(UserError, match=r"prompts=6 times samples_per_prompt=3 is not divisible"):
+        resolve(completion_unit="samples", samples_per_prompt=3)
+
+
+def test_orders_of_one_step_per_batch_are_not_read() -> None:
+    """So that what existing studies are made of has no new parts."""
+    names = {"completion_unit", "minibatch_order"}
+    assert not names & DEFINITION.resolve(task("addition"), {})["choices"].keys()
+    assert names <= DEFINITION.resolve(task("addition"), {"num_minibatches": 2})["choices"].keys()
 
 
 # The engine

@@ -1,0 +1,53 @@
+"""What stays together when a batch of completions is cut into minibatches: a loop axis.
+
+P prompts with K completions each are cut into m minibatches.
+"""
+
+from variants.registry import Axis, register
+from variants.rules import conflict
+
+# A minibatch of single completions has other shapes than one of whole prompts.
+AXIS = register(
+    Axis(
+        "completion_unit",
+        summary="what stays together when a batch of completions is cut into minibatches",
+        structural=True,
+    )
+)
+
+AXIS.declare(
+    "prompts",
+    formula="P/m of the P prompts, all K completions of each",
+    source="verl (ppo_mini_batch_size counts prompts)",
+    summary="the completions of a prompt are learned from in one step",
+)
+AXIS.declare(
+    "samples",
+    formula="P·K/m of the P·K completions",
+    source="TRL (shuffle_sequence_dict), OpenRLHF (a DataLoader over its replay buffer)",
+    summary="single completions: those of one prompt are spread over the steps",
+)
+
+
+@conflict
+def prompts_are_cut_into_equal_parts(
+    *, completion_unit: str, prompts: int, num_minibatches: int
+) -> str | None:
+    if completion_unit == "prompts" and prompts % num_minibatches:
+        return (
+            f"prompts={prompts} is not divisible by num_minibatches={num_minibatches}: change one "
+            f"of them, or set completion_unit=samples"
+        )
+    return None
+
+
+@conflict
+def samples_are_cut_into_equal_parts(
+    *, completion_unit: str, prompts: int, samples_per_prompt: int, num_minibatches: int
+) -> str | None:
+    if completion_unit == "samples" and prompts * samples_per_prompt % num_minibatches:
+        return (
+            f"prompts={prompts} times samples_per_prompt={samples_per_prompt} is not divisible by "
+            f"num_minibatches={num_minibatches}: change one of them"
+        )
+    return None
