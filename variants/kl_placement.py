@@ -42,12 +42,14 @@ class KL(NamedTuple):
 
 _TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
 _UNBOUNDED = 1e30
-_CLIP = Number(
-    _UNBOUNDED, 1e-6, _UNBOUNDED, "bound of a token's divergence; OpenRLHF's 10, and verl's for k3"
-)
-_LOG_RATIO_CLIP = Number(
-    _UNBOUNDED, 1e-6, _UNBOUNDED, "bound of log π_ref - log π in the exponent of k3; verl's 20"
-)
+
+
+def _bound(summary: str) -> Number:
+    return Number(_UNBOUNDED, 1e-6, _UNBOUNDED, summary, neutral=_UNBOUNDED)
+
+
+_CLIP = _bound("bound of a token's divergence; OpenRLHF's 10, and verl's for k3")
+_LOG_RATIO_CLIP = _bound("bound of log π_ref - log π in the exponent of k3; verl's 20")
 
 AXIS = register(
     Axis(

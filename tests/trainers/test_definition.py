@@ -125,12 +125,8 @@ def test_a_critic_decides_what_the_language_trainer_reads() -> None:
         (PPO, {"reward_scaling": "running_return_std"}, {"reward_scale", "reward_clip"}),
         (PPO, {"learning_rate_schedule": "linear"}, set()),
         (LANGUAGE, {"kl_placement": "none"}, set()),
-        (LANGUAGE, {"kl_placement": "loss_k2"}, {"kl_coefficient", "kl_clip"}),
-        (
-            LANGUAGE,
-            {"kl_placement": "loss_k3", "kl_coefficient": 0},
-            {"kl_coefficient", "kl_clip", "kl_log_ratio_clip"},
-        ),
+        (LANGUAGE, {"kl_placement": "loss_k2", "kl_clip": 10}, {"kl_coefficient", "kl_clip"}),
+        (LANGUAGE, {"kl_placement": "loss_k3", "kl_coefficient": 0}, {"kl_coefficient"}),
         (LANGUAGE, {"reward_transform": "clipped"}, {"reward_clip"}),
     ],
 )
@@ -145,7 +141,7 @@ def test_a_number_is_read_by_the_choices_that_name_it(
 
 
 def test_what_is_read_is_asked_of_the_definition_too() -> None:
-    config = composed(LANGUAGE, critic="separate", value_error="huber")
+    config = LANGUAGE.completed(composed(LANGUAGE, critic="separate", value_error="huber"))
     chosen = {name: one["name"] for name, one in config["choices"].items()}
     everything = {**LANGUAGE.axes, **chosen}
     assert LANGUAGE.reads(config["structure"], everything) == names(config)

@@ -44,7 +44,11 @@ NUMBERS = {
     "critic_rate_factor": Number(1.0, 0.0, 1e6, "the critic's learning rate over the policy's"),
     "temperature": Number(1.0, 1e-3, 1e3, "divides the logits, in sampling and in training"),
     "log_ratio_clip": Number(
-        1e30, 1e-6, 1e30, "bound of log π - log π_old in policy_loss; verl's and OpenRLHF's 20"
+        1e30,
+        1e-6,
+        1e30,
+        "bound of log π - log π_old in policy_loss; verl's and OpenRLHF's 20",
+        neutral=1e30,
     ),
 }
 
@@ -192,6 +196,7 @@ DEFINITION = Definition(
     name="language",
     summary="policy gradients on a decoder-only transformer, on tasks with checked answers",
     axes=AXES,
+    neutral={"completion_unit": "prompts", "minibatch_order": "redrawn"},
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
