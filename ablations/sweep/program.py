@@ -75,6 +75,7 @@ class Program:
     With one lane the arrays have no lane axis: the very program that a notebook would compile. With
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
 
+    accelerator: choices are compiled in, so that lanes are of one composition.
     lanes: as many as asked, or as many as fit into the memory of the device. locks: a folder that
     workers share, who compile the functions by turns; None: this one compiles alone. Raises
     UserError where one lane does not fit.
