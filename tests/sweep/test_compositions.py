@@ -62,8 +62,9 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 
 
 def test_jobs_for_an_accelerator_are_of_one_composition_each() -> None:
-    for gpus, variants in ((0, [2]), (1, [1, 1])):
+    for gpus, variants, lanes in ((0, [2], 1), (1, [1, 1], SEEDS), (2, [1, 1], SEEDS + 1)):
         cluster = Cluster(gpus=gpus)
         speeds = packing.speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
         jobs = packing.pack(cells(), cluster, speeds)
         assert [len({cell.variant for cell in job.cells}) for job in jobs] == variants
+        assert {job.lanes for job in jobs} == {lanes}
