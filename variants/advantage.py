@@ -28,6 +28,8 @@ from variants.shapes import require_equal_shapes
 Array = jax.Array
 
 _STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
+# Choices that read V' only while an episode goes on, where it is V⁺ but for the last step.
+WITHIN_EPISODES = ("done_cut", "masked_truncation", "brax", "timeout_bonus")
 # reward_scaling discounts by the same one.
 DISCOUNT = Number(0.97, 0.0, 1.0, "γ, per step")
 

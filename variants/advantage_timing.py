@@ -2,13 +2,10 @@
 
 from variants.registry import Axis, register
 
-# Under vmap a switch runs all of its branches, so every lane would pay for the critic passes of the
-# minibatch timing, and lanes of the other timings are the majority.
 AXIS = register(
     Axis(
         "advantage_timing",
         summary="how old the critic is that advantages and value targets are computed with",
-        specialise=True,
     )
 )
 

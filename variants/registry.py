@@ -61,7 +61,6 @@ class Axis(Mapping[str, Choice]):
         to the next, of one structure for all of them. They are functions
         f(state, *, ...) -> (state, output), and apply takes the state too. init_inputs: what init
         is called with in the registration check, stand-ins as in inputs.
-    specialise: compile one program per choice where a switch would make every lane pay for all.
     structural: compile one program per choice everywhere, since choices differ in shapes or cannot
         be traced beside each other. They are picked by name only.
     """
@@ -76,7 +75,6 @@ class Axis(Mapping[str, Choice]):
         defaults: Mapping[str, Any] | None = None,
         init: Callable[..., Any] | None = None,
         init_inputs: Mapping[str, Any] | None = None,
-        specialise: bool = False,
         structural: bool = False,
     ) -> None:
         require_identifier("axis", name)
@@ -97,7 +95,6 @@ class Axis(Mapping[str, Choice]):
         self.defaults = MappingProxyType(dict(defaults or {}))
         self.init: Any = init
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
-        self.specialise = specialise
         self.structural = structural
         self._choices: dict[str, Choice] = {}
         self._known_numbers = dict(self.numbers)

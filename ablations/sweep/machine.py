@@ -58,7 +58,7 @@ _OF_LIBRARIES = ("JAX_", "JAX2TF_", "FLAX_", "NNX_")
 # JAX reads these too, without its name before them.
 _OF_JAX_TOO = ("CHECK_VMA", "EAGER_CONSTANT_FOLDING", "MOCK_NUM_GPU_PROCESSES")
 # Raise it when our code rounds a trainer's numbers otherwise, which changes the last bits.
-ORDER = 4
+ORDER = 5
 
 
 def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ class Program:
     With one lane the arrays have no lane axis: the very program that a notebook would compile. With
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
 
+    accelerator: choices are compiled in, so that lanes are of one composition.
     lanes: as many as asked, or as many as fit into the memory of the device. locks: a folder that
     workers share, who compile the functions by turns; None: this one compiles alone. Raises
     UserError where one lane does not fit.
@@ -89,9 +90,10 @@ class Program:
         locks: Path | None = None,
     ):
         self.lanes = lanes
-        self.trainer, self._as_data = compose(
-            cell.config, cell.compiled_in(accelerator=accelerator)
-        )
+        fixed = cell.compiled_in(accelerator=accelerator)
+        self.trainer, self._as_data = compose(cell.config, fixed)
+        choices = cell.config["choices"]
+        self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
         self._compile(cell, cell.program(accelerator=accelerator), locks)
         while (there := bytes_there()) is not None and self._needed > there:
@@ -119,7 +121,7 @@ class Program:
 
     def _compile(self, cell: Cell, name: str, locks: Path | None) -> None:
         measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
-        lift = jax.vmap if self.lanes > 1 else lambda function: function
+        lift = self._lift
         keys, measuring_keys, data = self._inputs([cell])
         given = []
         if self.trainer.start is not None:
@@ -183,6 +185,20 @@ class Program:
         self._init, self._one_state, _ = functions["init"]
         self._chunk = functions["chunk"].function
         self._measure = functions["measure"].function if cell.measured else None
+
+    def _lift(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function (state or key, variant, ...) of one lane, over all lanes.
+
+        On an accelerator choices are names: `choices.fix` then keeps nothing apart from what is
+        around it, which is for the bits of a CPU.
+        """
+
+        @wraps(function)
+        def named(first: Any, variant: Variant, *rest: Any) -> Any:
+            choices = {**variant.choices, **self._names}
+            return function(first, variant._replace(choices=choices), *rest)
+
+        return jax.vmap(named) if self.lanes > 1 else named
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
         """Of at most `lanes` of its cells, as `Prepared` says."""

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published
-from ablations.sweep.machine import use_cache
+from ablations.sweep.machine import even_lanes, use_cache
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 
 if TYPE_CHECKING:
@@ -122,6 +123,16 @@ class Worker:
             return self._program[1].lanes
         return self.order.lanes
 
+    def _lanes_for(self, program: str) -> int:
+        """The lanes to compile a program with: on an accelerator, where each composition has a
+        program of its own, no more than there are cells of it."""
+        if not self.order.accelerator or self.order.commands:
+            return self.order.lanes
+        import jax
+
+        cells = Counter(self._programs.values())[program]
+        return min(self.order.lanes, even_lanes(cells, len(jax.devices())))
+
     def _kind(self, cell: Cell) -> tuple[str, int, frozenset[int], int]:
         program = self._programs[cell.hash]
         return program, cell.points, cell.measured, self._last_checkpoint(cell)
@@ -172,9 +183,10 @@ class Worker:
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
-            locks = self.results / "work" / "programs" / f"{name}-{self.order.lanes}"
+            lanes = self._lanes_for(name)
+            locks = self.results / "work" / "programs" / f"{name}-{lanes}"
             locks.mkdir(parents=True, exist_ok=True)
-            program = prepared(cell, self.order, locks)
+            program = prepared(cell, self.order, lanes, locks)
             self._program = (name, program)
             print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
             return program, round(program.compile_seconds, 3)
@@ -224,9 +236,9 @@ class Worker:
         self._claims.remove(held)
 
 
-def prepared(cell: Cell, order: Order, locks: Path) -> Prepared:
-    """What runs a cell of an order and those of its program: compiled here, or a command. locks:
-    the folder in which those who need the same program take turns."""
+def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> Prepared:
+    """What runs a cell of an order and those of its program, so many side by side: compiled here,
+    or a command. locks: the folder in which those who need the same program take turns."""
     if cell.is_command:
         from ablations.sweep.command.training import Command
 
@@ -234,7 +246,7 @@ def prepared(cell: Cell, order: Order, locks: Path) -> Prepared:
     from ablations.sweep.program import Program
 
     use_cache(order.cache)
-    return Program(cell, lanes=order.lanes, accelerator=order.accelerator, locks=locks)
+    return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
 
 
 def _one_line(error: BaseException) -> str:

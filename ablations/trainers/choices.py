@@ -46,10 +46,27 @@ def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Any]
     return variants.axis(axis).switch(choice, branches)
 
 
-def matches(axis: str, variant: Variant, name: str) -> Any:
-    """Whether the variant's choice on an axis is this one: bool, or a bool scalar."""
+def matches(axis: str, variant: Variant, *names: str) -> Any:
+    """Whether the variant's choice on an axis is one of these: bool, or a bool scalar."""
     choice = variant.choices[axis]
-    return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, name)
+    return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, *names)
+
+
+def either(
+    axis: str,
+    variant: Variant,
+    condition: Any,
+    this: Callable[[], Any],
+    other: Callable[[], Any],
+) -> Any:
+    """this() where a condition of `matches` holds, else other(); only one of them is computed.
+
+    axis: one that the condition is about.
+    """
+    if not isinstance(condition, bool):
+        return jax.lax.cond(condition, this, other)
+    branch, choice = this if condition else other, variant.choices[axis]
+    return _apart(axis, branch, choice) if isinstance(choice, Fixed) else branch()
 
 
 def _apart(axis: str, branch: Callable[[], Any], choice: Fixed) -> Any:

@@ -3,9 +3,9 @@
     python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
 Sections run one after the other, in this order: first_step, physics, grid, before, flags,
-switching, language, peers, peers_wide. Each is one of the scripts beside this one, whose page is
-written to results/reference/speed/SECTION.md as soon as it ends; the last two take most of the
-time, hours with three rounds. Leave the machine alone meanwhile.
+switching, language, brax_steady, accelerator, peers, peers_wide. Each is one of the scripts beside
+this one, whose page is written to results/reference/speed/SECTION.md as soon as it ends; the last
+two take most of the time, hours with three rounds. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "results" / "reference" / "speed"
 # The commit before the bits were made portable and the physics got a trailing batch axis.
 BEFORE = "0630e7c^"
+# The commit before the critic looked only at what is read.
+WIDE = "8bcec83"
 AVX512 = "ours --xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 
 
@@ -42,6 +44,11 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
         ],
         "switching": ["test_switching_speed.py --output {page}"],
         "language": ["test_language_speed.py"],
+        "brax_steady": [
+            f"brax_steady.py {pair} --against {WIDE}"
+            for pair in ("hopper:brax", "hopper:small", "ant:small")
+        ],
+        "accelerator": ["accelerator_lanes.py --output {page}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
     }

@@ -89,11 +89,13 @@ from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.program import Program
 import jax
-request = Request("gae", profile="smoke", steps=8000, seeds=2, set={"evaluations": 0})
-cells = cells_of(plan(request))[:8]
+request = Request(
+    "gae", profile="smoke", steps=8000, seeds=8, variants=("brax",), set={"evaluations": 0}
+)
+cells = cells_of(plan(request))
 found = []
 for lanes in (1, 8):
-    program = Program(cells[0], lanes=lanes)
+    program = Program(cells[0], lanes=lanes, accelerator=True)
     curves = []
     for first in range(0, 8, lanes):
         block = program.start(cells[first : first + lanes])
@@ -106,7 +108,8 @@ print(json.dumps(found))
 
 
 def test_lanes_of_ppo_on_eight_devices_train_as_on_one(tmp_path: Path) -> None:
-    """And each device has the memory of one lane to hold, not of eight."""
+    """As on accelerators, the seeds of one composition; and each device has the memory of one lane
+    to hold, not of eight."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     environment = dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = forked.run(["python", "-c", SHARDED], tmp_path, environment)

@@ -66,14 +66,18 @@ def test_all_variants_and_seeds_of_a_structure_share_a_program() -> None:
     assert len({cell.program() for cell in both}) == 2, "separate and shared torso"
 
 
-def test_an_accelerator_gets_a_program_per_specialised_choice() -> None:
-    cell = cells()[0]
-    assert "advantage_timing" not in cell.compiled_in()
-    assert "advantage_timing" in cell.compiled_in(accelerator=True)
-    other = {**cell.config["choices"], "advantage_timing": {"name": "epoch", "revision": 1}}
-    changed = cell.config | {"choices": other}
-    assert program_of(cell.config, accelerator=True) != program_of(changed, accelerator=True)
-    assert program_of(cell.config) == program_of(changed)
+@pytest.mark.parametrize(
+    ("axis", "choice"),
+    [("advantage_timing", "epoch"), ("value_clip", "replace"), ("advantage", "done_cut")],
+)
+def test_an_accelerator_gets_a_program_per_composition(axis: str, choice: str) -> None:
+    """Its lanes are seeds and numbers."""
+    config = cells()[0].config
+    changed = config | {"choices": {**config["choices"], axis: {"name": choice, "revision": 1}}}
+    assert program_of(config, accelerator=True) != program_of(changed, accelerator=True)
+    assert program_of(config) == program_of(changed)
+    number = config | {"seed": 9, "numbers": {**config["numbers"], "learning_rate": 0.1}}
+    assert program_of(config, accelerator=True) == program_of(number, accelerator=True)
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:

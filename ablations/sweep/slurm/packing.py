@@ -67,7 +67,8 @@ def pack(cells: Sequence[Cell], cluster: Cluster, speeds: Mapping[str, Speed]) -
     jobs = []
     for (program, points, _), mine in groups.items():
         speed = speeds[program]
-        lanes = 1 if mine[0].is_command else lanes_of(cluster)
+        lanes = min(lanes_of(cluster), even_lanes(len(mine), cluster.gpus))
+        lanes = 1 if mine[0].is_command else lanes
         steps = _amount(mine[0])
         _require_time(cluster, speed, steps * lanes / points, mine[0])
         workers = _workers(cluster, speed)

@@ -9,16 +9,20 @@ batch, before it is cut.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.choices import apply, switch
+import variants as registry
+from ablations.trainers.choices import apply, either, matches, switch
+from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.environment import Outcome
 from ablations.trainers.trainer import Variant
+from variants.advantage import WITHIN_EPISODES
 
 Array = jax.Array
+Result = TypeVar("Result")
 MOMENTS = ("iteration", "epoch", "minibatch")
 SCOPES = ("minibatch", "batch")
 
@@ -60,47 +64,113 @@ def estimate(experience: Experience, value: Array, next_value: Array, variant: V
     return Estimate(*jax.lax.stop_gradient((advantage, target)))
 
 
-def at_rollout(
-    experience: Experience, value: Array, next_value: Callable[[], Array], variant: Variant
-) -> Estimate:
-    """The estimate with the critic of the rollout, where advantage_timing is "iteration"; else 0,
-    until a later moment.
+class Estimator(NamedTuple):
+    """Estimates by a critic with certain parameters, each where advantage_timing asks for it.
 
-    next_value: a function, so that the other timings do not pay for what it computes.
+    alike: whether an observation has the same normalised form as one step's next and as the next
+        step's own; statistics that move at every step part them.
     """
 
-    def now() -> Estimate:
-        return estimate(experience, value, next_value(), variant)
+    critic: Critic
+    parameters: Any
+    alike: bool
+    variant: Variant
 
-    def later() -> Estimate:
-        return Estimate(jnp.zeros_like(value), jnp.zeros_like(value))
+    def at_rollout(
+        self,
+        experience: Experience,
+        observation: Callable[[], Array],
+        next_observation: Callable[[], Array],
+    ) -> tuple[Array, Estimate]:
+        """Values [T, N] where something reads them, else 0, and the estimate where advantage_timing
+        is "iteration", else 0; both in units of scaled reward.
 
-    return _at("iteration", now, later, variant)
+        observation, next_observation: [T, N, O], normalised as at rollout.
+        """
+        zeros = jnp.zeros_like(experience.reward)
+        value = either(
+            "advantage_timing",
+            self.variant,
+            matches("advantage_timing", self.variant, "iteration") | self._measured_from_rollout,
+            lambda: self._values(observation()),
+            lambda: zeros,
+        )
+        made = self._at(
+            "iteration",
+            lambda: self._of_values(experience, value, next_observation()),
+            lambda: Estimate(zeros, zeros),
+        )
+        return value, made
 
+    def at_epoch(
+        self, experience: Experience, old_value: Array, before: Estimate
+    ) -> tuple[Array, Estimate]:
+        """The critic's output [T, N] that a value clip measures from in an epoch that begins, and
+        the estimate for it.
 
-def at_moment(
-    moment: str,
-    before: Estimate,
-    experience: Callable[[], Experience],
-    critic: Callable[[Array], Array],
-    output: Callable[[Array], Array],
-    variant: Variant,
-) -> Estimate:
-    """The estimate with this critic, where advantage_timing is this moment; else the one before.
-    Its targets are outputs of the critic's network.
+        old_value: that at rollout. old_value=epoch comes with advantage_timing=epoch, so that both
+            are of one look at the batch.
+        """
 
-    experience: a function, so that what the other timings do not need is not gathered for them.
-    critic: normalised observations [..., O] -> values [...]. output: values -> what the network
-        would have to answer for them.
-    """
+        def now() -> tuple[Array, Estimate]:
+            output = self.critic.network(self.parameters, experience.observation)
+            clipped_from = {"rollout": lambda: old_value, "epoch": lambda: output}
+            old = switch("old_value", self.variant, clipped_from)
+            return old, self._of_outputs(experience, output)
 
-    def now() -> Estimate:
-        seen = experience()
-        value, next_value = critic(seen.observation), critic(seen.next_observation)
-        found = estimate(seen, value, next_value, variant)
-        return found._replace(target=output(found.target))
+        return self._at("epoch", now, lambda: (old_value, before))
 
-    return _at(moment, now, lambda: before, variant)
+    def at_minibatch(
+        self, experience: Callable[[], Experience], before: Estimate, output: Array
+    ) -> Estimate:
+        """The estimate for a gradient step.
+
+        output: [T, M], what the critic's network answers for the observations.
+        """
+        return self._at("minibatch", lambda: self._of_outputs(experience(), output), lambda: before)
+
+    def next_values(self, value: Array, observation: Array) -> Array:
+        """Values [T, N] of the true next observations [T, N, O], where the choice of `advantage`
+        reads them; elsewhere any number.
+
+        value: [T, N], of the observations that the policy acted on. While an episode goes on the
+            next of those is the true next one, so for most choices the network looks at the last
+            step alone.
+        """
+
+        def of_the_last() -> Array:
+            return jnp.concatenate([value[1:], self._values(observation[-1:])])
+
+        within = self.alike and matches("advantage", self.variant, *WITHIN_EPISODES)
+        return either(
+            "advantage", self.variant, within, of_the_last, lambda: self._values(observation)
+        )
+
+    @property
+    def _measured_from_rollout(self) -> Any:
+        """Whether a value clip measures from the values at rollout: bool, or a bool scalar."""
+        clips = registry.axis("value_clip").values()
+        reading = [clip.name for clip in clips if "old_values" in clip.inputs]
+        measured = matches("value_clip", self.variant, *reading)
+        return measured & matches("old_value", self.variant, "rollout")
+
+    def _at(self, moment: str, now: Callable[[], Result], other: Callable[[], Result]) -> Result:
+        branches = {name: now if name == moment else other for name in MOMENTS}
+        return switch("advantage_timing", self.variant, branches)
+
+    def _values(self, observation: Array) -> Array:
+        return self.critic.value(self.parameters, observation)
+
+    def _of_values(self, experience: Experience, value: Array, next_observation: Array) -> Estimate:
+        """Targets in units of scaled reward."""
+        next_value = self.next_values(value, next_observation)
+        return estimate(experience, value, next_value, self.variant)
+
+    def _of_outputs(self, experience: Experience, output: Array) -> Estimate:
+        """Targets as what the network should answer."""
+        value = self.critic.meant(output)
+        made = self._of_values(experience, value, experience.next_observation)
+        return made._replace(target=self.critic.output(made.target))
 
 
 def standardised(
@@ -123,13 +193,6 @@ def standardised(
 
     branches = {name: now if name == scope else lambda: advantage for name in SCOPES}
     return switch("advantage_scope", variant, branches)
-
-
-def _at(
-    moment: str, now: Callable[[], Estimate], other: Callable[[], Estimate], variant: Variant
-) -> Estimate:
-    branches = {name: now if name == moment else other for name in MOMENTS}
-    return switch("advantage_timing", variant, branches)
 
 
 def scaled_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:

@@ -36,7 +36,11 @@ class Critic(NamedTuple):
 
     def value(self, parameters: Any, observation: Array) -> Array:
         """Values [...], in units of scaled reward."""
-        return self._map(self.network(parameters, observation), inverse=True)
+        return self.meant(self.network(parameters, observation))
+
+    def meant(self, output: Array) -> Array:
+        """The values that outputs of the network stand for."""
+        return self._map(output, inverse=True)
 
     def output(self, value: Array) -> Array:
         """What the network would have to answer for these values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 
 import variants
 from ablations.trainers.choices import apply, switch
-from ablations.trainers.control.advantages import standardised
+from ablations.trainers.control.advantages import Estimate, standardised
 from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
 from ablations.trainers.control.networks import Networks
 from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
@@ -25,7 +26,8 @@ class Minibatch(NamedTuple):
     raw: [T, M, 2A], what the network of the policy that acted made of it.
     x: [T, M, A], what was drawn, before it became an action.
     log_prob: [T, M], the density of that by the policy that acted.
-    old_value: [T, M], the critic's output at rollout. target: [T, M], what it should be.
+    old_value: [T, M], the critic's output at rollout, where value_clip reads it.
+    target: [T, M], what the critic should answer.
     advantage: [T, M], not standardised yet unless advantage_scope is "batch".
     group: int32 [T, M], which environments share a reset.
     """
@@ -47,16 +49,21 @@ def ppo_loss(
     key: jax.Array,
     variant: Variant,
     num_groups: int,
+    estimated: Callable[[jax.Array], Estimate] | None = None,
 ) -> tuple[jax.Array, Metrics]:
     """loss = E[policy loss] + c_v E[value loss] - c_e E[entropy]
 
     key: for the entropy estimate, and the policy loss that draws. num_groups: how many reset groups
-        there are (static).
+        there are (static). estimated: advantages and targets instead of the batch's, by what the
+        critic's network answers now [T, M].
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
-    advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
     raw, value = networks.both(parameters, batch.observation)
+    if estimated is not None:
+        now = estimated(jax.lax.stop_gradient(value))
+        batch = batch._replace(advantage=now.advantage, target=now.target)
+    advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
 
     # Policy
     new_log_prob = log_prob(raw, batch.x, variant)

@@ -21,11 +21,11 @@ import optax
 
 import variants
 from ablations.trainers import optimizer
-from ablations.trainers.choices import apply, fix, matches, switch
+from ablations.trainers.choices import apply, fix, matches
 from ablations.trainers.control import acting, advantages
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
-from ablations.trainers.control.advantages import Estimate, Experience
+from ablations.trainers.control.advantages import Estimate, Estimator, Experience
 from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Environments, Episodes
@@ -183,6 +183,10 @@ class PPO:
         """The critic with these statistics of value targets."""
         return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
+    def estimator(self, critic: Critic, parameters: Any, variant: Variant) -> Estimator:
+        """Advantages and targets by this critic."""
+        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant)
+
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
     ) -> tuple[Episodes, Normalizer, Rollout]:
@@ -239,11 +243,6 @@ class PPO:
         def normalized(by: Normalizer, observation: jax.Array, seen: jax.Array | None) -> jax.Array:
             return self.normalized(by, observation, state.acting) if seen is None else seen
 
-        def at_rollout() -> jax.Array:
-            return normalized(state.normalizer, rollout.observation, rollout.seen)
-
-        critic = self.critic(state.value_targets)
-        old_value = critic.value(state.parameters, at_rollout())
         experience = Experience(
             observation=normalized(normalizer, rollout.observation, rollout.seen),
             next_observation=normalized(normalizer, outcome.next_observation, rollout.next_seen),
@@ -252,11 +251,14 @@ class PPO:
             truncation=outcome.truncation.astype(jnp.float32),
         )
 
-        def next_value() -> jax.Array:
-            seen = normalized(state.normalizer, outcome.next_observation, rollout.next_seen)
-            return critic.value(state.parameters, seen)
+        def at_rollout() -> jax.Array:
+            return normalized(state.normalizer, rollout.observation, rollout.seen)
 
-        estimate = advantages.at_rollout(experience, old_value, next_value, variant)
+        def next_at_rollout() -> jax.Array:
+            return normalized(state.normalizer, outcome.next_observation, rollout.next_seen)
+
+        estimator = self.estimator(self.critic(state.value_targets), state.parameters, variant)
+        old_value, estimate = estimator.at_rollout(experience, at_rollout, next_at_rollout)
         return experience, Minibatch(
             observation=experience.observation,
             raw=rollout.raw,
@@ -265,7 +267,7 @@ class PPO:
             old_value=old_value,
             advantage=estimate.advantage,
             target=estimate.target,
-            group=jnp.broadcast_to(self.environments.groups, old_value.shape),
+            group=jnp.broadcast_to(self.environments.groups, reward.shape),
         )
 
     def epoch(
@@ -284,8 +286,12 @@ class PPO:
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
-        batch = self.estimated("epoch", learner, batch, lambda: experience, critic, variant)
-        batch = batch._replace(old_value=self.old_value(learner, batch, variant))
+        estimator = self.estimator(critic, learner.parameters, variant)
+        before = Estimate(batch.advantage, batch.target)
+        old_value, estimate = estimator.at_epoch(experience, batch.old_value, before)
+        batch = batch._replace(
+            advantage=estimate.advantage, target=estimate.target, old_value=old_value
+        )
         advantage = advantages.standardised(
             "batch", batch.advantage, batch.group, self.environments.num_groups, variant
         )
@@ -296,10 +302,9 @@ class PPO:
         ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
             (learner, stopped), ((index, key), place) = now, inputs
             part = take(batch, index)
-            part = self.estimated(
-                "minibatch", learner, part, lambda: take(experience, index), critic, variant
+            stepped, metrics = self.gradient_step(
+                learner, lambda: take(experience, index), part, key, progress, critic, variant
             )
-            stepped, metrics = self.gradient_step(learner, part, key, progress, variant)
             if stopped is not None:
                 stop = apply(
                     "kl_stop",
@@ -313,33 +318,6 @@ class PPO:
 
         return jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
 
-    def old_value(self, learner: Learner, batch: Minibatch, variant: Variant) -> jax.Array:
-        """[T, N], the critic's output that a value clip measures from in this epoch."""
-        return switch(
-            "old_value",
-            variant,
-            {
-                "rollout": lambda: batch.old_value,
-                "epoch": lambda: self.networks.value(learner.parameters, batch.observation),
-            },
-        )
-
-    def estimated(
-        self,
-        moment: str,
-        learner: Learner,
-        batch: Minibatch,
-        experience: Callable[[], Experience],
-        critic: Critic,
-        variant: Variant,
-    ) -> Minibatch:
-        """The batch with advantages and targets of the current critic, where they are of this
-        moment; see `advantages.at_moment`."""
-        before = Estimate(batch.advantage, batch.target)
-        values = partial(critic.value, learner.parameters)
-        now = advantages.at_moment(moment, before, experience, values, critic.output, variant)
-        return batch._replace(advantage=now.advantage, target=now.target)
-
     def draws(self, key: jax.Array, variant: Variant) -> Draws:
         """What an update draws at random, ahead of it."""
         T, N = self.unroll_length, self.environments.num_envs
@@ -349,14 +327,28 @@ class PPO:
     def gradient_step(
         self,
         learner: Learner,
+        experience: Callable[[], Experience],
         batch: Minibatch,
         key: jax.Array,
         progress: jax.Array,
+        critic: Critic,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One step of Adam down the gradient of the loss."""
+        """One step of Adam down the gradient of the loss.
+
+        experience: that of the minibatch; a function, so that only the timing that estimates from
+            it here has it gathered.
+        """
+        estimator = self.estimator(critic, learner.parameters, variant)
+
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
-            learner.parameters, self.networks, batch, key, variant, self.environments.num_groups
+            learner.parameters,
+            self.networks,
+            batch,
+            key,
+            variant,
+            self.environments.num_groups,
+            partial(estimator.at_minibatch, experience, Estimate(batch.advantage, batch.target)),
         )
         metrics["gradient/norm"] = optax.tree.norm(gradient)
         learner, rate = optimizer.descend(

@@ -107,10 +107,10 @@ def test_one_gradient_step_is_adam_on_the_gradient_of_brax() -> None:
 
     @jax.jit
     def step(learner: Any, batch: Any, experience: Any) -> Any:
-        value = ppo.estimated(
-            "minibatch", learner, batch, lambda: experience, ppo.critic(None), one
-        )
-        return ppo.gradient_step(learner, value, KEY, jnp.float32(0.5), one)[0]
+        critic = ppo.critic(None)
+        return ppo.gradient_step(
+            learner, lambda: experience, batch, KEY, jnp.float32(0.5), critic, one
+        )[0]
 
     after = step(learner, batch, experience)
     adam = optax.adam(1e-2, eps=1e-5)

@@ -1,0 +1,70 @@
+"""Where cells of several compositions run: side by side in one program on a CPU, in one each on an
+accelerator. Compiles nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ablations.request import Request
+from ablations.sweep import worker
+from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.order import Order
+from ablations.sweep.plan import plan
+from ablations.sweep.slurm import packing
+from ablations.sweep.slurm.cluster import Cluster
+
+SEEDS, LANES = 3, 4
+
+
+def cells() -> tuple[Cell, ...]:
+    return cells_of(plan(Request("gae", "smoke", seeds=SEEDS, variants=("standard", "brax"))))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "blocks"), [(False, [LANES, 2 * SEEDS - LANES]), (True, [SEEDS, SEEDS])]
+)
+def test_a_block_on_an_accelerator_is_of_one_composition(
+    accelerator: bool, blocks: list[int], tmp_path: Path
+) -> None:
+    waiting = list(cells())
+    order = Order("r", str(tmp_path), "cache", tuple(waiting), 1, LANES, accelerator)
+    one = worker.Worker(order, 0)
+    sizes = []
+    while waiting:
+        block = one._claim_block(waiting)
+        assert not accelerator or len({cell.variant for cell in block}) == 1
+        waiting = [cell for cell in waiting if cell not in block]
+        sizes.append(len(block))
+    one.release()
+    assert sizes == blocks
+
+
+@pytest.mark.parametrize(("devices", "lanes"), [(1, 3), (2, 4)])
+def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
+    devices: int, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> SimpleNamespace:
+        compiled.append(lanes)
+        return SimpleNamespace(lanes=lanes, compile_seconds=0.0)
+
+    monkeypatch.setattr(worker, "prepared", prepared)
+    monkeypatch.setattr("jax.devices", lambda: [None] * devices)
+    for accelerator in (False, True):
+        order = Order("r", str(tmp_path), "cache", cells(), 1, 8, accelerator)
+        worker.Worker(order, 0)._program_for(order.cells[0])
+    assert compiled == [8, lanes]
+
+
+def test_jobs_for_an_accelerator_are_of_one_composition_each() -> None:
+    for gpus, variants, lanes in ((0, [2], 1), (1, [1, 1], SEEDS), (2, [1, 1], SEEDS + 1)):
+        cluster = Cluster(gpus=gpus)
+        speeds = packing.speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
+        jobs = packing.pack(cells(), cluster, speeds)
+        assert [len({cell.variant for cell in job.cells}) for job in jobs] == variants
+        assert {job.lanes for job in jobs} == {lanes}
