@@ -28,6 +28,7 @@ from ablations.report.statistics import (
     verdict,
     wilcoxon,
 )
+from ablations.report.statistics.paired import EXACT
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 
@@ -164,6 +165,19 @@ def test_wilcoxon_is_the_permutation_test_over_all_sign_flips(tied: bool) -> Non
     seen = ranks[kept > 0].sum()
     expected = min(1.0, 2 * min(np.mean(flips <= seen), np.mean(flips >= seen)))
     assert wilcoxon(differences) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_wilcoxon_of_many_is_the_normal_approximation(tied: bool) -> None:
+    differences = np.random.default_rng(4).normal(0.12, 1.0, 400)
+    differences = differences.round(1) if tied else differences
+    differences = differences[differences != 0]
+    theirs = scipy.stats.wilcoxon(differences, correction=True, method="approx").pvalue
+    assert wilcoxon(differences) == pytest.approx(theirs)
+    few = differences[:EXACT]
+    assert wilcoxon(few) == pytest.approx(
+        scipy.stats.wilcoxon(few, method="approx").pvalue, abs=2e-3
+    )
 
 
 def test_smallest_wilcoxon_p_at_eight_seeds() -> None:
