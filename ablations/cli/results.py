@@ -329,6 +329,8 @@ def _import(options: argparse.Namespace) -> None:
         f"{len(plan.variants)} runs with {len(plan.seeds)} seeds on {', '.join(plan.tasks)}: "
         f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
     )
+    for line in exchange.unfinished(plan, options.results):
+        print(line)
 
 
 def _policies(options: argparse.Namespace) -> None:
