@@ -108,8 +108,8 @@ def _curve(record: Record, results: Path, metric: str) -> Curve:
 
 
 def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any]) -> None:
-    """Raises UserError where a group is not trained as its baseline was. Revisions may differ:
-    what the code does is the question."""
+    """Raises UserError where a group is not trained as its baseline was. Revisions may differ, and
+    so may the data of imported runs: they are the question."""
     then = dict(_flat(baseline.groups[name].about))
     for setting, value in _flat(now):
         before = then.pop(setting, None)
@@ -127,7 +127,7 @@ def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any])
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in config.items():
-        if name == "revision":
+        if name in ("revision", "imported"):
             continue
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
