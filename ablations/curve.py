@@ -77,18 +77,19 @@ def is_cut(end: float, whole: float) -> bool:
     return whole > 0 and 10 * end <= 9 * whole
 
 
-def diverged_from(values: ArrayLike) -> int | None:
-    """The place from which on values `[n]` are no finite numbers up to the end, where a log does
-    not tell NaN from nothing; None: it has not diverged.
+def diverged_from(values: ArrayLike, *, logged: bool = False) -> int | None:
+    """The place from which on values `[n]` are no finite numbers up to the end; None: it has not
+    diverged.
 
-    A metric that is logged less often than others ends in such places too: so many as it leaves out
+    logged: each NaN was logged as such. Otherwise it may be an empty field of a table, and a metric
+    that is logged less often than others ends in such fields too: so many as it leaves empty
     elsewhere are no divergence. Infinities always are.
     """
     numbers = np.asarray(values, np.float64)
     finite = np.isfinite(numbers)
     tail = _tail(finite)
     gaps = np.diff(np.flatnonzero(finite)) - 1
-    usual = int(gaps.max(initial=0))
+    usual = 0 if logged else int(gaps.max(initial=0))
     if len(numbers) - tail > usual or np.isinf(numbers[tail:]).any():
         return tail if tail < len(numbers) else None
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ablations import exchange
 from ablations.curve import Curve, diverged_from, logged, on_common_steps, thinned
 from ablations.exchange import Options, import_runs
-from ablations.records import Plan
+from ablations.records import Plan, cell_folder, read_curve, read_record, write_record
 from ablations.regression import baselines
 from ablations.regression.check import Terms, check, gained
 from ablations.regression.curves import Curves, from_user
@@ -266,6 +267,43 @@ def test_an_isolated_hole_is_no_divergence(tmp_path: Path) -> None:
     assert verdicts(table(read(tmp_path, rows), tmp_path)) == VERDICTS
 
 
+def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
+    """A loss that is NaN at the end fails where it is looked at; one logged less often does not."""
+    lines = ["run,seed,step,return,loss,evaluation"]
+    for (run, seed), (steps, values) in runs().items():
+        for k, (step, one) in enumerate(zip(steps.tolist(), values.tolist(), strict=True)):
+            loss = "nan" if (run, seed) == ("better", 1) and k > 17 else 1 / (k + 1)
+            evaluation = one if k % 3 == 0 else ""
+            lines.append(f"{run},{seed},{step},{one!r},{loss},{evaluation}")
+    (tmp_path / "runs.csv").write_text("\n".join(lines))
+    plan = import_runs([tmp_path / "runs.csv"], "s", tmp_path, Options(baseline="a"))
+    failed = {
+        metric: {
+            (cell.variant, cell.seed): cell.failed_step
+            for cell in scores(plan, tmp_path, metric=metric).cells
+            if cell.status == "failed"
+        }
+        for metric in ("return", "loss", "evaluation")
+    }
+    assert failed == {"return": {}, "loss": {("better", 1): 19_000}, "evaluation": {}}
+
+
+def test_a_finished_run_stays_so_though_its_last_points_have_no_value(tmp_path: Path) -> None:
+    """As where no episode ended in them: null in our records, nothing in an exported file."""
+    plan = read(tmp_path, runs())
+    for cell in plan.cells:
+        record = read_record(tmp_path, cell["hash"])
+        assert record is not None
+        columns = read_curve(tmp_path, record) | {"loss": [0.5] * 20}
+        columns["return"][-1] = None
+        shutil.rmtree(cell_folder(tmp_path, cell["hash"]))
+        write_record(tmp_path, record, columns)
+    exchange.export([plan], tmp_path, tmp_path / "out.csv", "csv")
+    (tmp_path / "again").mkdir()
+    back = import_runs([tmp_path / "out.csv"], "s", tmp_path / "again", Options(baseline="a"))
+    assert table(back, tmp_path / "again").rows == table(plan, tmp_path).rows
+
+
 # The curve itself
 
 
@@ -287,6 +325,10 @@ def test_an_isolated_hole_is_no_divergence(tmp_path: Path) -> None:
 )
 def test_where_a_log_stops_to_be_numbers(values: list[float], place: int | None) -> None:
     assert diverged_from(values) == place
+    # Where NaN was logged as such, the last value decides.
+    numbers = np.array(values)
+    whole = not len(numbers) or np.isfinite(numbers[-1])
+    assert (diverged_from(values, logged=True) is None) == whole
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ def import_runs(
     runs: dict[Place, Curve] = {}
     outcomes: dict[Place, Outcome] = {}
     places: dict[Place, None] = {}
+    of_tables: set[Place] = set()
     metrics: list[str] = []
     for path in map(Path, paths):
         known: dict[Place, Outcome] = {}
@@ -74,6 +75,7 @@ def import_runs(
         else:
             found, metric = read_csv(path, options.metric)
             known = exported(path)
+            of_tables |= found.keys()
         for task, run, seed in found.keys() | known.keys():
             if (task, run, seed) in places:
                 raise UserError(f"run '{run}' on '{task}', seed {seed} is there twice: in '{path}'")
@@ -86,7 +88,9 @@ def import_runs(
     if len(set(metrics)) > 1:
         names = ", ".join(dict.fromkeys(metrics))
         raise UserError(f"the files judge different metrics ({names}): name one with --metric")
-    plan = _plan(study, _Read(runs, outcomes, tuple(places), metrics[0]), results, options)
+    plan = _plan(
+        study, _Read(runs, outcomes, of_tables, tuple(places), metrics[0]), results, options
+    )
     write_plan(results, plan)
     return plan
 
@@ -104,10 +108,12 @@ def _refuse_other(results: Path, study: str) -> None:
 
 @dataclass(frozen=True)
 class _Read:
-    """outcomes: of the runs whose file says how they ended. places: all, in the files' order."""
+    """outcomes: of the runs whose file says how they ended. of_tables: those with fields that may
+    be empty. places: all, in the files' order."""
 
     runs: Mapping[Place, Curve]
     outcomes: Mapping[Place, Outcome]
+    of_tables: Collection[Place]
     places: tuple[Place, ...]
     metric: str
 
@@ -124,14 +130,22 @@ class _Read:
             return self.outcomes[place]
         if place not in self.runs:
             return Outcome("missing")
-        return outcome(self.runs[place], self.metric, self.longest[place[0]])
+        at = self._diverged(place, self.metric)
+        return outcome(self.runs[place], self.metric, at, self.longest[place[0]])
 
     def columns(self, place: Place) -> dict[str, list[Any]]:
         """The curve of a record; of a run without one, its end."""
         if place in self.runs:
-            return _columns(self.runs[place], self.metric)
+            return _columns(self.runs[place], self.metric, partial(self._diverged, place))
         step = self.outcomes[place].failed_step
         return {"step": [] if step is None else [step], self.metric: [] if step is None else [None]}
+
+    def _diverged(self, place: Place, metric: str) -> int | None:
+        """Where a run diverged by its curve, unless its file says how it ended."""
+        if place in self.outcomes:
+            return None
+        logged = metric == self.metric and place not in self.of_tables
+        return diverged_from(self.runs[place].values[metric], logged=logged)
 
 
 def _plan(study: str, read: _Read, results: Path, options: Options) -> Plan:
@@ -195,18 +209,17 @@ def _entry(place: Place, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _columns(run: Curve, metric: str) -> dict[str, list[Any]]:
+def _columns(
+    run: Curve, metric: str, diverged: Callable[[str], int | None]
+) -> dict[str, list[Any]]:
     """As the sweep writes them: null where a metric has no value, the judged one first. Where it
     has diverged its values stay no numbers; points without any value are left out."""
     columns: dict[str, list[Any]] = {}
     for name in dict.fromkeys([metric, *sorted(run.values)]):
-        values = run.values[name]
-        end = diverged_from(values)
+        values = run.values[name].tolist()
+        end = diverged(name)
         tail = len(values) if end is None else end
-        columns[name] = [
-            None if place < tail and math.isnan(value) else value
-            for place, value in enumerate(values.tolist())
-        ]
+        columns[name] = [None if math.isnan(one) else one for one in values[:tail]] + values[tail:]
     rows = zip(run.steps.tolist(), *columns.values(), strict=True)
     kept = [row for row in rows if any(value is not None for value in row[1:])]
     return dict(zip(("step", *columns), map(list, zip(*kept, strict=True)), strict=True))

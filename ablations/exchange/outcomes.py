@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ablations.curve import diverged, diverged_from, is_cut
+from ablations.curve import diverged, is_cut
 from ablations.errors import UserError
 from ablations.exchange.reading import Curve, Place
 from ablations.records import Failure, Plan, Record, read_results
@@ -38,13 +38,9 @@ class Outcome:
         )
 
 
-def outcome(run: Curve, metric: str, whole: int) -> Outcome:
-    """How a run ended by its curve. whole: how many steps a whole run of its task has.
-
-    A run whose metric is no finite number up to its end has diverged; one that ends before the
-    last tenth of `whole` was cut.
-    """
-    place = diverged_from(run.values[metric])
+def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
+    """How a run ended by its curve: diverged from a place on, if any; else cut, if it ends before
+    the last tenth of a whole run, which has `whole` steps."""
     if place is not None:
         at = int(run.steps[place])
         return Outcome("failed", "diverged", diverged(metric, at), at)
@@ -69,7 +65,7 @@ def exported(path: Path) -> dict[Place, Outcome]:
     # One row says how a run ended, the others are its points.
     for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):
         try:
-            place = (row["task"], row["variant"], int(row["seed"]))
+            place = (row["task"].strip(), row["variant"].strip(), int(row["seed"]))
             found[place] = _outcome(row, int(float(row["step"])) if row["step"] else None)
         except ValueError:
             raise UserError(
