@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablations import exchange
+from ablations.cli import main
 from ablations.curve import Curve, diverged_from, logged, on_common_steps, thinned
 from ablations.exchange import Options, import_runs
 from ablations.records import Plan, cell_folder, read_curve, read_record, write_record
@@ -302,6 +303,28 @@ def test_a_finished_run_stays_so_though_its_last_points_have_no_value(tmp_path: 
     (tmp_path / "again").mkdir()
     back = import_runs([tmp_path / "out.csv"], "s", tmp_path / "again", Options(baseline="a"))
     assert table(back, tmp_path / "again").rows == table(plan, tmp_path).rows
+
+
+@pytest.mark.parametrize(("gain", "code"), [(10.0, 0), (7.0, 1)])
+def test_imported_runs_of_steps_of_their_own_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gain: float, code: int
+) -> None:
+    results = {name: tmp_path / name for name in ("then", "now")}
+    for name, size in (("then", 10.0), ("now", gain)):
+        results[name].mkdir()
+        rows = {}
+        for seed in range(10):
+            steps = random_steps(seed)
+            rows["a", seed] = (steps, value("a", seed, steps) + (size - 10) * steps / END)
+        read(results[name], rows)
+    at = ["--results", str(results["then"])]
+    assert main(["baseline", "save", "s", "--name", "kept", "--reason", "first", *at]) == 0
+    capsys.readouterr()
+    checked = ["check", "kept", "--records", str(results["now"]), "--paired", *at]
+    assert main(checked) == code
+    assert f"task/a{' got worse' if code else ': identical'}" in capsys.readouterr().out
+    assert main(["check", "kept", *at]) == 2
+    assert "--records" in capsys.readouterr().err
 
 
 # The curve itself
