@@ -308,7 +308,11 @@ def _export(options: argparse.Namespace) -> None:
         return
     suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
     path = options.output or options.results / "export" / f"runs{suffix}"
-    exchange.export(plans(options), options.results, path, options.format, options.metric)
+    chosen = plans(options)
+    exchange.export(chosen, options.results, path, options.format, options.metric)
+    if options.format == "marl-eval":  # which has no place for them
+        for line in (one for plan in chosen for one in exchange.unfinished(plan, options.results)):
+            print(f"left out: {line}", file=sys.stderr)
     print(path)
 
 

@@ -117,6 +117,17 @@ def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> No
     assert row["mean"] == pytest.approx(np.mean(ends))
 
 
+def test_marl_eval_leaves_nothing_out_without_a_line(ran, tmp_path, capsys) -> None:
+    assert main(["export", "gae", "--results", str(tmp_path), "--format", "marl-eval"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "left out: 1 of 64 runs count as failures",
+        "left out:   brax on hopper, seed 2: NaN",
+        "left out: 1 of 64 runs are not there",
+        "left out:   brax on reacher, seed 7",
+    ]
+
+
 # In: CSV
 
 
