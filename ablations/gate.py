@@ -283,7 +283,14 @@ class Gate:
         both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
         ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
         compared = compare(ours, theirs, level=level)
-        word = judged(compared, margin, last=last, better=self.question.better)
+        paired = replace(found, cells=tuple(cell for cell in found.cells if cell.seed in both))
+        word = judged(
+            compared,
+            margin,
+            last=last,
+            better=self.question.better,
+            identical=paired.identical([TASK], CHANGE, BASELINE),
+        )
         reason = ""
         if lost := [seed for seed in failed[CHANGE] if seed in values[BASELINE]]:
             reasons = {c.seed: c.reason for c in found.of(TASK, CHANGE)}
@@ -314,10 +321,10 @@ class Gate:
         if (learned := of_cells(first, TASK, BASELINE)) is not None:
             return asked.size * learned.size, f"{percent} of what the baseline learned"
         mean = abs(float(np.mean(list(first.by_seed(TASK, BASELINE).values()) or [math.nan])))
-        if not mean > 0:
+        if not 0 < mean < math.inf:
             raise UserError(
-                "the baseline learned nothing that stands out and its mean is 0: give the margin "
-                "in units of the metric, such as --margin 0.5"
+                f"the baseline learned nothing that stands out and its mean is {mean:g}: give the "
+                f"margin in units of the metric, such as --margin 0.5"
             )
         return asked.size * mean, f"{percent} of the baseline's mean"
 
@@ -339,7 +346,7 @@ class Gate:
             "require": "better" if asked.better else "no worse",
             "seeds_planned": list(verdict.planned),
             "looks": [asdict(one) for one in verdict.looks],
-            "differences": list(verdict.differences),
+            "differences": [one if math.isfinite(one) else None for one in verdict.differences],
             "failed_seeds": {name: list(seeds) for name, seeds in verdict.failed.items()},
         }
         path = self.results / "gates" / f"{asked.name}.json"
@@ -347,15 +354,23 @@ class Gate:
         return path
 
 
-def judged(found: Comparison, margin: float, *, last: bool, better: bool = False) -> Word:
-    """The word for a comparison of the change with the baseline, at one look."""
+def judged(
+    found: Comparison, margin: float, *, last: bool, better: bool = False, identical: bool = False
+) -> Word:
+    """The word for a comparison of the change with the baseline, at one look.
+
+    identical: whether the curves are the same bits. Where all pairs differ by one number, that is
+    the difference, as soon as so many equal ones are no chance by the sign test.
+    """
     if found.difference is None or found.n < 2:
         return "undecided"
+    if identical:
+        return "not better" if better else "identical"
     low, high = found.low, found.high
-    if low is None or high is None:  # all pairs differ by one number: it is what it is
+    if low is None or high is None:
+        if 0.5 ** (found.n - 1) >= found.level:
+            return "undecided"
         low = high = found.difference
-        if low == 0:
-            return "not better" if better else "identical"
     if low > 0:
         return "better"
     if better:

@@ -26,6 +26,7 @@ from ablations.regression.curves import (
 from ablations.regression.looks import Design, Look, design
 from ablations.report import units
 from ablations.report.scores import final
+from ablations.report.statistics.summaries import deviation
 from ablations.report.units import Learned
 
 Floats = NDArray[np.float64]
@@ -110,7 +111,8 @@ def learned(curves: Curves) -> Learned:
     ends = scores(curves, {"final": final})["final"]
     ends = ends[~np.isnan(ends)]
     middle = float(ends.mean())
-    half = max(float(ends.std()), 1e-9 * max(1.0, abs(middle))) / 2
+    size = float(np.max(np.abs(ends), initial=0.0)) or 1.0  # of all zeros none is to be had
+    half = max(float((ends / size).std()), 1e-9) * size / 2
     return Learned(middle - half, middle + half)
 
 
@@ -287,13 +289,14 @@ def _row(
     n, m = len(after), len(before)
     difference = float(after.mean() - before.mean())
     if paired:
-        error, freedom = float((after - before).std(ddof=1)) / math.sqrt(n), n - 1.0
+        error, freedom = float(deviation(after - before)) / math.sqrt(n), n - 1.0
     else:
-        ours, theirs = after.var(ddof=1) / n, before.var(ddof=1) / m
-        error = math.sqrt(ours + theirs)
+        errors = deviation(after) / math.sqrt(n), deviation(before) / math.sqrt(m)
+        error = math.hypot(*errors)
         # Welch and Satterthwaite
+        ours, theirs = ((one / error) ** 2 if error else 0.0 for one in errors)
         parts = ours**2 / (n - 1) + theirs**2 / (m - 1)
-        freedom = float((ours + theirs) ** 2 / parts) if parts > 0 else n + m - 2.0
+        freedom = float(1 / parts) if parts > 0 else n + m - 2.0
     reach = -student_quantile(freedom, 0.025) * error
     ends = sorted((sign * (difference - reach), sign * (difference + reach)))
     return Row(

@@ -33,6 +33,7 @@ from ablations.errors import UserError
 from ablations.looks import planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
 from ablations.regression.permutation import smallest_p
+from ablations.report.statistics.summaries import deviation
 
 FIRST_SEEDS = 4
 EARLY_MISSES = 0.025
@@ -97,7 +98,7 @@ def design(
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
         raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
-    spread = [float(values.std(ddof=1)) for values in baseline.values()]
+    spread = [float(deviation(values)) for values in baseline.values()]
     # The permutation test corrects over the scores better than Bonferroni; planning need not.
     level = alpha / (1 if exactly else 2) / len(spread)
 
@@ -116,7 +117,7 @@ def design(
     )
     last = looks[-1].seeds
     caught = {
-        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired))
+        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired), one)
         for name, one in zip(baseline, spread, strict=True)
     }
     lucky = _lucky(last, last if paired else old, alpha)
@@ -195,13 +196,16 @@ def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | No
     return high
 
 
-def _caught(power: Callable[..., float]) -> float:
-    """The smallest loss with enough power, to three digits."""
-    low, high = 0.0, 1.0
-    if power(1e-12) >= POWER:
+def _caught(power: Callable[..., float], spread: float) -> float:
+    """The smallest loss with enough power, to three digits; as large as the spread, or so."""
+    if not spread > 0:
         return 0.0
+    high = 2.0 ** math.frexp(spread)[1]
+    while power(high / 2) >= POWER:
+        high /= 2
     while power(high) < POWER:
-        low, high = high, 2 * high
+        high *= 2
+    low = high / 2
     while high - low > 1e-3 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)

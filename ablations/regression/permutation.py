@@ -147,6 +147,8 @@ def _block(n: int, m: int, size: int, start: int) -> Floats:
 def _deal_signs(pairs: Floats, deals: int) -> Dealt:
     """mean / root mean square: as a paired t orders them, since squares keep under signs."""
     n = len(pairs)
+    size = np.abs(pairs).max(axis=0)
+    pairs = pairs / np.where(size > 0, size, 1.0)
     scale = np.sqrt((pairs**2).mean(axis=0))
     pairs = pairs / np.where(scale > 0, scale, 1.0)
     if 2**n <= deals:

@@ -20,6 +20,7 @@ from ablations.curve import Curve, Steps, on_common_steps
 from ablations.distributions import student_quantile
 from ablations.records import Plan, canonical, first_units
 from ablations.report.scores import Scores, baseline_of
+from ablations.report.statistics.summaries import deviation
 
 NOISE_LEVEL = 0.005
 
@@ -95,7 +96,10 @@ def learned_of(seeds: Sequence[Curve]) -> Learned | None:
     mean = np.nanmean(curves, axis=0)
     low, high = float(mean.min()), float(mean.max())
     sums = np.where(np.isfinite(curves), curves, 0.0).sum(axis=0)
-    if high - low <= 1e-9 * max(1.0, abs(low), abs(high)):
+    # Against the largest number that was averaged: what cancels up to rounding is nothing.
+    rows = np.concatenate([one.values for one in seeds])
+    largest = float(np.max(np.abs(rows[np.isfinite(rows)]), initial=0.0))
+    if not 1e-9 * largest < high - low < math.inf:
         return None
     climbs = []
     for curve in curves:
@@ -113,7 +117,7 @@ def _stands_out(climbs: NDArray[np.float64], size: float) -> bool:
     n = len(climbs)
     if n < 2:
         return False
-    error = float(climbs.std(ddof=1)) / math.sqrt(n)
+    error = float(deviation(climbs)) / math.sqrt(n)
     bound = -student_quantile(n - 1, NOISE_LEVEL) * max(error, 1e-12 * size)
     return float(climbs.mean()) > bound
 

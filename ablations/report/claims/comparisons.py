@@ -34,6 +34,7 @@ from ablations.report.statistics import (
     compare_spreads,
     effects,
     judge,
+    rounding_of,
     verdict,
 )
 from ablations.report.tables.entries import ALL_TASKS
@@ -116,12 +117,20 @@ def _spreads(
             if more_failures and word != "undecided":
                 word = "unstable" if more_failures > 0 else "unstable baseline"
             part = part_of(task, label, word, compared, margin, planned)
-            value, low, high = (
-                None if one is None else math.exp(one) for one in (part.value, part.low, part.high)
-            )
+            value, low, high = map(_ratio, (part.value, part.low, part.high))
             both = sides(ours, theirs)
             parts.append(replace(part, value=value, low=low, high=high, sides=both))
     return parts, []
+
+
+def _ratio(logarithm: float | None) -> float | None:
+    """A ratio of which this is the logarithm; None for one that is no float, as of a spread that
+    is many orders smaller."""
+    inside = logarithm is not None and abs(logarithm) < _MOST_LOG
+    return math.exp(logarithm) if logarithm is not None and inside else None
+
+
+_MOST_LOG = 700.0
 
 
 def _robustness(
@@ -262,8 +271,10 @@ def _agreement(
                 continue
             seen = [(found.by_seed(task, variant), found.by_seed(task, versus)) for found in both]
             seeds = sorted(set.intersection(*(set(one) for pair in seen for one in pair)))
-            shares = [np.array([a[s] - b[s] for s in seeds]) / unit.size for a, b in seen]
-            compared = judge(shares[0] - shares[1], claim.margin, 1e-12, share)
+            sides_ = [np.array([[a[s], b[s]] for s in seeds]).reshape(-1, 2) for a, b in seen]
+            shares = [(one[:, 0] - one[:, 1]) / unit.size for one in sides_]
+            rounding = rounding_of(*sides_) / unit.size
+            compared = judge(shares[0] - shares[1], claim.margin, rounding, share)
             word = word_of(compared, claim.margin)
             parts.append(part_of(task, variant, word, compared, claim.margin, planned))
     if not all(part.ran for part in parts):

@@ -10,7 +10,7 @@ from ablations.report.claims.entries import OWN, Claim
 from ablations.report.claims.found import Evidence, Part, learned_by, part_of, word_of
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import Stand, stand
-from ablations.report.statistics import LEVEL, judge
+from ablations.report.statistics import LEVEL, judge, rounding_of
 from ablations.report.tables.entries import Sheet, Shown
 
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
@@ -94,6 +94,7 @@ def _changed(
     there, on the seeds that both have; {} where one learned nothing."""
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
+    rounding = 0.0
     for plan in plans:
         found = evidence.of(plan, claim.metric)
         unit = learned_by(claim, plan, evidence, task, versus)
@@ -101,8 +102,10 @@ def _changed(
             return {}
         ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
         shares.append({s: (ours[s] - theirs[s]) / unit.size for s in set(ours) & set(theirs)})
+        of_plan = rounding_of(list(ours.values()), list(theirs.values())) / unit.size
+        rounding = max(rounding, of_plan)
     seeds = sorted(set(shares[0]) & set(shares[1]))
-    compared = judge([shares[1][s] - shares[0][s] for s in seeds], claim.margin, 1e-12, level)
+    compared = judge([shares[1][s] - shares[0][s] for s in seeds], claim.margin, rounding, level)
     word = word_of(compared, claim.margin)
     return {name: part_of(task, "", word, compared, claim.margin, len(seeds))}
 

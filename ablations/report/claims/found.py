@@ -11,7 +11,15 @@ import numpy as np
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
 from ablations.report.scores import Scores, scores
-from ablations.report.statistics import Comparison, Seeds, seeds_range, seeds_to_decide, verdict
+from ablations.report.statistics import (
+    Comparison,
+    Seeds,
+    deviation,
+    seeds_range,
+    seeds_to_decide,
+    verdict,
+)
+from ablations.report.tables.entries import number
 from ablations.report.units import METRIC, Learned, of_cells
 
 NOT_RUN = "not run yet"
@@ -32,6 +40,7 @@ class Part:
         the margin it lies.
     sides: mean and standard deviation over seeds of the variant, and of what it is compared with;
         () where more than two are compared.
+    sign: of a difference that does not hold 0, as `Comparison.sign`; else 0.
     """
 
     task: str
@@ -47,18 +56,11 @@ class Part:
     effect_high: float | None = None
     needed: Seeds | None = None
     sides: tuple[tuple[float, float], ...] = ()
+    sign: int = 0
 
     @property
     def ran(self) -> bool:
         return self.word != NOT_RUN
-
-    @property
-    def sign(self) -> int:
-        """Of an interval that does not hold 0; else 0."""
-        if self.effect_low is None or self.effect_high is None:
-            words = {"better": 1, "higher": 1, "worse": -1, "lower": -1}
-            return words.get(self.word.partition(",")[0], 0)
-        return int(self.effect_low > 0) - int(self.effect_high < 0)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
     """Mean and standard deviation of each; () of fewer than two seeds."""
     if len(scores[0]) < 2:
         return ()
-    return tuple((float(np.mean(one)), float(np.std(one, ddof=1))) for one in scores)
+    return tuple((float(np.mean(one)), float(deviation(one))) for one in scores)
 
 
 def word_of(compared: Comparison, margin: float | None) -> str:
@@ -165,7 +167,7 @@ def part_of(
     task: str, label: str, word: str, compared: Comparison, margin: float | None, planned: int
 ) -> Part:
     def in_margins(value: float | None) -> float | None:
-        return None if value is None or not margin else value / margin
+        return number(value / margin) if value is not None and margin else None
 
     return Part(
         task=task,
@@ -180,6 +182,7 @@ def part_of(
         effect_low=in_margins(compared.low),
         effect_high=in_margins(compared.high),
         needed=_needed(word, compared, margin),
+        sign=compared.sign,
     )
 
 

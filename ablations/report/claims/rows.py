@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.formats.numbers import decimals, seeds_range_text, without_repeats
+from ablations.report.formats.numbers import decimals, fixed, seeds_range_text, without_repeats
 
 _MOST_PLACES = 6
 
@@ -42,7 +42,7 @@ def _mean_and_spread(part: Part) -> list[str]:
     told = []
     for mean, deviation in part.sides:
         places = decimals(mean, mean - deviation, mean + deviation)
-        told.append(f"{mean:.{places}f} ± {deviation:.{places}f}")
+        told.append(f"{fixed(mean, places)} ± {fixed(deviation, places)}")
     return told
 
 
@@ -71,7 +71,7 @@ def estimate(part: Part, *, ratio: bool) -> list[str]:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
+    return f"{value:,.0f}" if 10 <= value < 1e15 else f"{value:.3g}"
 
 
 def _signed(value: float, low: float, high: float) -> list[str]:
@@ -94,7 +94,7 @@ def _in_margins(value: float) -> str:
 
 def _fixed(value: float, places: int) -> str:
     rounded = round(value, places) or 0.0  # no "-0.0"
-    return f"{rounded:{'+' if rounded else ''}.{places}f}"
+    return fixed(rounded, places, "+" if rounded else "")
 
 
 def _seeds(part: Part) -> str:

@@ -113,7 +113,9 @@ def sentence(one: Judged) -> str:
     ]
     text = "; ".join(phrases)
     if tasks_disagree(one.parts):
-        text += "; tasks disagree: one interval lies above 0 and another below"
+        certain = [part for part in one.parts if part.sign]
+        what = "interval" if all(part.low is not None for part in certain) else "difference"
+        text += f"; tasks disagree: one {what} lies above 0 and another below"
     return text[0].upper() + text[1:] + "."
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 from ablations.report.tables.entries import Entry, Sheet
 
+_MOST = 8  # digits after the point
+_LARGE = 1e15  # from here on a float has no digit after the point to spare
+
 
 def decimals(value: float, low: float | None, high: float | None) -> int:
     """Digits after the point that show an interval's width to two significant digits.
@@ -19,7 +22,7 @@ def decimals(value: float, low: float | None, high: float | None) -> int:
     scale, digits = (high - low, 2) if wide else (abs(value), 4)  # type: ignore[operator]
     if not scale or not math.isfinite(scale):
         return 0 if wide else 2
-    return min(8, max(0, digits - 1 - math.floor(math.log10(scale))))
+    return min(_MOST, max(0, digits - 1 - math.floor(math.log10(scale))))
 
 
 def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) -> int:
@@ -28,9 +31,17 @@ def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) ->
     return statistics.median_low(asked) if asked else 0
 
 
-def _fixed(value: float, places: int, sign: str = "") -> str:
-    text = f"{value:{sign}.{places}f}"
-    return text.replace("-", sign) if not float(text) else text  # no "-0.00"
+def fixed(value: float, places: int, sign: str = "") -> str:
+    """A number with so many digits after the point, never "-0.00"."""
+    text = _digits(value, places, sign)
+    return text.replace("-", sign) if not float(text) else text
+
+
+def _digits(value: float, places: int, sign: str = "") -> str:
+    """In powers of ten where all digits would be zeros, or more than a float has."""
+    if abs(value) >= _LARGE or (places >= _MOST and 0 < abs(value) < 10.0**-_MOST):
+        return f"{value:{sign}.3e}"
+    return f"{value:{sign}.{places}f}"
 
 
 class Column:
@@ -56,12 +67,11 @@ class Column:
 
     def symmetric_difference(self, row: Entry) -> tuple[str, str]:
         """("+0.12", "0.42"): a t interval by half its width."""
-        difference, around = self.difference(row)
-        if row.difference_high is None or row.difference is None or not around:
+        value, low, high = row.difference, row.difference_low, row.difference_high
+        difference, _ = self.difference(row)
+        if value is None or low is None or high is None:
             return difference, ""
-        places = len(around.partition("]")[0].rpartition(".")[2]) if "." in around else 0
-        reach = row.difference_high - row.difference
-        return _fixed(row.difference, places, "+"), _fixed(reach, places)
+        return difference, fixed(high - value, _places(value, low, high, self._differences, "+"))
 
 
 def _estimate(
@@ -70,11 +80,25 @@ def _estimate(
     if value is None:
         return "", ""
     if low is None or high is None:
-        return _fixed(value, places, sign), ""
-    # A much narrower interval than its neighbours' must not read as no interval at all.
+        return fixed(value, places, sign), ""
+    places = _places(value, low, high, places, sign)
+    inside = f"[{fixed(low, places, sign)}, {fixed(high, places, sign)}]"
+    return fixed(value, places, sign), inside
+
+
+def _places(value: float, low: float, high: float, places: int, sign: str) -> int:
+    """A much narrower interval than its neighbours' must not read as no interval at all, nor one of
+    a difference that excludes 0 as if it held it."""
     places = max(places, min(decimals(value, low, high) - 1, places + 2))
-    inside = f"[{_fixed(low, places, sign)}, {_fixed(high, places, sign)}]"
-    return _fixed(value, places, sign), inside
+    return _apart(low, high, places) if sign else places
+
+
+def _apart(low: float, high: float, places: int) -> int:
+    """As many digits as tell an interval that excludes 0 from 0, and no fewer than there are."""
+    nearest = max(low, -high)
+    while nearest > 0 and places < _MOST and not round(nearest, places):
+        places += 1
+    return places
 
 
 def p_text(value: float | None) -> str:
@@ -167,7 +191,7 @@ def _count(values: Values, sign: str, places: int) -> str:
 
 def _value(values: Values, sign: str, places: int) -> str:
     value, low, high = values
-    return "" if value is None else _fixed(value, decimals(value, low, high), sign)
+    return "" if value is None else fixed(value, decimals(value, low, high), sign)
 
 
 def _interval(values: Values, sign: str, places: int) -> str:
@@ -178,7 +202,8 @@ def _interval(values: Values, sign: str, places: int) -> str:
 def _between(low: float | None, high: float | None, sign: str, places: int) -> str:
     if low is None or high is None:
         return ""
-    return f"[{low:{sign}.{places}f}, {high:{sign}.{places}f}]"
+    places = _apart(low, high, places) if sign else places
+    return f"[{_digits(low, places, sign)}, {_digits(high, places, sign)}]"
 
 
 def _to_places(values: Values, sign: str, places: int) -> str:
@@ -186,14 +211,14 @@ def _to_places(values: Values, sign: str, places: int) -> str:
     if value is None:
         return ""
     if not ends:
-        return f"{value:{sign}.{places}f}"
+        return fixed(value, places, sign)
     low, high = ends
     return _between(low, high, sign, places)
 
 
 def _scaled(values: Values, sign: str, places: int) -> str:
     value, scale = values
-    return "" if value is None else f"{value:{sign}.{decimals(scale, 0, scale)}f}"
+    return "" if value is None else fixed(value, decimals(scale, 0, scale), sign)
 
 
 def _steps(values: Values, sign: str, places: int) -> str:

@@ -27,6 +27,7 @@ from ablations.report.statistics.summaries import (
     REPLICATES,
     SEED,
     Floats,
+    deviation,
     summary,
 )
 
@@ -79,8 +80,8 @@ def aggregate_interval(
     if fewest < 2:
         return float("nan"), float("nan")
     if widened and fewest < 5:
-        error = np.sqrt(sum(row.var(ddof=1) / len(row) for row in rows)) / len(rows)
-        reach = -student_quantile(fewest - 1, level / 2) * float(error)
+        error = math.hypot(*(float(deviation(row)) / math.sqrt(len(row)) for row in rows))
+        reach = -student_quantile(fewest - 1, level / 2) * error / len(rows)
         center = aggregate(tasks, statistic)
         least = 0.0 if statistic == "optimality_gap" else -math.inf
         return max(least, center - reach), center + reach

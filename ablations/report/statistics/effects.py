@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.report.statistics.paired import Comparison, judge
+from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL
 
 
@@ -129,7 +129,7 @@ def effects(
     scores: ArrayLike, factorial: Design, margin: float | None = None, level: float = LEVEL
 ) -> list[Effect]:
     """Main effects and two-way interactions of scores `[n, variants]`: a row per seed, the variants
-    in the order of the design.
+    in the order of the design; or of the means over tasks of `[tasks, n, variants]`.
 
     Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
     reference. Interaction of k and m of two factors: means of the variants with both, minus with m
@@ -138,9 +138,11 @@ def effects(
     told from each other, so there are none; a main effect there includes interactions of three.
     """
     y = np.asarray(scores, dtype=np.float64)
-    if y.shape[1:] != (len(factorial.variants),):
+    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
         raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
-    rounding = 1e-12 * float(np.max(np.abs(y), initial=0.0))
+    rounding = rounding_of(y)
+    if y.ndim == 3:
+        y = y.mean(axis=0)
     places = np.array(list(factorial.variants.values()))
     names, levels = list(factorial.factors), list(factorial.factors.values())
 

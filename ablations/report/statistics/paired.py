@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_cdf, student_quantile
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.summaries import LEVEL, powers
 
 Verdict = Literal[
     "better",
@@ -35,6 +36,8 @@ class Comparison:
     p_equivalent: of TOST against the margin; None without a margin, or without an interval.
     probability_of_improvement: share of all (variant, baseline) pairs of runs where the variant is
         higher, ties counted half (Mann-Whitney U / n^2, rliable's definition).
+    sign: 1 or -1 where the mean lies above or below 0 for sure: by its interval or, where all
+        differences are the same number, by their sign; 0 where it may lie on either side.
     """
 
     n: int
@@ -48,19 +51,38 @@ class Comparison:
     p_equivalent: float | None = None
     probability_of_improvement: float | None = None
 
+    @property
+    def sign(self) -> int:
+        if self.low is not None and self.high is not None:
+            return int(self.low > 0) - int(self.high < 0)
+        if not self.difference or self.p is None or self.p >= self.level:
+            return 0
+        return 1 if self.difference > 0 else -1
+
 
 def compare(
     scores: ArrayLike, baseline: ArrayLike, margin: float | None = None, level: float = LEVEL
 ) -> Comparison:
-    """Compares two arrays `[n]` whose i-th entries share a seed. `margin` in their units."""
+    """Compares two arrays `[n]` whose i-th entries share a seed, or the means over tasks of two
+    `[tasks, n]`. `margin` in their units."""
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    if a.shape != b.shape or a.ndim != 1:
+    if a.shape != b.shape or a.ndim not in (1, 2):
         raise ValueError(f"paired scores need one shape [n]: {a.shape} and {b.shape}")
-    if len(a) == 0:
-        return Comparison(0, level=level)
+    # Of the tasks' own scores: a mean over tasks is as exact as they are, also where they cancel.
+    rounding = rounding_of(a, b)
+    with np.errstate(over="ignore"):  # what is infinite is not judged
+        if a.ndim == 2:
+            a, b = a.mean(axis=0), b.mean(axis=0)
+        compared = judge(a - b, margin, rounding, level)
+    if compared.difference is None:
+        return compared
     wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
-    rounding = 1e-12 * float(np.max(np.abs([a, b])))
-    return replace(judge(a - b, margin, rounding, level), probability_of_improvement=wins)
+    return replace(compared, probability_of_improvement=wins)
+
+
+def rounding_of(*scores: ArrayLike) -> float:
+    """The difference up to which numbers that are made of these scores are the same."""
+    return 1e-12 * max(float(np.max(np.abs(of), initial=0.0)) for of in scores)
 
 
 def judge(
@@ -74,39 +96,58 @@ def judge(
     Interval and p are those of Student's t. Where all differences are the same number c (their
     deviation is at most `rounding`) they do not tell how much others would differ, so there is no
     interval: n equal pairs only bound the share of seeds that differ, see `most_differing`. p is 1
-    for c = 0, and that of the sign test, 2^(1-n), for any other.
+    for c = 0, and that of the sign test, 2^(1-n), for any other. Where a difference, or an end of
+    the interval, is too large for a float, nothing is said.
     """
     pairs = np.asarray(differences, dtype=np.float64)
     n = len(pairs)
-    if n == 0:
-        return Comparison(0, level=level)
+    if n == 0 or not np.all(np.isfinite(pairs)):
+        return Comparison(n, level=level)
+    # In units of a power of two, which changes no digit: squares of the numbers need not be floats.
+    power = int(powers(pairs))
+    pairs = np.ldexp(pairs, -power)
     center = float(pairs.mean())
     if n == 1:
-        return Comparison(1, center, level=level)
-    deviation = float(pairs.std(ddof=1))
-    if deviation <= rounding:
+        return Comparison(1, _times(center, power), level=level)
+    deviation, least = float(pairs.std(ddof=1)), _times(rounding, -power)
+    if deviation <= least:
+        # So far from 0, all of them lie on one side of it.
+        center = center if abs(center) > math.sqrt(n) * least else 0.0
         return Comparison(
             n=n,
-            difference=center,
+            difference=_times(center, power),
             level=level,
             deviation=0.0,
-            p=0.5 ** (n - 1) if np.any(pairs) else 1.0,
-            wilcoxon_p=wilcoxon(pairs),
+            p=0.5 ** (n - 1) if center else 1.0,
+            wilcoxon_p=wilcoxon(np.full(n, center)),
         )
     error = deviation / math.sqrt(n)
     reach = -student_quantile(n - 1, level / 2) * error
-    p_equivalent = 1.0 if margin is None else student_cdf(n - 1, (abs(center) - margin) / error)
+    low, high = _times(center - reach, power), _times(center + reach, power)
+    if not math.isfinite(high - low):
+        return Comparison(n, level=level)
+    allowed = None if margin is None else _times(margin, -power)
     return Comparison(
         n=n,
-        difference=center,
-        low=center - reach,
-        high=center + reach,
+        difference=_times(center, power),
+        low=low,
+        high=high,
         level=level,
-        deviation=deviation,
+        deviation=_times(deviation, power),
         p=2 * student_cdf(n - 1, -abs(center) / error),
         wilcoxon_p=wilcoxon(pairs),
-        p_equivalent=None if margin is None else p_equivalent,
+        p_equivalent=None
+        if allowed is None
+        else student_cdf(n - 1, (abs(center) - allowed) / error),
     )
+
+
+def _times(value: float, power: int) -> float:
+    """value * 2^power; infinite where that is too large."""
+    try:
+        return math.ldexp(value, power)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def most_differing(n: int, level: float = LEVEL) -> float:
@@ -127,23 +168,21 @@ def verdict(comparison: Comparison, margin: float | None) -> Verdict:
     right at once, equivalences included, with a chance of at least 1 - level.
     """
     low, high = comparison.low, comparison.high
-    if low is None or high is None:
-        # Equal differences: their sign is all that can be tested.
-        if not comparison.difference or comparison.p is None or comparison.p >= comparison.level:
-            return "undecided"
-        if comparison.difference > 0:
-            return "better, by an undecided amount"
-        return "worse, by an undecided amount"
-    if margin is not None:
+    if margin is not None and low is not None and high is not None:
         if -margin < low and high < margin:
             return "equivalent"
         if low > margin:
             return "better"
         if high < -margin:
             return "worse"
-    if low > 0:
-        return "better, by an undecided amount"
-    return "worse, by an undecided amount" if high < 0 else "undecided"
+    return _SIGNED[comparison.sign]
+
+
+_SIGNED: Mapping[int, Verdict] = {
+    1: "better, by an undecided amount",
+    -1: "worse, by an undecided amount",
+    0: "undecided",
+}
 
 
 def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
@@ -160,16 +199,22 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     first, second = np.triu_indices(len(rows), 1)
     if not len(first) or not rows.shape[1]:
         return below
-    pairs = rows[first] - rows[second]
+    with np.errstate(over="ignore", invalid="ignore"):
+        pairs = rows[first] - rows[second]
     both = np.isfinite(pairs)
     n = both.sum(axis=1)
     pairs = np.where(both, pairs, 0.0)
     size = np.where(both, np.maximum(np.abs(rows[first]), np.abs(rows[second])), 0.0).max(axis=1)
+    power = powers(pairs)
+    with np.errstate(over="ignore"):
+        least = 1e-12 * np.ldexp(size, -power)
+    pairs = np.ldexp(pairs, -power[:, None])
     center = pairs.sum(axis=1) / np.maximum(n, 1)
     off = np.where(both, pairs - center[:, None], 0.0)
     deviation = np.sqrt((off**2).sum(axis=1) / np.maximum(n - 1, 1))
     # Where all differences are the same number, their sign is all that can be tested.
-    same = deviation <= 1e-12 * size
+    same = deviation <= least
+    center = np.where(same & (np.abs(center) <= np.sqrt(n) * least), 0.0, center)
     t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, deviation)
     p = np.where(same, 0.5 ** (n - 1.0), 2 * np.vectorize(student_cdf)(np.maximum(n - 1, 1), -t))
     found = (n > 1) & (center != 0) & (p < level / len(first))

@@ -55,8 +55,9 @@ def chances(
     center = np.asarray(difference, dtype=np.float64)[..., None]
 
     def within(bound: Floats) -> Floats:
-        inside = normal_cdf((bound - center) / scale) - normal_cdf((-bound - center) / scale)
-        return np.asarray(np.mean(inside, axis=-1))
+        with np.errstate(over="ignore"):  # of numbers near the largest float
+            ends = (bound - center) / scale, (-bound - center) / scale
+        return np.asarray(np.mean(normal_cdf(ends[0]) - normal_cdf(ends[1]), axis=-1))
 
     differs = 1.0 - within(reach)
     if margin is None:

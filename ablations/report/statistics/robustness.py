@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import normal_cdf, student_quantile
-from ablations.report.statistics.paired import Comparison
+from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.summaries import LEVEL, REPLICATES, SEED
 
 
@@ -27,7 +27,8 @@ def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -
 
     Interval: a bootstrap over seeds, each drawn with all its runs on both sides; percentiles at
     Phi of the Student quantile times sqrt(n / (n - 1)), as `summaries.interval` has them for means.
-    deviation: that of the replicates times sqrt(n), for seeds that would decide.
+    deviation: that of the replicates times sqrt(n), for seeds that would decide. No interval where
+    all replicates are the same number, since they do not tell how much other seeds would differ.
     """
     ours, theirs = np.asarray(scores, np.float64), np.asarray(baseline, np.float64)
     if ours.shape != theirs.shape or ours.ndim != 3:
@@ -45,4 +46,6 @@ def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -
     tail = float(normal_cdf(quantile))
     low, high = (float(one) for one in np.quantile(replicates, (tail, 1 - tail)))
     deviation = float(replicates.std(ddof=1)) * math.sqrt(n)
+    if deviation <= rounding_of(ours, theirs):
+        return Comparison(n, center, level=level, deviation=0.0)
     return Comparison(n, center, min(low, center), max(high, center), level, deviation)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ablations.report.statistics.paired import Comparison, judge
+from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL, Floats
 
 
@@ -65,7 +65,7 @@ def attribution(
     first = np.asarray(alone, np.float64) - start
     last = end - np.asarray(without, np.float64)
     level = LEVEL / max(1, comparisons or forth.shape[1] - 1)
-    rounding = 1e-12 * float(np.max(np.abs(forth), initial=0.0))
+    rounding = rounding_of(along, back, alone, without)
 
     def judged(effects: Floats) -> tuple[Comparison, ...]:
         return tuple(judge(column, margin, rounding, level) for column in effects.T)

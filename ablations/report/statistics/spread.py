@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_quantile
-from ablations.report.statistics.paired import Comparison
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.paired import Comparison, rounding_of
+from ablations.report.statistics.summaries import LEVEL, Floats, deviation, powers
 
 FEWEST_SPREAD = 4  # seeds, of which one is left out and the others still differ
 
@@ -33,19 +33,31 @@ def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL
     if n < FEWEST_SPREAD:
         return Comparison(n, level=level)
     ours, theirs = _deviations(a), _deviations(b)
-    least = 1e-12 * float(np.max(np.abs([a, b])))
-    if min(ours.min(), theirs.min()) <= least:
+    if ours.min() <= rounding_of(a) or theirs.min() <= rounding_of(b):
         return Comparison(n, level=level)
-    ratio = math.log(float(a.std(ddof=1) / b.std(ddof=1)))
-    pseudo = n * ratio - (n - 1) * np.log(ours / theirs)
-    deviation = float(pseudo.std(ddof=1))
-    reach = -student_quantile(n - 1, level / 2) * deviation / math.sqrt(n)
-    return Comparison(n, ratio, ratio - reach, ratio + reach, level, deviation)
+    ratio = _log_ratio(deviation(a), deviation(b))
+    pseudo = n * ratio - (n - 1) * _log_ratio(ours, theirs)
+    spread = float(deviation(pseudo))
+    reach = -student_quantile(n - 1, level / 2) * spread / math.sqrt(n)
+    center = float(ratio)
+    if spread <= 1e-12 * n * max(1.0, abs(center)):
+        # All seeds say the same, up to rounding: nothing tells how much others would differ.
+        return Comparison(n, center, level=level, deviation=0.0)
+    return Comparison(n, center, center - reach, center + reach, level, spread)
+
+
+def _log_ratio(ours: Floats, theirs: Floats) -> Floats:
+    """log(ours / theirs), where the ratio itself may be no float."""
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = ours / theirs
+    inside = np.isfinite(ratio) & (ratio > 0)
+    return np.where(inside, np.log(np.where(inside, ratio, 1.0)), np.log(ours) - np.log(theirs))
 
 
 def _deviations(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The sample deviation of `[n]` numbers without each in turn, `[n]`."""
-    n = len(values)
-    off = values - values.mean()
+    n, power = len(values), int(powers(values))
+    scaled = np.ldexp(values, -power)
+    off = scaled - scaled.mean()
     rest = float((off**2).sum()) - off**2 * n / (n - 1)
-    return np.sqrt(np.maximum(rest, 0.0) / (n - 2))
+    return np.ldexp(np.sqrt(np.maximum(rest, 0.0) / (n - 2)), power)

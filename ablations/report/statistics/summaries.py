@@ -22,6 +22,19 @@ FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7}  # scores, 
 _ROWS_AT_ONCE = 128
 
 
+def deviation(values: ArrayLike) -> Floats:
+    """The sample standard deviation over the last axis, `[..., n]` -> `[...]`, also of numbers so
+    large or so small that their squares are no floats."""
+    rows = np.asarray(values, dtype=np.float64)
+    power = powers(rows)
+    return np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power)
+
+
+def powers(values: ArrayLike) -> NDArray[np.int32]:
+    """The power of two just above all sizes along the last axis: `[..., n]` -> `[...]`."""
+    return np.frexp(np.abs(np.asarray(values, dtype=np.float64)).max(axis=-1))[1]
+
+
 def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
     """Weights `[n]` of the sorted scores: statistic = sum of weights * sorted scores.
 
@@ -85,7 +98,7 @@ def interval(
         return nothing, nothing.copy()
     quantile = -student_quantile(n - 1, level / 2)
     if n < FEWEST[statistic]:
-        reach = quantile * ordered.std(axis=-1, ddof=1) / np.sqrt(n)
+        reach = quantile * deviation(ordered) / np.sqrt(n)
         center = summary(ordered, statistic)
         return center - reach, center + reach
     if statistic == "mean":

@@ -27,9 +27,11 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number
 from ablations.report.tables.notes import caption, notes
 from ablations.report.tables.pairings import (
     Family,
+    Finding,
     Pairing,
     guarded,
     last_look,
+    over_tasks,
     pooled_tasks,
     said,
 )
@@ -93,7 +95,7 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
         **_counts(cells),
         n_planned=len(cells),
         unit=None if unit is None else unit.size,
-        mean=float(values.mean()) if len(values) else None,
+        mean=number(values.mean()) if len(values) else None,
         low=number(low),
         high=number(high),
         iqm=number(iqm(values)),
@@ -113,7 +115,12 @@ def _over_tasks(
     mine = [row for row in rows if row.variant == variant]
     judgement = _judgement(pairing, judged=True)
     if pairing.baseline is not None:
-        judgement["verdict"] = _over_tasks_verdict(judgement["verdict"], pairing, mine)
+        mean = pairing.compare()
+        judgement["verdict"] = over_tasks(
+            Finding.of(judgement["verdict"], mean),
+            guarded(verdict(mean, None), pairing.more_failures),
+            [Finding.of(row.verdict or "", row.comparison) for row in mine],
+        )
         if judgement["verdict"] != "undecided":
             judgement |= dict.fromkeys(("seeds_low", "seeds_to_decide", "seeds_high"))
     numbers: dict[str, Any] = {}
@@ -175,32 +182,6 @@ def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
         "verdict": word,
         **dict(zip(("seeds_low", "seeds_to_decide", "seeds_high"), seeds, strict=True)),
     }
-
-
-def _over_tasks_verdict(word: str, pairing: Pairing, rows: Sequence[Entry]) -> str:
-    """Of the mean over tasks, in view of each.
-
-    Equivalent only where every task is (an intersection-union test, Berger 1982): a mean can be
-    small because tasks cancel. Tasks whose intervals lie on two sides of 0 disagree (a qualitative
-    interaction, Gail and Simon 1985; by simultaneous intervals, Piantadosi and Gail 1993), and then
-    their mean says little.
-    """
-    if word in ("identical", "one seed", "no pairs"):
-        return word
-    signs = {
-        1 if row.difference_low > 0 else -1
-        for row in rows
-        if row.difference_low is not None
-        and row.difference_high is not None
-        and (row.difference_low > 0 or row.difference_high < 0)
-    }
-    if len(signs) == 2:
-        return "tasks disagree"
-    if all(row.verdict in ("equivalent", "identical") for row in rows):
-        return guarded("equivalent", pairing.more_failures)
-    if word != "equivalent":
-        return word
-    return guarded(verdict(pairing.compare(), None), pairing.more_failures)
 
 
 # The best

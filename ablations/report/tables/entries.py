@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from ablations.report.statistics.paired import Comparison
+
 if TYPE_CHECKING:
     import pandas
 
@@ -33,10 +35,10 @@ class Entry:
         improvement_low, improvement_high: 95% interval of the probability of improvement.
     verdict: as `statistics.verdict` says it; "identical" where the curves are equal bit for bit;
         "higher" and "lower" for a metric that is not a score; "tasks disagree" on "all tasks" where
-        one task's interval lies above 0 and another's below; "one seed" or "no pairs" where there
-        is no interval; "unstable" instead of "equivalent" or any "better" where more of its cells
-        failed than of the baseline's, since the seeds that survive are not those that it was given;
-        likewise "unstable baseline" instead of "equivalent" or any "worse".
+        one task lies above 0 for sure and another, or the mean, below; "one seed" or "no pairs"
+        where there is no interval; "unstable" instead of "equivalent" or any "better" where more of
+        its cells failed than of the baseline's, since the seeds that survive are not those that it
+        was given; likewise "unstable baseline" instead of "equivalent" or any "worse".
     same_as: another variant that composes to the same cells, so that they differ by exactly 0: the
         baseline where it does, and then the verdict is "identical" before anything has run.
     seeds_low, seeds_to_decide, seeds_high: for "undecided", see `statistics.seeds_to_decide`; None
@@ -79,6 +81,19 @@ class Entry:
     seeds_low: int | None = None
     seeds_to_decide: int | None = None
     seeds_high: int | None = None
+
+    @property
+    def comparison(self) -> Comparison:
+        """What the word rests on."""
+        return Comparison(
+            n=self.n_pairs or 0,
+            difference=self.difference,
+            low=self.difference_low,
+            high=self.difference_high,
+            level=self.level or 1.0,
+            deviation=self.deviation,
+            p=self.p,
+        )
 
 
 @dataclass(frozen=True)
@@ -191,5 +206,5 @@ class Sheet:
 
 
 def number(value: Any) -> float | None:
-    """A float, or None for one that is not there."""
-    return None if value is None or math.isnan(value) else float(value)
+    """A float, or None for one that is not there or too large to be one."""
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.scores import Scores, is_score
+from ablations.report.scores import Cell, Scores, is_score
 from ablations.report.statistics import (
     LEVEL,
     Attribution,
@@ -38,7 +39,8 @@ class Paths:
     """The scores of an explanation on a task, of the seeds that have all of their cells.
 
     orders `[n, d]`, along and back `[n, d + 1]`, alone and without `[n, d]`: as in
-    `statistics.attribution`. acts `[d]`: whether switching a detail ever changed a score.
+    `statistics.attribution`. acts `[d]`: whether switching a detail ever changed a curve; gap:
+    whether switching them all did.
     """
 
     seeds: tuple[int, ...]
@@ -47,14 +49,8 @@ class Paths:
     back: Floats
     alone: Floats
     without: Floats
-
-    @property
-    def acts(self) -> list[bool]:
-        steps = np.abs(self.alone - self.along[:, :1]) + np.abs(self.without - self.along[:, -1:])
-        for orders, scores in ((self.orders, self.along), (self.orders[:, ::-1], self.back)):
-            moved = np.abs(np.diff(scores, axis=1))
-            steps = steps + np.take_along_axis(moved, np.argsort(orders, axis=1), axis=1)
-        return [bool(column.any()) for column in steps.T]
+    acts: tuple[bool, ...]
+    gap: bool
 
 
 def explanation(plan: Plan) -> Mapping[str, Any] | None:
@@ -66,13 +62,13 @@ def explanation(plan: Plan) -> Mapping[str, Any] | None:
 def paths(plan: Plan, found: Scores, task: str) -> Paths:
     about = plan.study["explanation"]
     details, start, end = list(about["details"]), about["start"], about["end"]
-    by_variant: dict[str, dict[int, float]] = {}
+    by_variant: dict[str, dict[int, Cell]] = {}
     for cell in found.cells:
         if cell.task == task and cell.status == "done":
-            by_variant.setdefault(cell.variant, {})[cell.seed] = cell.value
+            by_variant.setdefault(cell.variant, {})[cell.seed] = cell
 
-    def row(seed: int, names: Sequence[str]) -> list[float]:
-        return [by_variant.get(name, {}).get(seed, np.nan) for name in names]
+    def row(seed: int, names: Sequence[str]) -> list[Cell | None]:
+        return [by_variant.get(name, {}).get(seed) for name in names]
 
     inner = range(1, len(details))
     needed = {
@@ -82,17 +78,45 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
         "without": [f"{end} - {detail}" for detail in details],
     }
     rows = {seed: {kind: row(seed, of) for kind, of in needed.items()} for seed in plan.seeds}
-    kept = [seed for seed in rows if all(np.isfinite(of).all() for of in rows[seed].values())]
+    whole = {
+        seed: {kind: [cell for cell in of if cell is not None] for kind, of in by_kind.items()}
+        for seed, by_kind in rows.items()
+        if not any(None in of for of in by_kind.values())
+    }
+    orders = {seed: [details.index(name) for name in about["orders"][str(seed)]] for seed in whole}
+    acts = [False] * len(details)
+    for seed, of in whole.items():
+        ends = of["along"][0], of["along"][-1]
+        for way, cells in ((orders[seed], of["along"]), (orders[seed][::-1], of["back"])):
+            for detail, (before, after) in zip(way, itertools.pairwise(cells), strict=True):
+                acts[detail] |= _differ(before, after)
+        for detail in range(len(details)):
+            acts[detail] |= _differ(ends[0], of["alone"][detail])
+            acts[detail] |= _differ(of["without"][detail], ends[1])
 
     def together(kind: str) -> Floats:
-        return np.array([rows[seed][kind] for seed in kept]).reshape(len(kept), len(needed[kind]))
+        values = [[cell.value for cell in of[kind]] for of in whole.values()]
+        return np.array(values, np.float64).reshape(len(whole), len(needed[kind]))
 
-    orders = [[details.index(name) for name in about["orders"][str(seed)]] for seed in kept]
     return Paths(
-        tuple(kept),
-        np.array(orders, np.intp).reshape(len(kept), len(details)),
-        *(together(kind) for kind in needed),
+        tuple(whole),
+        np.array(list(orders.values()), np.intp).reshape(len(whole), len(details)),
+        together("along"),
+        together("back"),
+        together("alone"),
+        together("without"),
+        acts=tuple(acts),
+        gap=any(_differ(of["along"][0], of["along"][-1]) for of in whole.values()),
     )
+
+
+def _differ(one: Cell, other: Cell) -> bool:
+    """Whether the curves of two cells are not the same bits."""
+    if one.hash and one.hash == other.hash:
+        return False
+    ours, theirs = one.curve, other.curve
+    pairs = ((ours.steps, theirs.steps), (ours.values, theirs.values))
+    return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
 def shares_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
@@ -157,7 +181,7 @@ def _rows(
         *(task, GAP, f"{about['start']} → {about['end']}", n, planned),
         *(gap.difference, gap.low, gap.high),
         *(None,) * 9,
-        *(gap.p, gap.p, margin, _said(gap, margin, bool(gap.difference))),
+        *(gap.p, gap.p, margin, _said(gap, margin, paths_.gap)),
     )
     acts = paths_.acts
     parts = (made.shares, made.alone, made.removed, made.interactions)

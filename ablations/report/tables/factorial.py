@@ -14,7 +14,7 @@ from ablations.records import Plan
 from ablations.report.scores import Scores, is_score
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
 from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
-from ablations.report.tables.pairings import guarded, last_look
+from ablations.report.tables.pairings import Finding, guarded, last_look, over_tasks
 from ablations.report.units import Learned, Units, settings_of, units
 
 COLUMNS = (
@@ -73,17 +73,20 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
         contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
     rows: list[tuple[Any, ...]] = []
+    by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
     for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
-        if identical_effect(seen, found_design, effect, tasks):
-            said = "identical"
+        said = _word(effect, effect.margin, seen, found_design, tasks)
+        each = by_effect.setdefault((effect.factors, effect.levels), [])
+        if place == ALL_TASKS:
+            sign_alone = _word(effect, None, seen, found_design, tasks)
+            said = over_tasks(Finding.of(said, c), sign_alone, each)
         else:
-            said = verdict(c, effect.margin) if c.n > 1 else "too few seeds"
-            said = guarded_effect(said, seen, found_design, effect, tasks)
-            if learned is None or len(effect.factors) > 1:
-                # An interaction has no good direction: it says where a main effect does not hold.
-                said = said.replace("better", "higher").replace("worse", "lower")
+            each.append(Finding.of(said, c))
+        if learned is None or len(effect.factors) > 1:
+            # An interaction has no good direction: it says where a main effect does not hold.
+            said = said.replace("better", "higher").replace("worse", "lower")
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
@@ -115,6 +118,21 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             Shown("seeds", "count", ("n",)),
         ),
     )
+
+
+def _word(
+    effect: Effect,
+    margin: float | None,
+    found: Scores,
+    factorial: Design,
+    tasks: Sequence[str],
+) -> str:
+    """The word for an effect on a task, or for its mean over tasks by itself."""
+    if identical_effect(found, factorial, effect, tasks):
+        return "identical"
+    c = effect.comparison
+    said = verdict(c, margin) if c.n > 1 else "too few seeds"
+    return guarded_effect(said, found, factorial, effect, tasks)
 
 
 _SIDES = ("better", "worse", "higher", "lower")
@@ -176,8 +194,8 @@ def factorial_scores(
     tasks: Sequence[str],
     sizes: Mapping[tuple[str, str], float],
 ) -> np.ndarray:
-    """`[n, variants]`, over the seeds that every variant has on every task, per unit where given;
-    the mean over tasks."""
+    """`[tasks, n, variants]`, over the seeds that every variant has on every task, per unit where
+    given."""
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
     parts = [
@@ -188,7 +206,7 @@ def factorial_scores(
         ]
         for task in tasks
     ]
-    return np.mean(parts, axis=0).T
+    return np.array(parts).transpose(0, 2, 1)
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:

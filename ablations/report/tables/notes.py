@@ -9,6 +9,7 @@ from ablations.records import Plan
 from ablations.report.scores import Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
 from ablations.report.tables.entries import ALL_TASKS, Entry
+from ablations.report.tables.pairings import Finding
 from ablations.report.units import Units, settings_of
 
 _MOST_LINES = 12
@@ -214,9 +215,12 @@ def _disagreements(rows: Sequence[Entry]) -> Iterator[str]:
     for whole in rows:
         if whole.verdict != "tasks disagree":
             continue
-        mine = [row for row in rows if row.variant == whole.variant and row.task != ALL_TASKS]
-        above = [row.task for row in mine if (row.difference_low or 0.0) > 0]
-        below = [row.task for row in mine if (row.difference_high or 0.0) < 0]
+        sides: dict[int, list[str]] = {1: [], -1: []}
+        for row in rows:
+            sign = Finding.of(row.verdict or "", row.comparison).sign
+            if row.variant == whole.variant and row.task != ALL_TASKS and sign:
+                sides[sign].append(row.task)
+        above, below = (sides[sign] or ["average"] for sign in (1, -1))
         yield (
             f"tasks disagree on {whole.variant}: better on {', '.join(above)}, worse on "
             f"{', '.join(below)}; their average hides it"

@@ -39,8 +39,7 @@ class Pairing:
         """Of the means over tasks, seed by seed."""
         if not self.ours:
             return Comparison(0, level=self.level)
-        ours, theirs = (np.mean(rows, axis=0) for rows in (self.ours, self.theirs))
-        return compare(ours, theirs, self.margin, self.level)
+        return compare(np.stack(self.ours), np.stack(self.theirs), self.margin, self.level)
 
 
 @dataclass(frozen=True)
@@ -182,15 +181,49 @@ def said(comparison: Comparison, pairing: Pairing, judged: bool) -> str:
     """The word for a comparison. judged: whether its metric is a score, where higher is better."""
     if comparison.n < 2:
         return ("no pairs", "one seed")[comparison.n]
-    word = verdict(comparison, pairing.margin)
     if not judged:
-        return {"b": "higher", "w": "lower"}.get(word[0], word)
-    return guarded(word, pairing.more_failures)
+        return {1: "higher", -1: "lower", 0: "undecided"}[comparison.sign]
+    return guarded(verdict(comparison, pairing.margin), pairing.more_failures)
+
+
+SAME = ("equivalent", "identical")
+UNSTABLE = ("unstable", "unstable baseline", "unstable reference")
+TOO_FEW = ("no pairs", "one seed", "too few seeds")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a table says of a comparison: a word, and the side of 0 on which the difference lies for
+    sure (1 or -1), 0 where that is open or where failed runs may be why."""
+
+    word: str
+    sign: int
+
+    @classmethod
+    def of(cls, word: str, comparison: Comparison) -> Finding:
+        return cls(word, 0 if word in (*UNSTABLE, *TOO_FEW, "identical") else comparison.sign)
+
+
+def over_tasks(mean: Finding, unmargined: str, tasks: Sequence[Finding]) -> str:
+    """The word for a mean over tasks, in view of each task.
+
+    unmargined: its word where the sign alone is judged. Equivalent only where every task is (an
+    intersection-union test, Berger 1982): a mean can be small because tasks cancel. Tasks that lie
+    on two sides of 0 disagree (a qualitative interaction, Gail and Simon 1985; by simultaneous
+    intervals, Piantadosi and Gail 1993), as does a task with the mean, which then says little.
+    """
+    if mean.word in (*TOO_FEW, "identical"):
+        return mean.word
+    if {1, -1} <= {mean.sign, *(task.sign for task in tasks)}:
+        return "tasks disagree"
+    if mean.word not in UNSTABLE and all(task.word in SAME for task in tasks):
+        return "equivalent"
+    return unmargined if mean.word == "equivalent" else mean.word
 
 
 def guarded(said: str, more_failures: int) -> str:
     """A verdict in view of failures: the seeds that survive look better than those it was given."""
-    same = said in ("equivalent", "identical")
+    same = said in SAME
     if more_failures > 0 and (same or said.startswith("better")):
         return "unstable"
     if more_failures < 0 and (same or said.startswith("worse")):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ablations.records import Plan
 from ablations.report.scores import Scores
-from ablations.report.statistics import Comparison, seeds_range
+from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
 from ablations.report.tables.entries import Sheet, Shown
 
@@ -22,8 +22,7 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         return None
     rows: list[tuple[Any, ...]] = []
     for row in compared:
-        seen = Comparison(row.n_pairs or 0, deviation=row.deviation, level=row.level or 1.0)
-        margin = row.margin or 0.0
+        seen, margin = row.comparison, row.margin or 0.0
         seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
         ends = [end for each in seeds for end in (each.low, each.high)]
         rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))

@@ -1,0 +1,302 @@
+"""No word contradicts its numbers in effects, shares, claims and gates; of tables see
+`test_words.py`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from words import (
+    MARGIN,
+    PAIRS,
+    PATTERNS,
+    SEEDS,
+    cell,
+    contradicts,
+    in_memory,
+    pairs,
+    plan_of,
+    scores_of,
+    side,
+    two_tasks,
+)
+
+from ablations import gate, looks
+from ablations.report.claims.entries import Claim
+from ablations.report.claims.found import NOT_RUN, Evidence
+from ablations.report.claims.judge import judged
+from ablations.report.claims.words import sentence, stand, turning
+from ablations.report.claims.words import verdict as verdict_of_claim
+from ablations.report.formats import FORMATS, render
+from ablations.report.statistics import compare
+from ablations.report.tables import ALL_TASKS
+from ablations.report.tables.explained import GAP, INERT, shares_sheet
+from ablations.report.tables.factorial import effects_sheet
+
+# Effects of a factorial
+
+SETS = {f"{i}{j}": {"p": i, "q": j} for i, j in itertools.product((0, 1), repeat=2)}
+
+
+def factorial_of(first: tuple[str, str], second: str, both: str) -> list:
+    """Cells of two tasks: what p does on either, what q does on both, and the two together."""
+    cells = []
+    for task, pattern in zip(("a", "b"), first, strict=True):
+        for place, (name, of) in enumerate(SETS.items()):
+            p, q = of["p"], of["q"]
+            moved = p * PATTERNS[pattern] + q * PATTERNS[second] + p * q * PATTERNS[both]
+            scores = np.arange(SEEDS) / 8 + moved
+            cells += [cell(task, name, k, x, place / 64, 1.0) for k, x in enumerate(scores)]
+    return cells
+
+
+@functools.cache
+def effect_rows(*patterns) -> list[dict]:
+    cells = factorial_of(*patterns)
+    with in_memory(scores_of(cells)):
+        made = effects_sheet(plan_of(cells, "00", sets=SETS), Path("nowhere"), scores_of(cells))
+    for format_ in FORMATS:
+        assert "nan" not in render(made, format_)
+    return made.records()
+
+
+@pytest.mark.parametrize("second", ["equal", "up", "noise"])
+@pytest.mark.parametrize("both", ["equal", "down", "within"])
+def test_effects_go_with_their_words_and_their_tasks(second: str, both: str) -> None:
+    for first in PAIRS[::4]:
+        rows = effect_rows(first, second, both)
+        for row in rows:
+            word, tasks = (
+                row["verdict"],
+                [
+                    one
+                    for one in rows
+                    if (one["factor"], one["level"]) == (row["factor"], row["level"])
+                    and one["task"] != ALL_TASKS
+                ],
+            )
+            where = (row["effect"], row["low"], row["high"], MARGIN, row["n"])
+            if row["task"] == ALL_TASKS:
+                signs = {side(one["verdict"]) for one in tasks}
+                assert (word == "tasks disagree") >= ({1, -1} <= signs), (first, row)
+                assert -side(word) not in signs - {0}, (first, row)
+                if word == "equivalent":
+                    assert all(one["verdict"] in ("equivalent", "identical") for one in tasks)
+                    continue
+            if word != "tasks disagree":
+                assert contradicts(word, *where) == "", (first, row)
+
+
+def test_opposite_effects_on_two_tasks_disagree() -> None:
+    """They were "equivalent", as their mean is."""
+    for pair, word in ((("up", "down"), "tasks disagree"), (("noise", "noise"), "undecided")):
+        (whole_,) = (
+            row
+            for row in effect_rows(pair, "equal", "equal")
+            if row["task"] == ALL_TASKS and row["factor"] == "p"
+        )
+        assert whole_["verdict"] == word
+
+
+# Shares of a gap
+
+
+def shares_of(one: str, two: str, bits: float = 0.25) -> list[dict]:
+    """The rows of an explanation with two details. bits: of all other curves than the start's."""
+    details = ("x", "y")
+    at = {"s": (0, 0), "e": (1, 1), "s + x": (1, 0), "s + y": (0, 1)}
+    at |= {"e - x": (0, 1), "e - y": (1, 0), "order 1": (1, 0), "reverse 1": (0, 1)}
+    cells = []
+    for name, (x, y) in at.items():
+        scores = np.arange(SEEDS) / 8 + x * PATTERNS[one] + y * PATTERNS[two]
+        mark = bits * (x + 2 * y)
+        cells += [cell("a", name, k, score, mark, 1.0) for k, score in enumerate(scores)]
+    about = {
+        "details": {name: {"settings": {name: (0, 1)}, "brings": {}} for name in details},
+        "start": "s",
+        "end": "e",
+        "orders": {str(seed): list(details) for seed in range(SEEDS)},
+        "held": {},
+    }
+    with in_memory(scores_of(cells)):
+        plan = plan_of(cells, "s", explanation=about)
+        return shares_sheet(plan, Path("nowhere"), scores_of(cells)).records()
+
+
+@pytest.mark.parametrize("pair", PAIRS[::3], ids=" | ".join)
+def test_shares_go_with_their_words(pair: tuple[str, str]) -> None:
+    for row in shares_of(*pair):
+        where = (row["share"], row["share_low"], row["share_high"], MARGIN, row["n"])
+        assert contradicts(row["verdict"], *where) == "", row
+        assert row["verdict"] != INERT
+
+
+def test_what_cancels_does_act() -> None:
+    """Seeds whose gaps sum to 0, and curves that end alike, are no case of "does not act"."""
+    rows = {row["detail"]: row["verdict"] for row in shares_of("balanced", "equal")}
+    assert rows[GAP] == "undecided"
+    assert rows["y"] == "undecided", "its curves are other bits"
+    same = {row["detail"]: row["verdict"] for row in shares_of("equal", "equal", bits=0.0)}
+    assert set(same.values()) == {INERT}
+
+
+# Claims
+
+
+class Given(Evidence):
+    """Evidence from scores in memory."""
+
+    def __init__(self, of: dict):
+        super().__init__(Path("nowhere"))
+        self._given = of
+
+    def of(self, plan, metric):
+        return self._given[metric]
+
+
+def claim_of(statistic: str, direction: str, **about) -> Claim:
+    whole = {
+        **dict.fromkeys(("title", "source", "published", "judged", "command"), "s"),
+        **{"id": "c", "study": "s", "metric": "training/return", "margin": MARGIN},
+        **about,
+    }
+    return Claim(statistic=statistic, direction=direction, **{"tasks": ("a", "b"), **whole})
+
+
+def goes_with_its_parts(one) -> None:
+    """A claim that was judged."""
+    for part in one.parts:
+        assert part.word != NOT_RUN
+        where = (part.effect, part.effect_low, part.effect_high, 1.0, part.n)
+        word = "undecided" if part.word == "nothing learned" else part.word
+        if part.effect is not None:
+            assert contradicts(word, *where) == "", part
+        assert side(word) in (0, part.sign)
+        for direction, sign in (("higher", 1), ("lower", -1)):
+            found = stand(part.word, direction)
+            assert (found == "holds") == (side(word) == sign)
+            assert (found == "opposite") == (side(word) == -sign)
+            assert (found == "no difference") == (word in ("equivalent", "identical"))
+        same, other = stand(part.word, "none"), stand(part.word, "differs")
+        alike = word in ("equivalent", "identical")
+        assert (same == "holds") == (other == "no difference") == alike
+        assert (same == "differs") == (other == "holds") == (bool(side(word)) and "," not in word)
+    said = verdict_of_claim(one)
+    signs = {}
+    for part in one.parts:
+        signs.setdefault(part.label, set()).add(side(part.word))
+    if any({1, -1} <= of for of in signs.values()):
+        assert "tasks disagree" in said
+    for text in (said, sentence(one), turning(one)):
+        assert "nan" not in text
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower", "none", "differs"])
+@pytest.mark.parametrize("statistic", ["difference", "spread"])
+def test_claims_go_with_their_parts(statistic: str, direction: str) -> None:
+    cells = two_tasks(pairs=PAIRS[::3])
+    names = tuple(dict.fromkeys(one.variant for one in cells))[1:]
+    margin = MARGIN if statistic == "difference" else 1.1
+    plan, evidence = plan_of(cells, "base"), Given({"training/return": scores_of(cells)})
+    for variant in (names, *((name,) for name in names)):
+        about = {"variant": variant, "versus": ("base",), "margin": margin}
+        goes_with_its_parts(judged(claim_of(statistic, direction, **about), plan, evidence))
+
+
+def test_a_claim_whose_tasks_differ_on_every_seed_says_so() -> None:
+    cells = two_tasks(pairs=[("up", "down")])
+    evidence = Given({"training/return": scores_of(cells)})
+    about = {"variant": ("up | down",), "versus": ("base",)}
+    one = judged(claim_of("difference", "higher", **about), plan_of(cells, "base"), evidence)
+    assert verdict_of_claim(one).endswith("; tasks disagree")
+    assert "one difference lies above 0 and another below" in sentence(one), "no interval does"
+
+
+@pytest.mark.parametrize("statistic", ["effect", "interaction"])
+def test_claims_of_effects_go_with_their_parts(statistic: str) -> None:
+    for first, both in itertools.product(PAIRS[::6], ("equal", "down")):
+        cells = factorial_of(first, "noise", both)
+        evidence = Given({"training/return": scores_of(cells)})
+        about = {"factor": "p"} if statistic == "effect" else {}
+        plan = plan_of(cells, "00", sets=SETS)
+        goes_with_its_parts(judged(claim_of(statistic, "higher", **about), plan, evidence))
+
+
+def test_metrics_agree_up_to_rounding() -> None:
+    """Large scores have large roundings: that is no difference between two metrics."""
+    for offset, pair in itertools.product((0.0, 1e6), (("up", "down"), ("noise", "beyond"))):
+        cells = two_tasks(lambda task, x, add=offset: x + add, pairs=[pair])
+        other = [replace(one, value=one.value * 3 / 3 + 0.1 - 0.1) for one in cells]
+        metrics = {"training/return": scores_of(cells), "evaluation/return": scores_of(other)}
+        about = {"metric": "evaluation/return", "against": "training/return"}
+        claim = claim_of("agreement", "none", **about)
+        one = judged(claim, plan_of(cells, "base"), Given(metrics))
+        assert {part.word for part in one.parts} <= {"undecided", "equivalent"}
+        goes_with_its_parts(one)
+
+
+def test_a_line_that_loses_the_same_on_every_seed_is_open() -> None:
+    cells = []
+    lines = {"l@1": (0, 2), "l@2": (2, 0), "m@1": (1, 1), "m@2": (0, 0)}
+    for (name, best), (task, place) in itertools.product(lines.items(), (("a", 0), ("b", 1))):
+        base = np.arange(SEEDS) / 8 + best[place]
+        cells += [cell(task, name, k, x, len(cells) / 4096, 1.0) for k, x in enumerate(base)]
+    about = {"variant": ("l@1", "l@2"), "versus": ("m@1", "m@2")}
+    evidence = Given({"training/return": scores_of(cells)})
+    one = judged(claim_of("robustness", "higher", **about), plan_of(cells, "m@1"), evidence)
+    assert one.parts[0].word == "undecided"
+    goes_with_its_parts(one)
+
+
+# The gate
+
+
+@given(pairs(), st.sampled_from([0.05, 1.0, 1e300]), st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_gate_goes_with_its_interval(both, margin, last, better) -> None:
+    found = compare(*both, level=0.02)
+    word = gate.judged(found, margin, last=last, better=better)
+    assert word not in ("identical", "fails", "unstable")
+    if found.n < 2 or found.difference is None:
+        assert word == "undecided"
+        return
+    low = found.difference if found.low is None else found.low
+    high = found.difference if found.high is None else found.high
+    assert (word != "better") or low > 0
+    assert (word != "no worse") or (low > -margin and not better)
+    assert (word != "worse") or (high < 0 and found.difference < 0)
+    assert (word != "not better") or (better and high < margin)
+    if found.low is None and 2.0 ** (1 - found.n) >= found.level:
+        assert word == "undecided", "so few equal pairs may be chance"
+
+
+@pytest.mark.parametrize(
+    ("shift", "bits", "seeds", "word"),
+    [
+        (0.0, 0.0, 3, "identical"),
+        (0.0, 0.25, 3, "undecided"),
+        (0.0, 0.25, 9, "no worse"),
+        (1.0, 0.25, 3, "undecided"),
+        (1.0, 0.25, 9, "better"),
+        (-1.0, 0.25, 9, "worse"),
+        (-(2.0**-20), 0.25, 9, "no worse"),
+    ],
+)
+def test_a_gate_says_identical_of_bits_alone(shift, bits, seeds: int, word: str) -> None:
+    cells = []
+    for name, moved, mark in ((gate.BASELINE, 0.0, 0.0), (gate.CHANGE, shift, bits)):
+        rows = np.arange(seeds) / 8 + moved
+        cells += [cell(gate.TASK, name, k, x, mark, 1.0) for k, x in enumerate(rows)]
+    design = looks.design((seeds, 32), 0.1)
+    question = SimpleNamespace(better=False, name="gate")
+    asked = SimpleNamespace(design=design, question=question, _margin=lambda first: (0.5, "s"))
+    found = gate.Gate._read(asked, scores_of(cells), seeds, design.levels[0], (), False)
+    assert found.word == word
+    assert "nan" not in found.line
