@@ -21,6 +21,7 @@ ALLOWED = {
     "names": {"errors"},
     "private": set(),
     "distributions": set(),
+    "curve": set(),
     "parquet": set(),
     "records": {"errors", "names", "parquet"},
     "request": {"errors"},
@@ -31,14 +32,14 @@ ALLOWED = {
     "logs": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
-    "report": {"looks", "distributions", "errors", "names", "records"},
+    "report": {"curve", "looks", "distributions", "errors", "names", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"report", "looks", "distributions", "errors", "records"},
+    "regression": {"curve", "report", "looks", "distributions", "errors", "records"},
     # The scores that it exports.
-    "exchange": {"report", "logs", "errors", "names", "private", "records", "parquet"},
+    "exchange": {"curve", "report", "logs", "errors", "names", "private", "records", "parquet"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

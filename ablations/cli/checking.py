@@ -252,6 +252,11 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
     from ablations.sweep.command import study_file
     from ablations.sweep.plan import plan
 
+    if any("imported" in request for request in baseline.requests):
+        raise UserError(
+            f"others ran what the baseline '{baseline.name}' has: import new runs into another "
+            f"folder, and name it with --records"
+        )
     plugins.load()
     fresh = folder / "records"
     shutil.rmtree(fresh, ignore_errors=True)

@@ -310,7 +310,11 @@ def _export(options: argparse.Namespace) -> None:
         return
     suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
     path = options.output or options.results / "export" / f"runs{suffix}"
-    exchange.export(shown(options), options.results, path, options.format, options.metric)
+    chosen = shown(options)
+    exchange.export(chosen, options.results, path, options.format, options.metric)
+    if options.format == "marl-eval":  # which has no place for them
+        for line in (one for plan in chosen for one in exchange.unfinished(plan, options.results)):
+            print(f"left out: {line}", file=sys.stderr)
     print(path)
 
 
@@ -331,6 +335,8 @@ def _import(options: argparse.Namespace) -> None:
         f"{len(plan.variants)} runs with {len(plan.seeds)} seeds on {', '.join(plan.tasks)}: "
         f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
     )
+    for line in exchange.unfinished(plan, options.results):
+        print(line)
 
 
 def _policies(options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table m
 from ablations.exchange.archives import archive, restorable, restore
 from ablations.exchange.export import FORMATS, export, frame, marl_eval
 from ablations.exchange.imports import Options, import_runs
+from ablations.exchange.outcomes import unfinished
 
 __all__ = [
     "FORMATS",
@@ -21,4 +22,5 @@ __all__ = [
     "marl_eval",
     "restorable",
     "restore",
+    "unfinished",
 ]

@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 
+from ablations.curve import Curve
 from ablations.records import Plan
 from ablations.report import units
 from ablations.report.scores import Cell, Scores
@@ -49,7 +50,7 @@ def cell(task: str, variant: str, seed: int, score: float, mark: float, unit: fl
     """A curve that rises by the unit to its score. mark: makes its bits its own."""
     steps = np.array([10, 20, 100])
     values = np.array([score - unit, score - unit * (0.5 + mark), score])
-    return Cell(task, variant, seed, "done", score, steps=steps, values=values, hash=f"{mark}")
+    return Cell(task, variant, seed, "done", score, curve=Curve(steps, values), hash=f"{mark}")
 
 
 def scores_of(cells: Sequence[Cell], metric: str = "training/return") -> Scores:

@@ -114,7 +114,8 @@ def _differ(one: Cell, other: Cell) -> bool:
     """Whether the curves of two cells are not the same bits."""
     if one.hash and one.hash == other.hash:
         return False
-    pairs = ((one.steps, other.steps), (one.values, other.values))
+    ours, theirs = one.curve, other.curve
+    pairs = ((ours.steps, theirs.steps), (ours.values, theirs.values))
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
