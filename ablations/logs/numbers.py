@@ -7,6 +7,7 @@ digits is none: it is never read in part.
 
 from __future__ import annotations
 
+import math
 import re
 
 MOST = 2**53  # beyond it float64 leaves whole numbers out
@@ -21,9 +22,7 @@ _SPACE = "\u00a0\u2009\u202f"  # of thousands, elsewhere
 _END = rf"(?![{_SPACE}]\d)(?=$|\s|±|\+/?-|[;|)\]}}>*!?\"\x1b]|[,.:'](?!\d))"
 _LIKE = rf"[-+\u2212]?\.?\d[\S{_SPACE}]*|[-+]?(?i:nan|inf(?:inity)?)(?!\w)\S*"
 _EXACT = re.compile(_NUMBER)
-_PAIR = re.compile(
-    rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})\s*[:=]\s*(?:({_NUMBER}){_END}|({_LIKE}))"
-)
+_PAIR = re.compile(rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})\s*[:=]\s*(?:({_NUMBER}){_END}|({_LIKE}))")
 _OF_A_TOTAL = re.compile(r"(\d+)/\d+[,;)\]]*")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _ODD = re.compile(rf"[-+]?\d[\d.,'_{_SPACE}]*")
@@ -36,6 +35,19 @@ def number(text: str) -> float | None:
         return None
     plain = text.replace(",", "").replace("_", "").replace("\u2212", "-")
     return float(plain.partition("(")[0])
+
+
+def as_number(value: object) -> float | None:
+    """Return the number that a value of JSON or NumPy is, infinite where it is too large; or
+    None."""
+    if isinstance(value, str):
+        return number(value)
+    if isinstance(value, int):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    return value if isinstance(value, float) else None
 
 
 def is_odd(text: str) -> bool:

@@ -173,7 +173,7 @@ def _require_names(file: str, names: Iterable[str]) -> None:
     """Raises UserError for a column that no file can keep: a zero byte, half a character."""
     for name in names:
         if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise UserError(f"'{file}' has a column whose name is no text: {ascii(name):.60}")
+            raise UserError(f"'{file}' has a column whose name is no text: {name!a:.60}")
 
 
 def _rows(
@@ -279,7 +279,7 @@ def _of_events(folder: Path, metric: str, notes: list[str] | None) -> Iterator[R
     """A row per step; several, where tags have several points at it."""
     rows: dict[tuple[int, int], dict[str, float]] = {}
     for tag, points in tensorboard.read_scalars(folder, metric, notes).items():
-        for step, same in itertools.groupby(points, key=_at):
+        for step, same in itertools.groupby(points, key=lambda point: point[0]):
             for place, (_, value) in enumerate(same):
                 rows.setdefault((step, place), {})[tag] = value
     for step, place in sorted(rows):
@@ -325,21 +325,10 @@ def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
     for name, value in fields:
         if value is None or value == "":
             continue
-        number = _number(value)
+        number = numbers.as_number(value)
         if number is None:
             other[name] = str(value)[:40]
             number = numbers.of_a_total(other[name])
         if number is not None:
             found[name] = number
     return Row(place, found, other)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, str):
-        return numbers.number(value)
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    except (TypeError, ValueError):
-        return None

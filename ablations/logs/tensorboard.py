@@ -100,7 +100,9 @@ def _records(path: Path, notes: list[str] | None = None) -> Iterator[bytes]:
         if not whole or (_masked_crc(record),) != struct.unpack_from("<I", data, end):
             if written < min(len(data), end + 4 if whole else at + 12):
                 if notes is not None:
-                    notes.append(f"'{path.name}' ends in zeros, and is read up to there")
+                    notes.append(
+                        f"'{path.parent.name}/{path.name}' ends in zeros, and is read up to there"
+                    )
                 return
             raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
         yield record
