@@ -34,7 +34,8 @@ def normal_quantile(p: float) -> float:
 
 def student_cdf(freedom: float, t: float) -> float:
     """P(T <= t) of Student's T with `freedom` degrees of freedom, which need not be whole."""
-    tail = _student(freedom, -math.asinh(abs(t) / math.sqrt(freedom)))[0]
+    # Beyond 1e150, whose square is no float any more, there is nothing but 0 left to say.
+    tail = _student(freedom, -math.asinh(min(abs(t), 1e150) / math.sqrt(freedom)))[0]
     return tail if t < 0 else 1 - tail
 
 

@@ -58,11 +58,11 @@ def import_runs(
     A path is a CSV or TSV file (columns run, seed, step, return, and task where there are several;
     further numeric columns are further metrics; or long format with columns metric and value, as
     `export` writes it), a folder of TensorBoard event files, one folder per run, or of the
-    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Runs of a task that were logged at
-    other steps than each other are averaged over 50 bins of equal length. A run whose log ends
-    before the last tenth of its task's longest one has failed, and counts as such. say: is told,
-    before anything is written, what was taken for what, and what was left out. Raises UserError for
-    anything that cannot be read.
+    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Runs of a task that
+    were logged at other steps than each other are averaged over 50 bins of equal length. A run
+    whose log ends before the last tenth of its task's longest one has failed, and counts as such.
+    say: is told, before anything is written, what was taken for what, and what was left out. Raises
+    UserError for anything that cannot be read.
     """
     options = options or Options()
     if options.better not in ("higher", "lower"):
