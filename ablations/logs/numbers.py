@@ -46,7 +46,7 @@ def as_number(value: object) -> float | None:
         try:
             return float(value)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf if value > 0 else -math.inf
     return value if isinstance(value, float) else None
 
 
