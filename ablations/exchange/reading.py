@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +62,12 @@ def read_csv(
         table = _text_table(path)
     except FileNotFoundError:
         raise UserError(f"no such file: '{path}'") from None
-    except (OSError, EOFError, UnicodeDecodeError, pandas.errors.ParserError) as problem:
-        raise UserError(f"cannot read '{path}' as CSV: {problem}") from None
+    except (
+        *(OSError, EOFError, UnicodeDecodeError),
+        *(pandas.errors.ParserError, pandas.errors.ParserWarning),
+    ) as problem:
+        why = " ".join(str(problem).split())
+        raise UserError(f"cannot read '{path}' as CSV: {why}") from None
     except pandas.errors.EmptyDataError:
         raise UserError(f"'{path}' is empty") from None
     if "task" not in table:
@@ -142,18 +147,20 @@ def _text_table(path: Path) -> DataFrame:
             )
     renamed = {name: names.get(plain, plain) for name, plain in stripped.items()}
     text = [name for name, ours in renamed.items() if ours in ("run", "task", "metric")]
-    table = pandas.read_csv(
-        path,
-        sep=comma,
-        dtype=dict.fromkeys(text, "category"),  # text, each name once
-        keep_default_na=False,
-        na_values={name: _NO_VALUE for name in renamed if name not in text},
-        index_col=False,
-    ).rename(columns=renamed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the names
+        table = pandas.read_csv(
+            path,
+            sep=comma,
+            dtype=dict.fromkeys(text, object),
+            keep_default_na=False,
+            na_values={name: _NO_VALUE for name in renamed if name not in text},
+            index_col=False,
+        ).rename(columns=renamed)
     for name in ("run", "task", "metric"):
         if name in table:
-            texts = np.array([str(text).strip() for text in table[name].cat.categories], object)
-            table[name] = texts[table[name].cat.codes]
+            places, texts = pandas.factorize(table[name])
+            table[name] = np.array([str(text).strip() for text in texts], object)[places]
     return table
 
 
