@@ -237,8 +237,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize("column", ["run", "task"])
-@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize(("column", "long"), [("run", False), ("task", True)])
 def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> None:
     kept = "run" if column == "task" else "task"
     lines = [f"{column},{kept},seed,step,{'metric,value' if long else 'return'}"]
