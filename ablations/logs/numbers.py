@@ -25,7 +25,9 @@ _EXACT = re.compile(_NUMBER)
 _PAIR = re.compile(rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})\s*[:=]\s*(?:({_NUMBER}){_END}|({_LIKE}))")
 _OF_A_TOTAL = re.compile(r"(\d+)/\d+[,;)\]]*")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_ODD = re.compile(rf"[-+]?\d[\d.,'_{_SPACE}]*")
+_ODD = re.compile(
+    rf"[-+]?(?:\d+[,'_{_SPACE}]\d+(?:\.\d+)?|\d{{1,3}}(?:[.'{_SPACE}]\d{{3}})+(?:[.,]\d+)?)"
+)
 
 
 def number(text: str) -> float | None:
@@ -51,7 +53,7 @@ def as_number(value: object) -> float | None:
 
 
 def is_odd(text: str) -> bool:
-    """Return whether a text is digits and separators, and still no number: 1'234 or 1.234,5."""
+    """Return whether a text is a number of another notation: 1'234, 0,5 or 1.234,5."""
     return bool(_ODD.fullmatch(text.strip())) and number(text) is None
 
 

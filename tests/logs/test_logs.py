@@ -171,12 +171,18 @@ def test_words_after_the_name_are_no_values(tmp_path: Path) -> None:
     assert logs.read(path, "r", "step").points == ((3, {"r": 9.5}),)
 
 
-@pytest.mark.parametrize("text", ["1'234.5", "1.234,5", "0,5"])
+@pytest.mark.parametrize("text", ["1'234.5", "1.234,5", "0,5", "1.234.567", "1\u202f234"])
 def test_lone_numbers_of_other_countries_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.txt"
     path.write_text(f"984\n{text}\n")
     with pytest.raises(UserError, match="result must be a number"):
         logs.read(path, "result")
+
+
+def test_versions_and_lists_on_a_line_are_no_results(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("3.11.4\n1,0.5,3\n2026-01-02\n98%\n984\n")
+    assert logs.read(path, "result").points == ((1, {"result": 984.0}),)
 
 
 @pytest.mark.parametrize("unit", ["a", "a/", "a ", "x=1", "1,", "x=", "="])
