@@ -34,6 +34,7 @@ from ablations.errors import UserError
 FORMAT = 1
 
 Status = Literal["done", "failed"]
+Failure = Literal["diverged", "cut", "error"]
 
 
 class DamagedRecord(UserError):
@@ -73,8 +74,9 @@ class Record:
     """One finished cell.
 
     status: "done", or "failed" with the reason and the environment step at which it happened.
-    failure: "diverged" (training gave NaN: deterministic, so it is a result) or "error" (it raised,
-        or its worker died: worth another try).
+    failure: "diverged" (training gave NaN: deterministic, so it is a result), "cut" (others ran it,
+        and its log ends long before the end) or "error" (it raised, or its worker died: worth
+        another try).
     provenance: versions, commit, device, host, times. Never part of a table.
     policies: {"files": {step: sha256}, "best": step, "last": step}, or {} where none was saved.
     """
@@ -82,7 +84,7 @@ class Record:
     hash: str
     config: Mapping[str, Any]
     status: Status
-    failure: Literal["diverged", "error"] | None = None
+    failure: Failure | None = None
     reason: str | None = None
     failed_step: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)

@@ -19,6 +19,7 @@ ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
     "distributions": set(),
+    "curve": set(),
     "parquet": set(),
     "records": {"errors", "parquet"},
     "request": {"errors"},
@@ -29,13 +30,20 @@ ALLOWED = {
     "logs": {"errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", *COMMON},
-    "report": {"looks", "distributions", "errors", "records"},
+    "report": {"curve", "looks", "distributions", "errors", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", "errors", "records", "request"},
     # The intervals and the style of its figures.
-    "regression": {"report", "looks", "distributions", "errors", "records"},
-    "exchange": {"report", "logs", "errors", "records", "parquet"},  # the scores that it exports
+    "regression": {"curve", "report", "looks", "distributions", "errors", "records"},
+    "exchange": {
+        "curve",
+        "report",
+        "logs",
+        "errors",
+        "records",
+        "parquet",
+    },  # the scores that it exports
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

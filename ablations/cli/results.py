@@ -334,6 +334,8 @@ def _import(options: argparse.Namespace) -> None:
         f"{', '.join(plan.tasks)}: "
         f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
     )
+    for line in exchange.unfinished(plan, options.results):
+        print(line)
 
 
 def _policies(options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table m
 from ablations.exchange.archives import archive, restore
 from ablations.exchange.export import FORMATS, export, frame, marl_eval
 from ablations.exchange.imports import Options, import_runs
+from ablations.exchange.outcomes import unfinished
 
 __all__ = [
     "FORMATS",
@@ -20,4 +21,5 @@ __all__ = [
     "import_runs",
     "marl_eval",
     "restore",
+    "unfinished",
 ]

@@ -48,8 +48,9 @@ def archive(
     """Writes a file for each plan, and returns their paths.
 
     metrics: the columns of the curves that are kept, by default the study's own and JUDGED.
-    A cell that failed for an error is worth another try and left out. Raises UserError for a column
-    that no record has, curves of more than MOST_POINTS points, and a file of more than MOST_BYTES.
+    A cell that failed for an error is worth another try and left out, unless others ran it. Raises
+    UserError for a column that no record has, curves of ours of more than MOST_POINTS points, and a
+    file of more than MOST_BYTES.
     """
     written = []
     for plan in plans:
@@ -94,14 +95,16 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
 
 
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
+    others = "imported" in plan.request
     records: list[Record | None] = []
     curves: list[parquet.Columns | None] = []
     for cell in plan.cells:
         record = read_record(results, cell["hash"])
-        whole = record if record and record.failure != "error" else None
+        whole = record if record and (others or record.failure != "error") else None
         records.append(whole)
         curves.append(read_curve(results, whole) if whole else None)
-        if (points := len(curves[-1]["step"]) if curves[-1] else 0) > MOST_POINTS:
+        points = len(curves[-1]["step"]) if curves[-1] else 0
+        if points > MOST_POINTS and not others:
             raise UserError(
                 f"{plan.study['name']}/{cell['variant']} has curves of {points} points; an "
                 f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     import pandas
 
 FORMATS = ("csv", "parquet", "marl-eval")
-COLUMNS = ("study", "task", "variant", "seed", "status", "step", "metric", "value")
+COLUMNS = (
+    *("study", "task", "variant", "seed", "status", "step", "metric", "value"),
+    *("failure", "reason"),
+)
 
 
 def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pandas.DataFrame:
     """One row per cell, step and metric, without the points that have no value.
 
-    A failed cell has one row, at the step where it failed, without metric and value; one that has
-    not run has one row of status "missing". metrics: the columns wanted, all by default. Raises
+    A failed cell has one row, at the step where it failed, without metric and value, that says how
+    it failed; a finished one without any value has one at its last step; one that has not run has
+    one row of status "missing". metrics: the columns wanted, all by default. Raises
     UserError for one that no record has.
     """
     import pandas
@@ -34,11 +38,14 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     for cell, record in read_results(results, plan):
         place = {"study": plan.study["name"]}
         place |= {name: cell[name] for name in ("task", "variant", "seed")}
-        if record is None or record.status != "done":
-            step = None if record is None else record.failed_step
-            status = "missing" if record is None else record.status
-            empty = {"status": status, "step": step, "metric": None, "value": None}
-            parts.append(pandas.DataFrame([place | empty]))
+        nothing = {"status": "missing", **dict.fromkeys(COLUMNS[-5:])}
+        if record is None:
+            parts.append(pandas.DataFrame([place | nothing]))
+            continue
+        nothing |= {"status": record.status, "step": record.failed_step}
+        nothing |= {"failure": record.failure, "reason": record.reason}
+        if record.status != "done":
+            parts.append(pandas.DataFrame([place | nothing]))
             continue
         curve = pandas.DataFrame(read_curve(results, record))
         known |= set(curve.columns) - {"step"}
@@ -46,7 +53,11 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
         if metrics is not None:
             wanted = [name for name in metrics if name in wanted]
         long = curve.melt("step", wanted, "metric", "value").dropna(subset="value")
-        parts.append(long.assign(**place, status="done"))
+        if long.empty:
+            last = curve["step"].max() if len(curve) else None
+            parts.append(pandas.DataFrame([place | nothing | {"step": last}]))
+            continue
+        parts.append(long.assign(**place, status="done", failure=None, reason=None))
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)

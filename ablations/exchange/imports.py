@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
 from ablations.exchange import others
+from ablations.exchange.outcomes import Outcome, exported, outcome
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve, read_csv, read_tensorboard
-from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
+from ablations.records import Plan, digest, read_plan, write_plan, write_record
 
-BINS = 50
 SHOWN = 12  # lines of runs, and of what was left out
 
 
@@ -58,11 +59,11 @@ def import_runs(
     A path is a CSV or TSV file (columns run, seed, step, return, and task where there are several;
     further numeric columns are further metrics; or long format with columns metric and value, as
     `export` writes it), a folder of TensorBoard event files, one folder per run, or of the
-    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Runs of a task that
-    were logged at other steps than each other are averaged over 50 bins of equal length. A run
-    whose log ends before the last tenth of its task's longest one has failed, and counts as such.
-    say: is told, before anything is written, what was taken for what, and what was left out. Raises
-    UserError for anything that cannot be read.
+    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Every run keeps its
+    own steps. One whose metric is no finite number up to its end has diverged, and one whose log
+    ends before the last tenth of its task's longest one was cut: both count as failures. What
+    `export` wrote keeps the status that it had. say: is told, before anything is written, what was
+    taken for what, and what was left out. Raises UserError for anything that cannot be read.
     """
     options = options or Options()
     if options.better not in ("higher", "lower"):
@@ -71,9 +72,13 @@ def import_runs(
         raise UserError(f"a study's name is letters, digits, '_', '-' and '.': not '{study}'")
     _refuse_other(results, study)
     runs: dict[Place, Curve] = {}
+    outcomes: dict[Place, Outcome] = {}
+    places: dict[Place, None] = {}
+    of_tables: set[Place] = set()
     metrics: list[str] = []
     notes: list[str] = []
     for path in map(Path, paths):
+        known: dict[Place, Outcome] = {}
         if others.is_database(path):
             found, metric = others.read_trackio(path, options.metric, options.pattern, notes)
         elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
@@ -82,11 +87,14 @@ def import_runs(
             found, metric = read_tensorboard(path, options.metric, options.pattern, notes)
         else:
             found, metric = read_csv(path, options.metric, notes)
-        for place, curve in found.items():
-            if place in runs:
-                task, run, seed = place
+            known = exported(path)
+            of_tables |= found.keys()
+        for task, run, seed in found.keys() | known.keys():
+            if (task, run, seed) in places:
                 raise UserError(f"run '{run}' on '{task}', seed {seed} is there twice: in '{path}'")
-            runs[place] = curve
+        runs |= found
+        outcomes |= known
+        places |= dict.fromkeys([*known, *found])
         metrics.append(metric)
     if not runs:
         raise UserError("no runs found: give CSV files or folders of TensorBoard event files")
@@ -99,30 +107,8 @@ def import_runs(
     if options.better == "lower":
         runs = {place: _negated(curve, metric) for place, curve in runs.items()}
         metric = f"-{metric}"
-    aligned = _aligned(runs)
-    cells = []
-    for (task, run, seed), curve in aligned.items():
-        columns = {"step": curve.steps, **_ordered(curve.values, metric)}
-        config = {
-            "imported": {"data": _checksum(columns), "file": curve.source.name},
-            "study": study,
-            "task": {"name": task},
-            "variant": run,
-            "seed": seed,
-        }
-        name = digest(config)
-        cell = {"task": task, "variant": run, "seed": seed, "hash": name, "config": config}
-        cells.append(cell)
-        last, whole = int(runs[task, run, seed].steps[-1]), int(curve.steps[-1])
-        ended: dict[str, Any] = {"status": "done"}
-        if 10 * last <= 9 * whole:
-            reason = f"ended early: its log stops at step {last:,} of {whole:,}"
-            ended = {"status": "failed", "failure": "error", "reason": reason, "failed_step": last}
-        record = Record(
-            name, config, provenance={"imported": curve.source.name, "versions": {}}, **ended
-        )
-        write_record(results, record, _with_nulls(columns))
-    plan = _plan(study, cells, aligned, metric, options)
+    read = _Read(runs, outcomes, of_tables, tuple(places), metric)
+    plan = _plan(study, read, results, options)
     write_plan(results, plan)
     return plan
 
@@ -156,91 +142,62 @@ def _refuse_other(results: Path, study: str) -> None:
         raise UserError(f"study '{study}' was run here: import under another name")
 
 
-# Common steps
-
-
-def _aligned(runs: Mapping[Place, Curve]) -> dict[Place, Curve]:
-    """The runs of each task on common steps."""
-    aligned: dict[Place, Curve] = {}
-    for task in dict.fromkeys(task for task, _, _ in runs):
-        mine = {place: curve for place, curve in runs.items() if place[0] == task}
-        union = np.unique(np.concatenate([curve.steps for curve in mine.values()]))
-        longest = max(len(curve.steps) for curve in mine.values())
-        for place, curve in mine.items():
-            if len(union) <= 2 * longest and longest > 1:
-                aligned[place] = _spread(curve, union)
-            else:
-                aligned[place] = _binned(curve, int(union[-1]))
-    return {place: aligned[place] for place in runs}
-
-
-def _spread(curve: Curve, steps: NDArray[np.int64]) -> Curve:
-    where = np.searchsorted(steps, curve.steps)
-    values = {}
-    for name, old in curve.values.items():
-        values[name] = np.full(len(steps), np.nan)
-        values[name][where] = old
-    return Curve(steps, values, curve.source)
-
-
-def _binned(curve: Curve, last: int) -> Curve:
-    """Means over bins that end at the steps returned; step 0 belongs to the first."""
-    ends = np.unique(np.linspace(0, max(last, 1), BINS + 1)[1:].round().astype(np.int64))
-    where = np.searchsorted(ends, curve.steps)
-    values = {}
-    for name, old in curve.values.items():
-        seen = np.isfinite(old)
-        counts = np.bincount(where[seen], minlength=len(ends))
-        sums = np.bincount(where[seen], old[seen], minlength=len(ends))
-        values[name] = np.where(counts, sums / np.maximum(counts, 1), np.nan)
-    return Curve(ends, values, curve.source)
-
-
 # Records and plan
 
 
-def _ordered(
-    values: Mapping[str, NDArray[np.float64]], metric: str
-) -> dict[str, NDArray[np.float64]]:
-    return {metric: values[metric]} | {name: values[name] for name in sorted(values)}
+@dataclass(frozen=True)
+class _Read:
+    """outcomes: of the runs whose file says how they ended. of_tables: those with fields that may
+    be empty. places: all, in the files' order."""
+
+    runs: Mapping[Place, Curve]
+    outcomes: Mapping[Place, Outcome]
+    of_tables: Collection[Place]
+    places: tuple[Place, ...]
+    metric: str
+
+    @cached_property
+    def longest(self) -> dict[str, int]:
+        """task -> the last step of its longest run."""
+        ends = dict.fromkeys((task for task, _, _ in self.places), 0)
+        for (task, _, _), curve in self.runs.items():
+            ends[task] = max(ends[task], int(curve.steps[-1]))
+        return ends
+
+    def outcome(self, place: Place) -> Outcome:
+        if place in self.outcomes:
+            return self.outcomes[place]
+        if place not in self.runs:
+            return Outcome("missing")
+        at = self._diverged(place, self.metric)
+        return outcome(self.runs[place], self.metric, at, self.longest[place[0]])
+
+    def columns(self, place: Place) -> dict[str, list[Any]]:
+        """The curve of a record; of a run without one, its end."""
+        if place in self.runs:
+            return _columns(self.runs[place], self.metric, partial(self._diverged, place))
+        step = self.outcomes[place].failed_step
+        return {"step": [] if step is None else [step], self.metric: [] if step is None else [None]}
+
+    def _diverged(self, place: Place, metric: str) -> int | None:
+        """Where a run diverged by its curve, unless its file says how it ended."""
+        if place in self.outcomes:
+            return None
+        logged = metric == self.metric and place not in self.of_tables
+        return diverged_from(self.runs[place].values[metric], logged=logged)
 
 
-def _with_nulls(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """As the sweep writes them: null, not NaN, where a metric has no value."""
-    return {
-        name: [None if math.isnan(one) else one for one in values.tolist()]
-        for name, values in columns.items()
-    }
-
-
-def _checksum(columns: Mapping[str, NDArray[Any]]) -> str:
-    sums = hashlib.sha256()
-    for name, values in columns.items():
-        sums.update(name.encode() + b"\0" + np.ascontiguousarray(values).tobytes())
-    return sums.hexdigest()
-
-
-def _plan(
-    study: str,
-    cells: Sequence[Mapping[str, Any]],
-    runs: Mapping[Place, Curve],
-    metric: str,
-    options: Options,
-) -> Plan:
-    names = list(dict.fromkeys(run for _, run, _ in runs))
-    tasks = list(dict.fromkeys(task for task, _, _ in runs))
+def _plan(study: str, read: _Read, results: Path, options: Options) -> Plan:
+    names = list(dict.fromkeys(run for _, run, _ in read.places))
+    tasks = list(dict.fromkeys(task for task, _, _ in read.places))
+    seeds = sorted({seed for _, _, seed in read.places})
     if not options.margin > 0:
         raise UserError(f"--margin must be above 0, not {options.margin:g}")
     baseline = options.baseline or names[0]
     if baseline not in names:
         raise unknown("baseline", baseline, names)
-    described: dict[str, dict[str, Any]] = {}
-    for task in tasks:
-        described[task] = {
-            "steps": max(int(c.steps[-1]) for place, c in runs.items() if place[0] == task),
-            "settings": {},
-            "summary": "",
-        }
+    # A cell for every task, run and seed: those that were not given count as missing.
+    places = [(task, name, seed) for task in tasks for seed in seeds for name in names]
     return Plan(
         request={"imported": study},
         study={
@@ -251,34 +208,66 @@ def _plan(
             "baseline": baseline,
             "margin": options.margin,
             "margin_in_metric": options.margin_in_metric,
-            "metric": metric,
+            "metric": read.metric,
         },
         variants={name: {"versus": None, "summary": "", "sets": {}} for name in names},
-        tasks=described,
-        cells=_complete(study, cells, names, tasks),
+        tasks={t: {"steps": read.longest[t], "settings": {}, "summary": ""} for t in tasks},
+        cells=tuple(_cell(study, read, place, results) for place in places),
     )
 
 
-def _complete(
-    study: str, cells: Sequence[Mapping[str, Any]], names: Sequence[str], tasks: Sequence[str]
-) -> tuple[Mapping[str, Any], ...]:
-    """With a cell for every task, run and seed: those that were not given count as missing."""
-    seeds = sorted({cell["seed"] for cell in cells})
-    given = {(cell["task"], cell["variant"], cell["seed"]): cell for cell in cells}
-    whole = []
-    for task in tasks:
-        for seed in seeds:
-            for name in names:
-                cell = given.get((task, name, seed))
-                if cell is None:
-                    config = {
-                        "imported": None,
-                        "study": study,
-                        "task": {"name": task},
-                        "variant": name,
-                        "seed": seed,
-                    }
-                    cell = {"task": task, "variant": name, "seed": seed, "config": config}
-                    cell |= {"hash": digest(config)}
-                whole.append(cell)
-    return tuple(whole)
+def _cell(study: str, read: _Read, place: Place, results: Path) -> dict[str, Any]:
+    """A plan's entry of a run, whose record is written where it ran."""
+    task, variant, seed = place
+    config: dict[str, Any] = {
+        "imported": None,
+        "study": study,
+        "task": {"name": task, "settings": {}},
+        "variant": variant,
+        "seed": seed,
+    }
+    ended = read.outcome(place)
+    if ended.status == "missing":
+        return _entry(place, config)
+    columns = read.columns(place)
+    source = read.runs[place].source.name if place in read.runs else ""
+    config["imported"] = {"data": _checksum(columns, ended), "file": source}
+    cell = _entry(place, config)
+    write_record(results, ended.record(cell["hash"], config, source), columns)
+    return cell
+
+
+def _entry(place: Place, config: Mapping[str, Any]) -> dict[str, Any]:
+    task, variant, seed = place
+    return {
+        "task": task,
+        "variant": variant,
+        "seed": seed,
+        "hash": digest(config),
+        "config": config,
+    }
+
+
+def _columns(
+    run: Curve, metric: str, diverged: Callable[[str], int | None]
+) -> dict[str, list[Any]]:
+    """As the sweep writes them: null where a metric has no value, the judged one first. Where it
+    has diverged its values stay no numbers; points without any value are left out."""
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys([metric, *sorted(run.values)]):
+        values = run.values[name].tolist()
+        end = diverged(name)
+        tail = len(values) if end is None else end
+        columns[name] = [None if math.isnan(one) else one for one in values[:tail]] + values[tail:]
+    rows = zip(run.steps.tolist(), *columns.values(), strict=True)
+    kept = [row for row in rows if any(value is not None for value in row[1:])]
+    return dict(zip(("step", *columns), map(list, zip(*kept, strict=True)), strict=True))
+
+
+def _checksum(columns: Mapping[str, Sequence[Any]], ended: Outcome) -> str:
+    """Of the data and of how the run ended, which may depend on the others of its task."""
+    sums = hashlib.sha256(repr(ended).encode())
+    for name, values in columns.items():
+        numbers = np.array(values, np.float64)
+        sums.update(name.encode() + b"\0" + numbers.tobytes())
+    return sums.hexdigest()

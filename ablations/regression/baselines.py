@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import write_atomically
-from ablations.regression.curves import SCORES, Curves, Score, on_one_grid, scores
+from ablations.regression.curves import SCORES, Curves, Score, scores, together
 
 FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
@@ -180,12 +181,9 @@ def _csv(baseline: Baseline) -> str:
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(HEAD)
     for name, group in baseline.groups.items():
-        curves = group.curves
-        seen = ~np.isnan(curves.values)
-        # Where seeds have steps of their own, one without a value at another's has no row there.
-        kept = seen | ~seen.any(axis=0)
-        for seed, values, wanted in zip(curves.seeds, curves.values, kept, strict=True):
-            for step, value in zip(curves.steps[wanted], values[wanted], strict=True):
+        # A seed has a row at each of its own steps, with or without a value.
+        for seed, run in zip(group.curves.seeds, group.curves.runs, strict=True):
+            for step, value in zip(run.steps, run.values, strict=True):
                 rows.writerow(
                     [name, seed, _digits(step), "" if math.isnan(value) else repr(float(value))]
                 )
@@ -207,18 +205,15 @@ def _groups(described: Mapping[str, Any], text: str) -> dict[str, Group]:
         curve[float(step)] = float(value) if value else math.nan
     found = {}
     for name, about in described.items():
-        steps, values = on_one_grid(
-            [(list(curve), list(curve.values())) for curve in read[name].values()]
-        )
-        if len(values) != about["seeds"]:
+        runs = [
+            Curve(np.array(list(curve)), np.array(list(curve.values())))
+            for curve in read[name].values()
+        ]
+        if len(runs) != about["seeds"]:
             raise ValueError("another number of seeds")
+        failed = {int(seed): reason for seed, reason in about["failed"].items()}
         found[name] = Group(
-            curves=Curves(
-                seeds=tuple(read[name]),
-                steps=steps,
-                values=values,
-                failed={int(seed): reason for seed, reason in about["failed"].items()},
-            ),
+            curves=together(tuple(read[name]), runs, failed),
             metric=about["metric"],
             higher_is_better=about["higher_is_better"],
             about=about["about"],

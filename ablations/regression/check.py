@@ -104,7 +104,7 @@ class Check:
 def learned(curves: Curves) -> Learned:
     """What a trainer learns, as tables have it: `report.units`. Where its curves do not stand out
     of their noise, the spread of their final scores, or of a rounding error."""
-    found = units.learned(curves.steps, curves.values)
+    found = units.learned_of(curves.runs)
     if found is not None:
         return found
     ends = scores(curves, {"final": final})["final"]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from ablations.curve import Curve, is_cut
 from ablations.errors import UserError
 from ablations.report.scores import auc, final
 
@@ -25,12 +26,22 @@ class Curves:
     steps: `[points]`, increasing, of all seeds. values: `[seeds, points]`, NaN where a seed has no
     value at a step.
     failed: seed -> why it has no curve (its training became NaN); not among `seeds`.
+    logged: `[seeds, points]`, whether a step is one of the seed's own; None: all are.
     """
 
     seeds: tuple[int, ...]
     steps: Floats
     values: Floats
     failed: Mapping[int, str] = field(default_factory=dict)
+    logged: NDArray[np.bool_] | None = None
+
+    @property
+    def runs(self) -> list[Curve]:
+        """The curve of each seed, at its own steps."""
+        if self.logged is None:
+            return [Curve(self.steps, row) for row in self.values]
+        rows = zip(self.values, self.logged, strict=True)
+        return [Curve(self.steps[own], row[own]) for row, own in rows]
 
     def __len__(self) -> int:
         return len(self.seeds) + len(self.failed)
@@ -44,35 +55,35 @@ class Curves:
             steps=self.steps,
             values=self.values[[place[seed] for seed in kept]],
             failed={seed: self.failed[seed] for seed in seeds if seed in self.failed},
+            logged=None if self.logged is None else self.logged[[place[seed] for seed in kept]],
         )
 
     def and_(self, other: Curves) -> Curves:
         """These and those of other seeds."""
         require_same_steps(other, self)
-        steps, values = on_one_grid([*_points(self), *_points(other)], (self.steps, other.steps))
-        return Curves(
-            seeds=self.seeds + other.seeds,
-            steps=steps,
-            values=values,
-            failed={**self.failed, **other.failed},
+        return together(
+            self.seeds + other.seeds,
+            [*self.runs, *other.runs],
+            {**self.failed, **other.failed},
+            grids=(self.steps, other.steps),
         )
 
 
-def _points(curves: Curves) -> list[tuple[Floats, Floats]]:
-    return [(curves.steps, row) for row in curves.values]
-
-
-def on_one_grid(
-    curves: Sequence[tuple[ArrayLike, ArrayLike]], grids: Sequence[ArrayLike] = ()
-) -> tuple[Floats, Floats]:
-    """Steps and values `[points]` of each curve -> all steps, in order, and `[curves, steps]`, NaN
-    where a curve has no value. grids: further steps."""
-    every = [np.asarray(marks, np.float64) for marks in (*grids, *(marks for marks, _ in curves))]
+def together(
+    seeds: Sequence[int],
+    runs: Sequence[Curve],
+    failed: Mapping[int, str] | None = None,
+    grids: Sequence[Floats] = (),
+) -> Curves:
+    """The curves of some seeds at all of their steps. grids: further steps."""
+    every = [np.asarray(steps, np.float64) for steps in (*grids, *(run.steps for run in runs))]
     steps = np.unique(np.concatenate(every)) if every else np.zeros(0)
-    values = np.full((len(curves), len(steps)), np.nan)
-    for row, (marks, numbers) in zip(values, curves, strict=True):
-        row[np.searchsorted(steps, np.asarray(marks, np.float64))] = numbers
-    return steps, values
+    values = np.full((len(runs), len(steps)), np.nan)
+    logged = np.zeros(values.shape, np.bool_)
+    for row, own, run in zip(values, logged, runs, strict=True):
+        where = np.searchsorted(steps, np.asarray(run.steps, np.float64))
+        row[where], own[where] = run.values, True
+    return Curves(tuple(seeds), steps, values, failed or {}, None if logged.all() else logged)
 
 
 def from_user(
@@ -102,8 +113,7 @@ def from_user(
     for seed, marks, values in rows:
         _require_increasing(marks)
         _require_numbers(seed, marks, values, missing_ok)
-    grid, values = on_one_grid([(marks, values) for _, marks, values in rows])
-    found = Curves(which, grid, values)
+    found = together(which, [Curve(marks, values) for _, marks, values in rows])
     require_scores(found, scores)
     return found
 
@@ -201,10 +211,13 @@ def _require_numbers(seed: int, steps: Floats, values: Floats, missing_ok: bool)
 
 
 def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
-    """Raises UserError for a curve without a score."""
+    """Raises UserError for a curve without a score, and for one that was cut before the last tenth
+    of the steps, where its final score would be of another time than the others'."""
+    ends = [run.range[1] if run.range else 0.0 for run in found.runs]
     for name, values in scores(found, wanted).items():
-        for seed, value in zip(found.seeds, values, strict=True):
-            if np.isnan(value) and name in SCORES:
+        for seed, value, end in zip(found.seeds, values, ends, strict=True):
+            cut = name == "final" and is_cut(end, found.steps[-1])
+            if (np.isnan(value) or cut) and name in SCORES:
                 raise UserError(
                     f"the curve of seed {seed} has no value where its {name} score looks"
                     + (" (the last tenth of the steps)" if name == "final" else "")
@@ -255,14 +268,14 @@ def at_every_step(curves: Curves, steps: Floats | None = None) -> Curves:
     for row, own in zip(values, curves.values, strict=True):
         seen = ~np.isnan(own)
         row[:] = np.interp(steps, curves.steps[seen], own[seen])
-    return replace(curves, steps=steps, values=values)
+    return replace(curves, steps=steps, values=values, logged=None)
 
 
 def scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> dict[str, Floats]:
     """name -> `[seeds]`; by default final performance and area under the curve, of
     `report.scores`."""
     return {
-        name: np.array([score(curves.steps, row) for row in curves.values], np.float64)
+        name: np.array([score(run.steps, run.values) for run in curves.runs], np.float64)
         for name, score in wanted.items()
     }
 
@@ -271,9 +284,8 @@ def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
     """The seed and the first step at which curves of equal seeds are not the same bits; None where
     all are. Looks only at the seeds that both have."""
     common = [seed for seed in now.seeds if seed in baseline.seeds]
-    parts = [*_points(now.of(common)), *_points(baseline.of(common))]
-    steps, values = on_one_grid(parts)
-    ours, theirs = values[: len(common)], values[len(common) :]
+    both = together([*common, *common], [*now.of(common).runs, *baseline.of(common).runs])
+    steps, ours, theirs = both.steps, both.values[: len(common)], both.values[len(common) :]
     differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
     if not differs.any():
         return None

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from ablations.curve import on_common_steps
 from ablations.regression.check import Check
 from ablations.regression.curves import Curves, scores
 from ablations.regression.messages import score_name
@@ -76,13 +77,16 @@ def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) ->
 
 
 def _curves(panel: Any, curves: Curves, color: str, name: str) -> None:
-    for row in curves.values:
-        seen = ~np.isnan(row)
-        panel.plot(curves.steps[seen], row[seen], color=color, alpha=0.22, linewidth=0.7)
-    counts = np.sum(~np.isnan(curves.values), axis=0)
+    for run in curves.runs:
+        seen = ~np.isnan(run.values)
+        panel.plot(run.steps[seen], run.values[seen], color=color, alpha=0.22, linewidth=0.7)
+    if not curves.seeds:
+        return
+    steps, values = on_common_steps(curves.runs)
+    counts = np.sum(~np.isnan(values), axis=0)
     seen = 2 * counts >= max(1, len(curves.seeds))
-    means = np.nansum(curves.values[:, seen], axis=0) / np.maximum(counts[seen], 1)
-    panel.plot(curves.steps[seen], means, color=color, linewidth=2.0, label=name, zorder=4)
+    means = np.nansum(values[:, seen], axis=0) / np.maximum(counts[seen], 1)
+    panel.plot(steps[seen], means, color=color, linewidth=2.0, label=name, zorder=4)
 
 
 def _scores(

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ablations.curve import Curve, diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, Terms, check, checking
-from ablations.regression.curves import Curves, require_scores
+from ablations.regression.curves import Curves, require_scores, together
 
 # More seeds of some groups are wanted: (study, task, variant) -> seeds
 Wanted = Mapping[tuple[str, str, str], Sequence[int]]
@@ -67,8 +68,8 @@ def read(
 
     Raises UserError for a cell that an error stopped: that says nothing about learning.
     """
-    rows, kept, failed = [], [], {}
-    steps: Any = None
+    runs: dict[int, Curve] = {}
+    failed: dict[int, str] = {}
     for cell in plan.cells:
         seed = cell["seed"]
         if (cell["task"], cell["variant"]) != (task, variant) or (
@@ -83,37 +84,32 @@ def read(
                 raise UserError(f"{variant} on {task}, seed {seed}, failed: {record.reason}")
             failed[seed] = str(record.reason)
             continue
-        marks, values = _curve(record, results, plan.study["metric"])
-        if steps is not None and (len(marks) != len(steps) or np.any(marks != steps)):
-            raise UserError(f"{variant} on {task}: seed {seed} has other steps than the others")
-        steps = marks
-        kept.append(seed)
-        rows.append(values)
-    if steps is None:
-        if not failed:
-            raise UserError(
-                f"no record of {variant} on {task} in '{results}': run it there, or leave out "
-                f"--records"
-            )
-        return Curves((), np.zeros(0), np.zeros((0, 0)), failed)
-    found = Curves(tuple(kept), steps, np.stack(rows), failed)
+        run = _curve(record, results, plan.study["metric"])
+        if run.status == "diverged":
+            failed[seed] = diverged(plan.study["metric"], run.end)
+        else:
+            runs[seed] = run
+    if not runs and not failed:
+        raise UserError(
+            f"no record of {variant} on {task} in '{results}': run it there, or leave out --records"
+        )
+    found = together(tuple(runs), list(runs.values()), failed)
     if np.isinf(found.values).any():
         raise UserError(f"{variant} on {task}: a curve is infinite")
     require_scores(found)
     return found
 
 
-def _curve(record: Record, results: Path, metric: str) -> tuple[Any, Any]:
+def _curve(record: Record, results: Path, metric: str) -> Curve:
     curve = read_curve(results, record)
     if metric not in curve:
         raise unknown("metric", metric, (name for name in curve if name != "step"))
-    steps, values = (np.array(curve[name], np.float64) for name in ("step", metric))
-    return steps, values
+    return logged(curve["step"], curve[metric])
 
 
 def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any]) -> None:
-    """Raises UserError where a group is not trained as its baseline was. Revisions may differ:
-    what the code does is the question."""
+    """Raises UserError where a group is not trained as its baseline was. Revisions may differ, and
+    so may the data of imported runs: they are the question."""
     then = dict(_flat(baseline.groups[name].about))
     for setting, value in _flat(now):
         before = then.pop(setting, None)
@@ -131,7 +127,7 @@ def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any])
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in config.items():
-        if name == "revision":
+        if name in ("revision", "imported"):
             continue
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -166,8 +162,7 @@ def check_all(baseline: Baseline, asked: Mapping[str, Terms], train: Train) -> d
         for name in wanted:
             curves = trained[_split(name)]
             if not curves.seeds:  # all diverged: no steps of their own
-                steps = baseline.groups[name].curves.steps
-                curves = replace(curves, steps=steps, values=np.zeros((0, len(steps))))
+                curves = together((), [], curves.failed, [baseline.groups[name].curves.steps])
             try:
                 ahead[name] = running[name].send(curves)
             except StopIteration as ended:

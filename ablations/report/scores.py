@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.curve import Curve, diverged, logged
 from ablations.errors import unknown
 from ablations.records import Plan, Record, read_curve, read_results
 
@@ -54,13 +55,16 @@ Score = Callable[[ArrayLike, ArrayLike], float]
 SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
 
 
+NO_CURVE = Curve(np.zeros(0, np.int64), np.zeros(0))
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell's part in a table.
 
     status: "done"; "failed", with the reason (and the environment step, where known); "empty", done
         but the metric has no value where the score looks; "missing", not run yet.
-    value: its score, NaN unless done. steps `[n]`, values `[n]`: its curve, empty unless done.
+    value: its score, NaN unless done. curve: of the metric, without points where it failed.
     hash: names its record; two variants that compose to the same cell share it.
     """
 
@@ -71,8 +75,7 @@ class Cell:
     value: float = math.nan
     reason: str | None = None
     failed_step: int | None = None
-    steps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: Floats = field(default_factory=lambda: np.zeros(0))
+    curve: Curve = NO_CURVE
     hash: str = ""
 
 
@@ -96,10 +99,17 @@ class Scores:
             found.setdefault((cell.task, cell.variant), []).append(cell)
         return found
 
+    def curves(self, task: str, variant: str) -> list[Curve]:
+        """The curves of the cells that ended well, by seed."""
+        return [cell.curve for cell in self.of(task, variant) if len(cell.curve.steps)]
+
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
         """Whether two variants trained alike, bit for bit, on every seed that both have: they share
-        the cell, or their curves are equal, or they failed at the same step. False where no seed
-        says so."""
+        the cell, or their whole curves are equal.
+
+        Two runs that failed at the same step say nothing, at different steps that they differ.
+        False where no seed has a score on both sides.
+        """
         seen = 0
         for task in tasks:
             theirs = {cell.seed: cell for cell in self.of(task, other)}
@@ -109,7 +119,7 @@ class Scores:
                     continue
                 if not _same(cell, twin):
                     return False
-                seen += 1
+                seen += cell.status == "done" or cell.hash == twin.hash != ""
         return seen > 0
 
     def below(self, seeds: int) -> Scores:
@@ -133,8 +143,9 @@ def _same(one: Cell, other: Cell) -> bool:
         return False
     if one.status == "failed":
         return one.failed_step is not None and one.failed_step == other.failed_step
-    same = np.array_equal(one.steps, other.steps)
-    return same and np.array_equal(one.values, other.values, equal_nan=True)
+    ours, theirs = one.curve, other.curve
+    same = np.array_equal(ours.steps, theirs.steps)
+    return same and np.array_equal(ours.values, theirs.values, equal_nan=True)
 
 
 def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
@@ -187,7 +198,7 @@ def diagnostic_scores(
 
 def moves(found: Scores) -> bool:
     """Whether a metric is ever anything but one number, up to rounding."""
-    values = [cell.values[~np.isnan(cell.values)] for cell in found.cells if len(cell.values)]
+    values = [c.curve.values[~np.isnan(c.curve.values)] for c in found.cells if len(c.curve.values)]
     together = np.concatenate(values) if values else np.zeros(0)
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
@@ -270,13 +281,13 @@ def _cell(
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
     if column not in curve:
         raise unknown("metric", column, (name for name in curve if name != "step"))
-    steps, values = _points(curve["step"], curve[column])  # NaN where there is None
-    value = score(steps, values)
+    one = logged(curve["step"], curve[column])
+    if one.status == "diverged":
+        return Cell(*place, "failed", reason=diverged(column, one.end), failed_step=int(one.end))
+    value = score(one.steps, one.values)
     if math.isinf(value):
         return Cell(*place, "failed", reason=f"{column} is infinite")
-    if math.isnan(value):
-        return Cell(*place, "empty", steps=steps, values=values)
-    return Cell(*place, "done", value, steps=steps, values=values)
+    return Cell(*place, "empty" if math.isnan(value) else "done", value, curve=one)
 
 
 def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Floats]:

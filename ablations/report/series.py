@@ -11,14 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.curve import Curve, on_common_steps, share_steps, thinned
 from ablations.records import Plan
 from ablations.report import units
-from ablations.report.scores import Cell, Scores, baseline_of, grouped
+from ablations.report.scores import Scores, baseline_of, grouped
 from ablations.report.statistics import Aggregate, aggregate, aggregate_interval, interval, iqm
 from ablations.report.tables.entries import ALL_TASKS
 from ablations.report.units import Units
 
 REPLICATES = 2_000  # a band is drawn, not quoted
+MOST_POINTS = 100  # of a mean over curves of different steps
 
 
 # A panel holds as many lines as there are colours.
@@ -71,20 +73,21 @@ def points(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """steps, IQM, low, high, `[n]` each: where at least half of the finished cells have a value.
 
-    Failed and missing cells are left out. low and high are NaN where there is one value.
+    Curves of other steps than each other are thinned, and read off at steps that all have. Failed
+    and missing cells are left out. low and high are NaN where there is one value.
     """
-    cells = [cell for cell in found.of(task, variant) if len(cell.steps)]
-    if not cells:
+    curves = found.curves(task, variant)
+    if not curves:
         nothing = np.zeros(0)
         return np.zeros(0, np.int64), nothing, nothing, nothing
-    steps = np.unique(np.concatenate([cell.steps for cell in cells]))
-    values = np.full((len(steps), len(cells)), np.nan)
-    for column, cell in enumerate(cells):
-        values[np.searchsorted(steps, cell.steps), column] = cell.values
+    if not share_steps(curves):
+        curves = [thinned(one, MOST_POINTS) for one in curves]
+    steps, rows = on_common_steps(curves, MOST_POINTS)
+    values = rows.T
     counts = np.sum(np.isfinite(values), axis=1)
     middle, low, high = (np.full(len(steps), np.nan) for _ in range(3))
     for count in np.unique(counts):
-        if 2 * count < len(cells) or not count:
+        if 2 * count < len(curves) or not count:
             continue
         chosen = counts == count
         here = np.stack([row[np.isfinite(row)] for row in values[chosen]])
@@ -131,7 +134,7 @@ def paired(
     return np.mean(np.array(rows), axis=0)
 
 
-MOST_POINTS = 40  # of a curve over tasks
+MOST_SHARES = 40  # of a curve over tasks
 
 
 def efficiency(
@@ -147,14 +150,14 @@ def efficiency(
     for variant in ordered(plan):
         rows = []
         tasks = [task for task in plan.tasks if learned.of(task, variant) is not None]
-        cells = {t: {c.seed: c for c in found.of(t, variant) if len(c.steps)} for t in tasks}
+        cells = {t: {c.seed: c for c in found.of(t, variant) if len(c.curve.steps)} for t in tasks}
         seeds = sorted(set.intersection(*map(set, cells.values()))) if len(tasks) > 1 else []
         if not seeds:
             continue
-        count = min(len(cells[task][seed].steps) for task in tasks for seed in seeds)
-        share = np.arange(1, min(count, MOST_POINTS) + 1) / min(count, MOST_POINTS)
+        count = min(len(cells[task][seed].curve.steps) for task in tasks for seed in seeds)
+        share = np.arange(1, min(count, MOST_SHARES) + 1) / min(count, MOST_SHARES)
         for task in tasks:
-            values = np.array([_at_shares(cells[task][seed], share) for seed in seeds])
+            values = np.array([_at_shares(cells[task][seed].curve, share) for seed in seeds])
             if (unit := learned.of(task, variant)) is not None:
                 rows.append((values - unit.low) / unit.size)
         kept = np.isfinite(np.array(rows)).all(axis=(0, 1))
@@ -166,12 +169,9 @@ def efficiency(
     return curves
 
 
-def _at_shares(cell: Cell, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A curve at shares of its last step, linear between its points; NaN before the first."""
-    seen = np.isfinite(cell.values)
-    if not seen.any():
-        return np.full(len(share), np.nan)
-    return np.interp(share * cell.steps[-1], cell.steps[seen], cell.values[seen], left=np.nan)
+def _at_shares(one: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A curve at shares of its last step; NaN outside of its range."""
+    return one.at(share * one.steps[-1])
 
 
 def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:

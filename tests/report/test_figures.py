@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import realistic
 
 import ablations
+from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
 from ablations.report.figures import (
@@ -116,7 +117,7 @@ def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
 def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
     plan, results = drawn
     found = scores(plan, results)
-    done = [cell.values for cell in found.of("hopper", "done_cut") if cell.status == "done"]
+    done = [cell.curve.values for cell in found.of("hopper", "done_cut") if cell.status == "done"]
     steps, middle, low, high = points(found, "hopper", "done_cut")
     assert len(done) == 7
     np.testing.assert_array_equal(steps, np.arange(1, 11) * 40_000)
@@ -131,7 +132,7 @@ def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
     nan = np.nan
     values = [[nan, nan, 1.0], [nan, 2.0, 3.0], [nan, 4.0, 5.0]]
     cells = tuple(
-        Cell("t", "v", seed, "done", 1.0, steps=np.array([1, 2, 3]), values=np.array(row))
+        Cell("t", "v", seed, "done", 1.0, curve=Curve(np.array([1, 2, 3]), np.array(row)))
         for seed, row in enumerate(values)
     )
     steps, middle, low, _ = points(Scores("m", "final", cells, ()), "t", "v")
@@ -330,9 +331,10 @@ def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole
 def test_rounding_is_no_movement(whole) -> None:
     plan, results = whole
     found = diagnostic_scores(plan, results)["training/length"]
-    noisy = [
-        dataclasses.replace(cell, values=cell.values + 1e-16 * cell.steps) for cell in found.cells
-    ]
+    noisy = []
+    for cell in found.cells:
+        values = cell.curve.values + 1e-16 * cell.curve.steps
+        noisy.append(dataclasses.replace(cell, curve=Curve(cell.curve.steps, values)))
     assert not moves(dataclasses.replace(found, cells=tuple(noisy)))
 
 

@@ -50,7 +50,7 @@ def test_seeds_are_drawn_on_demand(forty) -> None:
         faint = [line for line in panel.lines if line.get_alpha()]
         assert len(faint) == 2 * (len(panel.lines) - len(faint))
         assert not panel.collections  # and no band
-    np.testing.assert_array_equal(faint[0].get_ydata(), found.of("hopper", "v0")[0].values)
+    np.testing.assert_array_equal(faint[0].get_ydata(), found.curves("hopper", "v0")[0].values)
 
 
 def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
@@ -68,7 +68,9 @@ def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
     rows = []
     for task in plan.tasks:  # half of training is the fifth of ten points
         unit = learned.of(task, "brax")
-        rows.append([(cell.values[4] - unit.low) / unit.size for cell in found.of(task, "brax")])
+        rows.append(
+            [(cell.curve.values[4] - unit.low) / unit.size for cell in found.of(task, "brax")]
+        )
     assert lines["brax"][1][4] == pytest.approx(aggregate(rows))
 
 

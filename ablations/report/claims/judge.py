@@ -19,7 +19,7 @@ from ablations.report.claims.found import (
     learned_by,
 )
 from ablations.report.statistics import LEVEL
-from ablations.report.units import smoothed
+from ablations.report.units import smoothed_together
 
 _LAST = 0.8  # where the last fifth of training begins
 
@@ -71,13 +71,12 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
     rose = {}
     for task in claim.tasks:
         unit = learned_by(claim, plan, evidence, task, variant)
-        curves = [cell for cell in found.of(task, variant) if len(cell.steps)]
+        curves = found.curves(task, variant)
         if unit is None or not curves or min(ended_of(plan, found, task, [variant])) == 0:
             continue
         share = plan.study["margin"] if claim.statistic != "spread" else 0.05
-        ends = curves[0].steps
-        whole = [cell.values for cell in curves if np.array_equal(cell.steps, ends)]
-        mean = np.nanmean(smoothed(ends, np.array(whole)), axis=0)
+        ends, values = smoothed_together(curves)
+        mean = np.nanmean(values, axis=0)
         before = int(np.searchsorted(ends, _LAST * ends[-1], side="right")) - 1
         rose[task] = float(mean[-1] - mean[max(before, 0)]) / (share * unit.size)
     return rose
@@ -94,7 +93,7 @@ def _margins(
     sizes = {}
     for task in claim.tasks:
         unit = learned_by(claim, plan, evidence, task, variant)
-        curves = [cell.values[~np.isnan(cell.values)] for cell in found.of(task, variant)]
+        curves = [c.values[~np.isnan(c.values)] for c in found.curves(task, variant)]
         rises = [curve[-1] - curve[0] for curve in curves if len(curve) > 1]
         if unit is not None and rises:
             sizes[task] = (claim.margin * unit.size, float(np.mean(rises)))

@@ -113,8 +113,8 @@ def _curve(
 
 
 def _seeds(panel: Any, found: Scores, task: str, variant: str, color: str) -> None:
-    for cell in found.of(task, variant):
-        panel.plot(cell.steps, cell.values, color=color, alpha=0.25, linewidth=0.6, zorder=2)
+    for one in found.curves(task, variant):
+        panel.plot(one.steps, one.values, color=color, alpha=0.25, linewidth=0.6, zorder=2)
 
 
 def _handles(plan: Plan, found: Scores, groups: Sequence[Family]) -> dict[str, list[Any]]:

@@ -25,7 +25,9 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     for task in plan.tasks:
         for variant in plan.variants:
             cells = found.of(task, variant)
-            areas = np.array([auc(c.steps, c.values) for c in cells if c.status == "done"])
+            areas = np.array(
+                [auc(c.curve.steps, c.curve.values) for c in cells if c.status == "done"]
+            )
             low, high = map(number, interval(areas, "mean"))
             failed = sum(c.status == "failed" for c in cells)
             pair = (variant, learned.source(variant))
@@ -43,7 +45,7 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             # A run that failed never gets there.
             reached = median_steps(
                 [
-                    steps_to_threshold(c.steps, c.values, threshold)
+                    steps_to_threshold(c.curve.steps, c.curve.values, threshold)
                     if c.status == "done"
                     else math.inf
                     for c in cells

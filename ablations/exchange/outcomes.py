@@ -1,0 +1,104 @@
+"""How a run ended, as far as a file or its curve tells: finished, or failed and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ablations.curve import diverged, is_cut
+from ablations.errors import UserError
+from ablations.exchange.places import Place
+from ablations.exchange.reading import Curve
+from ablations.records import Failure, Plan, Record, read_results
+
+_EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """status: of a record, or "missing". The others as in a record."""
+
+    status: Literal["done", "failed", "missing"] = "done"
+    failure: Failure | None = None
+    reason: str | None = None
+    failed_step: int | None = None
+
+    def record(self, name: str, config: Mapping[str, Any], source: str) -> Record:
+        """The record of a run that others made."""
+        return Record(
+            name,
+            config,
+            "failed" if self.status == "failed" else "done",
+            self.failure,
+            self.reason,
+            self.failed_step,
+            provenance={"imported": source, "versions": {}},
+        )
+
+
+def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
+    """How a run ended by its curve: diverged from a place on, if any; else cut, if it ends before
+    the last tenth of a whole run, which has `whole` steps."""
+    if place is not None:
+        at = int(run.steps[place])
+        return Outcome("failed", "diverged", diverged(metric, at), at)
+    last = int(run.steps[-1])
+    if is_cut(last, whole):
+        reason = f"ended early: its log stops at step {last:,} of {whole:,}"
+        return Outcome("failed", "cut", reason, last)
+    return Outcome()
+
+
+def exported(path: Path) -> dict[Place, Outcome]:
+    """How every run of a file that `export` wrote has ended, in the file's order; {} for another
+    file. Raises UserError for a seed or a step that is no whole number."""
+    import pandas
+
+    head = pandas.read_csv(path, nrows=0)
+    if not set(_EXPORTED) <= set(head.columns):
+        return {}
+    known = {"task", "variant", "seed", "status", "step", "failure", "reason"}
+    table = pandas.read_csv(path, usecols=known.__contains__, dtype=str, keep_default_na=False)
+    found: dict[Place, Outcome] = {}
+    # One row says how a run ended, the others are its points.
+    for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):
+        try:
+            place = (row["task"].strip(), row["variant"].strip(), int(row["seed"]))
+            found[place] = _outcome(row, int(float(row["step"])) if row["step"] else None)
+        except ValueError:
+            raise UserError(
+                f"'{path}': seed and step must be whole numbers, not '{row['seed']}' and "
+                f"'{row['step']}'"
+            ) from None
+    return found
+
+
+def _outcome(row: Mapping[str, str], step: int | None) -> Outcome:
+    if row["status"] == "missing":
+        return Outcome("missing")
+    if row["status"] != "failed":
+        return Outcome()
+    kinds: dict[str, Failure] = {kind: kind for kind in get_args(Failure)}
+    failure = kinds.get(row.get("failure", ""), "error")
+    return Outcome("failed", failure, row.get("reason") or "failed where it ran", step)
+
+
+def unfinished(plan: Plan, results: Path) -> Iterator[str]:
+    """Lines on the runs of a plan that count as failures, or are not there."""
+    failed: list[str] = []
+    missing: list[str] = []
+    for cell, record in read_results(results, plan):
+        where = f"{cell['variant']} on {cell['task']}, seed {cell['seed']}"
+        if record is None:
+            missing.append(where)
+        elif record.status == "failed":
+            failed.append(f"{where}: {record.reason}")
+    for what, lines in (("count as failures", failed), ("are not there", missing)):
+        if lines:
+            yield f"{len(lines)} of {len(plan.cells)} runs {what}"
+            yield from (f"  {line}" for line in lines[:_MOST_LINES])
+            if len(lines) > _MOST_LINES:
+                yield f"  and {len(lines) - _MOST_LINES} more"
