@@ -7,8 +7,8 @@ its runs are numbered, and a line says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ablations.errors import UserError, unknown
@@ -39,12 +39,19 @@ _GYM = re.compile(r".+-v\d+")
 
 @dataclass(frozen=True)
 class Name:
-    """What a name says. seed: None where it says none. marked: whether it says so in words."""
+    """What a name says. seed: None where it says none. marked: whether it says so in words. bare:
+    whether it ends in a date alone, so that its run is called as the folder above."""
 
     task: str
     run: str
     seed: int | None
     marked: bool = True
+    bare: bool = False
+
+    def beside(self, tasks: Collection[str]) -> Name:
+        """Where runs in the same folder have names of their own, the folder is the task."""
+        folder = self.run if self.task == TASK else f"{self.task}/{self.run}"
+        return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
 
 
 @dataclass
@@ -63,7 +70,9 @@ class Placing:
         """The sources by place. notes: takes a line for seeds that no name says. Raises UserError
         where two are at one place."""
         found: dict[Place, Path] = {}
-        for name, _, source in self._names:
+        tasks = {name.task for name, _, _ in self._names if not name.bare}
+        names = [(name.beside(tasks), text, source) for name, text, source in self._names]
+        for name, _, source in names:
             if name.seed is not None:
                 place = (name.task, name.run, name.seed)
                 if place in found:
@@ -72,13 +81,13 @@ class Placing:
                         f"'{name.task}', seed {name.seed}: tell them apart with --pattern"
                     )
                 found[place] = source
-        guessed = [text for name, text, _ in self._names if not name.marked]
+        guessed = [text for name, text, _ in names if not name.marked]
         if guessed:
             notes.append(
                 f"seeds are the numbers at the end of {_listed(guessed)}: --pattern says otherwise"
             )
         groups: dict[tuple[str, str], list[tuple[str, Path]]] = {}
-        for name, text, source in self._names:
+        for name, text, source in names:
             if name.seed is None:
                 groups.setdefault((name.task, name.run), []).append((text, source))
         for (task, run), group in groups.items():
@@ -94,7 +103,7 @@ class Placing:
                     f"no seed in {_listed([text for text, _ in group])}: run '{run}' on '{task}', "
                     f"numbered in this order; --pattern says otherwise"
                 )
-        order = {source: place for place, (_, _, source) in enumerate(self._names)}
+        order = {source: place for place, (_, _, source) in enumerate(names)}
         return dict(sorted(found.items(), key=lambda item: order[item[1]]))
 
 
@@ -122,7 +131,8 @@ def parse(name: str, pattern: str | None) -> Name:
     found = _ENDING.fullmatch(parts[-1])
     if found and not _NO_SEED_AFTER.fullmatch(found[1]):
         return Name(*_task_and_run([*parts[:-1], found[1]]), int(found[2]), marked=False)
-    return Name(*_task_and_run(parts), None)
+    bare = not _STAMP.sub("_", name.rpartition("/")[2]).strip("-_. ")
+    return Name(*_task_and_run(parts), None, bare=bare)
 
 
 def _without_empty(parts: Iterable[str], none: str = RUN) -> list[str]:
