@@ -38,12 +38,32 @@ class Parser(argparse.ArgumentParser):
         return super().add_subparsers(**keywords)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        args = sys.argv[1:] if args is None else list(args)
+        args = self._joined(sys.argv[1:] if args is None else list(args))
         self._require_known_flags(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see `{self.prog} --help`)")
+
+    def _joined(self, arguments: Sequence[str]) -> list[str]:
+        """A text for a flag that takes one may begin with a dash: --against --no-norm is
+        --against=--no-norm, unless what follows is a flag of this command."""
+        flags = {flag: action for action in self._actions for flag in action.option_strings}
+        joined: list[str] = []
+        takes = False
+        for place, argument in enumerate(arguments):
+            if argument == "--":
+                return [*joined, *arguments[place:]]
+            if takes and argument[:1] == "-" and argument.partition("=")[0] not in flags:
+                joined[-1] += f"={argument}"
+                takes = False
+                continue
+            joined.append(argument)
+            action = flags.get(argument)
+            takes = isinstance(action, argparse._StoreAction) and (
+                action.nargs is None and action.type is None and action.choices is None
+            )
+        return joined
 
     def _require_known_flags(self, arguments: Sequence[str]) -> None:
         """argparse would complain of a missing argument first, and names no other flag."""

@@ -21,7 +21,7 @@ from ablations.cli.arguments import (
     shown,
     whole,
 )
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -141,11 +141,14 @@ def add_commands(commands: Any) -> None:
         nargs="+",
         type=Path,
         metavar="FILE|FOLDER",
-        help="CSV with columns run, seed, step, return (and task); TensorBoard event folders; "
-        "folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
+        help="CSV or TSV with columns run, seed, step, return (and task); TensorBoard event "
+        "folders; folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
     )
     one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
     one.add_argument("--metric", help="the column or tag that is judged; default: the return")
+    one.add_argument(
+        "--better", choices=("higher", "lower"), default="higher", help="lower: of a loss, a cost"
+    )
     one.add_argument("--baseline", metavar="RUN", help="default: the first run")
     one.add_argument(
         "--margin",
@@ -326,13 +329,15 @@ def _import(options: argparse.Namespace) -> None:
         baseline=options.baseline,
         margin=options.margin,
         pattern=options.pattern,
+        better=options.better,
         title=options.title,
         claim=options.claim,
         claim_source=options.source,
     )
-    plan = exchange.import_runs(options.paths, options.study, options.results, wanted)
+    plan = exchange.import_runs(options.paths, options.study, options.results, wanted, say=print)
     print(
-        f"{len(plan.variants)} runs with {len(plan.seeds)} seeds on {', '.join(plan.tasks)}: "
+        f"{count(len(plan.variants), 'run')} with {count(len(plan.seeds), 'seed')} on "
+        f"{', '.join(plan.tasks)}: "
         f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
     )
     for line in exchange.unfinished(plan, options.results):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from ablations.curve import diverged_from
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError, count, unknown
 from ablations.exchange import others
 from ablations.exchange.outcomes import Outcome, exported, outcome
-from ablations.exchange.reading import Curve, Place, read_csv, read_tensorboard
+from ablations.exchange.places import Place
+from ablations.exchange.reading import Curve, read_csv, read_tensorboard
 from ablations.names import require_name
 from ablations.records import Plan, digest, has_run, read_plan, write_plan, write_record
+
+SHOWN = 12  # lines of runs, and of what was left out
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Options:
     margin: share of what the baseline learned within which a difference does not matter; of the
         metric's own units with margin_in_metric.
     pattern: where a TensorBoard folder's name has its parts, such as "{task}/{run}/seed{seed}".
+    better: "higher" or "lower"; where lower is, tables judge minus the metric.
     """
 
     metric: str | None = None
@@ -37,25 +41,33 @@ class Options:
     margin: float = 0.05
     margin_in_metric: bool = False
     pattern: str | None = None
+    better: str = "higher"
     title: str = ""
     claim: str = ""
     claim_source: str = ""
 
 
 def import_runs(
-    paths: Sequence[Path | str], study: str, results: Path, options: Options | None = None
+    paths: Sequence[Path | str],
+    study: str,
+    results: Path,
+    options: Options | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Plan:
     """Writes the runs in `paths` as records of a study, and the plan that every command reads.
 
-    A path is a CSV file (columns run, seed, step, return, and task where there are several; further
-    numeric columns are further metrics; or long format with columns metric and value, as `export`
-    writes it), a folder of TensorBoard event files, one folder per run, or of the evaluations.npz
-    of Stable-Baselines3, or Trackio's database of a project. Every run keeps its own steps. One
-    whose metric is no finite number up to its end has diverged, and one whose log ends before the
-    last tenth of its task's longest one was cut: both count as failures. What `export` wrote keeps
-    the status that it had. Raises UserError for anything that cannot be read.
+    A path is a CSV or TSV file (columns run, seed, step, return, and task where there are several;
+    further numeric columns are further metrics; or long format with columns metric and value, as
+    `export` writes it), a folder of TensorBoard event files, one folder per run, or of the
+    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Every run keeps its
+    own steps. One whose metric is no finite number up to its end has diverged, and one whose log
+    ends before the last tenth of its task's longest one was cut: both count as failures. What
+    `export` wrote keeps the status that it had. say: is told, before anything is written, what was
+    taken for what, and what was left out. Raises UserError for anything that cannot be read.
     """
     options = options or Options()
+    if options.better not in ("higher", "lower"):
+        raise unknown("direction of better", options.better, ("higher", "lower"))
     require_name("the name of a study", study)
     _refuse_other(results, study)
     runs: dict[Place, Curve] = {}
@@ -63,16 +75,17 @@ def import_runs(
     places: dict[Place, None] = {}
     of_tables: set[Place] = set()
     metrics: list[str] = []
+    notes: list[str] = []
     for path in map(Path, paths):
         known: dict[Place, Outcome] = {}
         if others.is_database(path):
-            found, metric = others.read_trackio(path, options.metric, options.pattern)
+            found, metric = others.read_trackio(path, options.metric, options.pattern, notes)
         elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
-            found, metric = others.read_evaluations(path, options.metric, options.pattern)
+            found, metric = others.read_evaluations(path, options.metric, options.pattern, notes)
         elif path.is_dir():
-            found, metric = read_tensorboard(path, options.metric, options.pattern)
+            found, metric = read_tensorboard(path, options.metric, options.pattern, notes)
         else:
-            found, metric = read_csv(path, options.metric)
+            found, metric = read_csv(path, options.metric, notes)
             known = exported(path)
             of_tables |= found.keys()
         for task, run, seed in found.keys() | known.keys():
@@ -87,11 +100,37 @@ def import_runs(
     if len(set(metrics)) > 1:
         names = ", ".join(dict.fromkeys(metrics))
         raise UserError(f"the files judge different metrics ({names}): name one with --metric")
-    plan = _plan(
-        study, _Read(runs, outcomes, of_tables, tuple(places), metrics[0]), results, options
-    )
+    metric = metrics[0]
+    for line in (*_shown(list(_taken(runs, metric)), "run"), *_shown(notes, "note")):
+        say(line)
+    if options.better == "lower":
+        runs = {place: _negated(curve, metric) for place, curve in runs.items()}
+        metric = f"-{metric}"
+    read = _Read(runs, outcomes, of_tables, tuple(places), metric)
+    plan = _plan(study, read, results, options)
     write_plan(results, plan)
     return plan
+
+
+def _taken(runs: Mapping[Place, Curve], metric: str) -> Iterator[str]:
+    """What each run was taken for, a line each."""
+    for (task, run, seed), curve in runs.items():
+        empty = int(np.isnan(curve.values[metric]).sum())
+        gaps = f", {empty:,} without a value of {metric}" if empty else ""
+        yield (
+            f"'{others.shown(curve.source)}': task {task}, run {run}, seed {seed}: "
+            f"{count(len(curve.steps), 'point')}{gaps}, step {curve.steps[0]:,} to "
+            f"{curve.steps[-1]:,}"
+        )
+
+
+def _shown(lines: Sequence[str], noun: str) -> list[str]:
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], *([f"and {count(more, f'more {noun}')}"] if more > 0 else [])]
+
+
+def _negated(curve: Curve, metric: str) -> Curve:
+    return replace(curve, values={**curve.values, f"-{metric}": -curve.values[metric]})
 
 
 def _refuse_other(results: Path, study: str) -> None:

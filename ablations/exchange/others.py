@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import NamedTuple
+from urllib.parse import quote
 
 from ablations import logs
-from ablations.errors import UserError, unknown
-from ablations.exchange.reading import Curve, Place, judged_of, place_of
+from ablations.errors import UserError, count, unknown
+from ablations.exchange.places import Place, Placing, parse
+from ablations.exchange.reading import Curve, joined, judged_of
+from ablations.logs.numbers import as_number
+from ablations.logs.order import Part, Points, in_order
 
 EVALUATIONS = "evaluations.npz"
 _RESULTS = "results"  # the returns in it
@@ -29,88 +31,131 @@ def evaluations(root: Path) -> list[Path]:
     return [root] if root.is_file() else sorted(root.rglob(EVALUATIONS))
 
 
+def shown(source: Path) -> str:
+    """The name of a run's file or folder, by which it is told from the others."""
+    return f"{source.parent.name}/{source.name}" if source.name == EVALUATIONS else source.name
+
+
+class _Row(NamedTuple):
+    """A row of Trackio's. run: its id, in the first versions its name."""
+
+    run: str
+    name: str
+    step: int | None
+    metrics: bytes | str
+
+
 def read_evaluations(
-    root: Path, metric: str | None, pattern: str | None
+    root: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
 ) -> tuple[dict[Place, Curve], str]:
     """The evaluations.npz under a folder, whose names say task, run and seed as those of event
-    files do; and the metric that is judged, their mean returns. Raises UserError."""
+    files do; and the metric that is judged, their mean returns. notes: takes a line for what is
+    left out, and for seeds that no name says. Raises UserError."""
+    notes = [] if notes is None else notes
     judged = metric or _RESULTS
-    runs: dict[Place, Curve] = {}
+    placing = Placing(pattern)
+    read: dict[Path, logs.Log] = {}
     for path in evaluations(root):
         name = path.parent.name if root.is_file() else path.parent.relative_to(root).as_posix()
-        place = place_of(root.name if name == "." else name, pattern)
-        _require_apart(runs, place, path)
-        log = logs.read(path, judged, "timesteps")
-        runs[place] = _curve([(step, dict(row)) for step, row in log.points], path)
-    return runs, judged
+        name = root.name if name == "." else name
+        try:
+            read[path] = logs.read(path, judged, "timesteps")
+        except logs.NoValue:
+            notes.append(f"left out: '{name}' has no evaluation")
+        except UserError as error:
+            raise UserError(f"'{path.parent}': {error}") from None
+        else:
+            placing.add(name, path)
+    if not read:
+        raise UserError(f"no {EVALUATIONS} in '{root}' has an evaluation")
+    places = placing.places(notes)
+    return {
+        place: joined(_by_metric(read[path].points), judged, path) for place, path in places.items()
+    }, judged
 
 
 def read_trackio(
-    path: Path, metric: str | None, pattern: str | None
+    path: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
 ) -> tuple[dict[Place, Curve], str]:
-    """The runs of a Trackio project's database, whose names say task, run and seed, and the metric
-    that is judged. Raises UserError."""
-    by_run: dict[str, list[tuple[int, dict[str, float]]]] = {}
-    for name, step, metrics in _rows(path):
-        numbers = dict(_numbers(metrics))
-        if numbers:
-            by_run.setdefault(str(name), []).append((int(step), numbers))
-    names = {name: None for points in by_run.values() for _, row in points for name in row}
-    judged = metric or judged_of(names)
-    if judged is None or judged not in names:
-        raise unknown(f"metric in '{path}' (choose with --metric)", judged or "return", names)
+    """The runs of a Trackio project's database, by their ids, whose names say task, run and seed;
+    and the metric that is judged. Where a resumed run repeats steps, what came later counts. notes:
+    takes a line for what is left out, and for seeds that no name says. Raises UserError."""
+    notes = [] if notes is None else notes
+    points: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    names: dict[str, str] = {}
+    timeless = 0
+    for row in _rows(path):
+        if not (numbers := dict(_numbers(row.metrics))):
+            continue
+        if row.step is None:
+            timeless += 1
+            continue
+        names[row.run] = row.name
+        points.setdefault(row.run, []).append((row.step, numbers))
+    if timeless:
+        notes.append(f"left out: {count(timeless, 'row')} without a step")
+    metrics = {name: None for rows in points.values() for _, row in rows for name in row}
+    judged = metric or judged_of(metrics)
+    if judged is None or judged not in metrics:
+        raise unknown(f"metric in '{path}' (choose with --metric)", judged or "return", metrics)
+    placing = Placing(pattern)
+    sources: dict[Path, str] = {}
+    for run, name in names.items():
+        twins = [other for other, called in names.items() if called == name]
+        if len(twins) > 1 and parse(name, pattern).seed is not None:
+            raise UserError(
+                f"'{path}' has {len(twins)} runs called '{name}' (ids {', '.join(twins)}): rename "
+                f"or delete all but one"
+            )
+        if not any(judged in row for _, row in points[run]):
+            notes.append(f"left out: '{name}' has no {judged}")
+            continue
+        sources[path / name / run] = run
+        placing.add(name, path / name / run)
     runs: dict[Place, Curve] = {}
-    for name, points in by_run.items():
-        judges = [point for point in points if judged in point[1]]
-        if judges:
-            place = place_of(name, pattern)
-            _require_apart(runs, place, path / name)
-            runs[place] = _curve(judges, path / name)
+    for place, source in placing.places(notes).items():
+        name, written = names[sources[source]], _by_metric(points[sources[source]])
+        scalars = {}
+        for tag, of_tag in written.items():
+            scalars[tag] = in_order(tag, [Part(name, of_tag)], notes if tag == judged else None)
+        runs[place] = joined(scalars, judged, path / name)
     return runs, judged
 
 
-def _rows(path: Path) -> list[tuple[Any, Any, Any]]:
+def _rows(path: Path) -> list[_Row]:
+    """In the order written."""
     if not path.is_file():
         raise UserError(f"no such file: '{path}'")
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-            asked = "SELECT run_name, step, metrics FROM metrics ORDER BY run_name, step, id"
-            return database.execute(asked).fetchall()
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        ) as database:
+            columns = [column[1] for column in database.execute("PRAGMA table_info(metrics)")]
+            run = "coalesce(run_id, run_name)" if "run_id" in columns else "run_name"
+            rows = database.execute(
+                f"SELECT {run}, run_name, step, metrics FROM metrics ORDER BY id"
+            ).fetchall()
     except sqlite3.Error as error:
         raise UserError(f"'{path}' is no database of Trackio's: {error}") from None
+    return [_Row(str(run), str(name), step, metrics) for run, name, step, metrics in rows]
 
 
 def _numbers(metrics: bytes | str) -> Iterator[tuple[str, float]]:
     """Those of a row that are numbers; Trackio writes NaN and infinities as text."""
     try:
         row = json.loads(metrics)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     for name, value in row.items() if isinstance(row, Mapping) else ():
-        special = value in ("NaN", "Infinity", "-Infinity")
-        if special or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            yield name, float(value)
+        text = isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity")
+        number = None if text or isinstance(value, bool) else as_number(value)
+        if number is not None:
+            yield name, number
 
 
-def _curve(points: list[tuple[int, dict[str, float]]], source: Path) -> Curve:
-    """Points of one step are averaged."""
-    steps = np.unique([step for step, _ in points])
-    names = dict.fromkeys(name for _, row in points for name in row)
-    values = {}
-    for name in names:
-        sums, counts = np.zeros(len(steps)), np.zeros(len(steps))
-        for step, row in points:
-            if name in row and np.isfinite(row[name]):
-                where = np.searchsorted(steps, step)
-                sums[where] += row[name]
-                counts[where] += 1
-        values[name] = np.where(counts, sums / np.maximum(counts, 1), np.nan)
-    return Curve(steps.astype(np.int64), values, source)
-
-
-def _require_apart(runs: Mapping[Place, Curve], place: Place, source: Path) -> None:
-    if place in runs:
-        raise UserError(
-            f"'{source}' and '{runs[place].source}' are both run '{place[1]}' on '{place[0]}', "
-            f"seed {place[2]}: tell them apart with --pattern"
-        )
+def _by_metric(points: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for step, row in points:
+        for name, value in row.items():
+            found.setdefault(name, []).append((step, value))
+    return found

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 
 from ablations.curve import diverged, is_cut
 from ablations.errors import UserError
-from ablations.exchange.reading import Curve, Place
+from ablations.exchange.places import Place
+from ablations.exchange.reading import Curve
 from ablations.records import Failure, Plan, Record, read_results
 
 _EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]

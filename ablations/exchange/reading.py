@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError, unknown
-from ablations.logs import tensorboard
+from ablations.exchange.places import TASK, Place, Placing
+from ablations.logs import numbers, tensorboard
 
-TASK = "task"
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
 
 # What others call our columns.
 _ALIASES = {
@@ -23,6 +25,8 @@ _ALIASES = {
     "step": ("step", "steps", "global_step", "env_steps"),
     "task": ("task", "env", "env_id", "environment"),
 }
+# What a number's column has where it has none.
+_NO_VALUE = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A", "nan", "NaN", "-nan"]
 # Tags under which PPO implementations log the return of an episode.
 _RETURN_TAGS = (
     "charts/episodic_return",
@@ -43,65 +47,66 @@ class Curve:
     source: Path
 
 
-Place = tuple[str, str, int]
-
-
 # CSV
 
 
-def read_csv(path: Path, metric: str | None) -> tuple[dict[Place, Curve], str]:
-    """The runs of a file, and the name of the metric that is judged. Raises UserError."""
+def read_csv(
+    path: Path, metric: str | None, notes: list[str] | None = None
+) -> tuple[dict[Place, Curve], str]:
+    """The runs of a file of columns parted by commas or tabs, and the name of the metric that is
+    judged. Names are text, as they stand there. notes: takes a line for what is left out. Raises
+    UserError."""
     import pandas
 
     try:
-        table = pandas.read_csv(path)
+        table = _text_table(path)
     except FileNotFoundError:
         raise UserError(f"no such file: '{path}'") from None
-    except (OSError, UnicodeDecodeError, pandas.errors.ParserError) as problem:
-        raise UserError(f"cannot read '{path}' as CSV: {problem}") from None
+    except (
+        *(OSError, EOFError, UnicodeDecodeError),
+        *(pandas.errors.ParserError, pandas.errors.ParserWarning),
+    ) as problem:
+        why = " ".join(str(problem).split())
+        raise UserError(f"cannot read '{path}' as CSV: {why}") from None
     except pandas.errors.EmptyDataError:
         raise UserError(f"'{path}' is empty") from None
-    table.columns = [str(name).strip() for name in table.columns]
-    names = {}
-    for ours, theirs in _ALIASES.items():
-        given = [name for name in theirs if name in table.columns]
-        if given:
-            names[given[0]] = ours
-        elif ours != "task":
-            raise UserError(
-                f"'{path}' has no column '{ours}': it needs run, seed, step and return, and has "
-                f"{', '.join(table.columns)}"
-            )
-    table = table.rename(columns=names)
     if "task" not in table:
         table["task"] = TASK
     keys = ["task", "run", "seed", "step"]
     if {"metric", "value"} <= set(table.columns):
-        table = table[table["metric"].notna()]
+        table = table[table["metric"] != ""]
         if table.duplicated([*keys, "metric"]).any():
             raise UserError(f"'{path}' has two values for one run, seed, step and metric")
         wide = table.pivot(index=keys, columns="metric", values="value").reset_index()
         table = table[keys].drop_duplicates().merge(wide, on=keys)  # in the file's order
+    for name in ("task", "run"):
+        if len(bad := np.flatnonzero(table[name] == "")):
+            raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
     for name in ("seed", "step"):
-        numbers = pandas.to_numeric(table[name], errors="coerce")
-        bad = np.flatnonzero(~(numbers.notna() & (numbers % 1 == 0) & (numbers >= 0)))
+        whole, _ = _numbers(table[name])
+        bad = np.flatnonzero(~((whole % 1 == 0) & (whole >= 0) & (whole <= numbers.MOST)))
         if len(bad):
+            most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
             raise UserError(
-                f"'{path}', line {bad[0] + 2}: {name} must be a whole number, not "
-                f"{table[name].iloc[bad[0]]!r}"
+                f"'{path}', line {bad[0] + 2}: {name} must be a whole number{most}, not "
+                f"{str(table[name].iloc[bad[0]])!r}"
             )
-        table[name] = numbers.astype("int64")
+        table[name] = whole.astype("int64")
     values = {}
-    for name in (name for name in table.columns if name not in keys):
-        numbers = pandas.to_numeric(table[name], errors="coerce")
-        bad = np.flatnonzero(numbers.isna() & table[name].notna())
+    left_out = []
+    for name in (str(name) for name in table.columns if name not in keys):
+        column, bad = _numbers(table[name])
         if not len(bad):
-            values[str(name)] = numbers.to_numpy(np.float64)
+            values[name] = column
         elif name in ("return", metric):
             raise UserError(
                 f"'{path}', line {bad[0] + 2}: {name} must be a number, not "
-                f"{table[name].iloc[bad[0]]!r}"
+                f"{str(table[name].iloc[bad[0]])!r}"
             )
+        else:
+            left_out.append(name)
+    if left_out and notes is not None:
+        notes.append(f"left out, as no columns of numbers: {', '.join(left_out)}")
     judged = metric or ("return" if "return" in values else judged_of(values))
     if judged is None or judged not in values:
         raise unknown(f"column of numbers in '{path}'", judged or "return", values)
@@ -121,6 +126,60 @@ def read_csv(path: Path, metric: str | None) -> tuple[dict[Place, Curve], str]:
     return runs, judged
 
 
+def _text_table(path: Path) -> DataFrame:
+    """Names as text, other columns as pandas reads them; our names for those that we need."""
+    import pandas
+
+    head = pandas.read_csv(path, nrows=0)
+    tabs = len(head.columns) == 1 and "\t" in head.columns[0]
+    comma = "\t" if tabs else ","
+    columns = list(pandas.read_csv(path, nrows=0, sep=comma).columns) if tabs else head.columns
+    stripped = {str(name): str(name).strip() for name in columns}
+    names = {}
+    for ours, theirs in _ALIASES.items():
+        given = [name for name in theirs if name in stripped.values()]
+        if given:
+            names[given[0]] = ours
+        elif ours != "task":
+            raise UserError(
+                f"'{path}' has no column '{ours}': it needs run, seed, step and return, and has "
+                f"{', '.join(stripped.values())}"
+            )
+    renamed = {name: names.get(plain, plain) for name, plain in stripped.items()}
+    text = [name for name, ours in renamed.items() if ours in ("run", "task", "metric")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the names
+        table = pandas.read_csv(
+            path,
+            sep=comma,
+            dtype=dict.fromkeys(text, object),
+            keep_default_na=False,
+            na_values={name: _NO_VALUE for name in renamed if name not in text},
+            index_col=False,
+        ).rename(columns=renamed)
+    for name in ("run", "task", "metric"):
+        if name in table:
+            places, texts = pandas.factorize(table[name])
+            table[name] = np.array([str(text).strip() for text in texts], object)[places]
+    return table
+
+
+def _numbers(column: Series) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """A column as numbers, NaN where it is empty, and the places of what is no number."""
+    import pandas
+
+    read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
+    unread = np.flatnonzero(np.isnan(read) & column.notna())
+    bad = []
+    for place in unread:
+        value = numbers.number(str(column.iloc[place]))
+        if value is None:
+            bad.append(place)
+        else:
+            read[place] = value
+    return read, np.array(bad, np.intp)
+
+
 def judged_of(names: Mapping[str, Any]) -> str | None:
     known = [name for name in _RETURN_TAGS if name in names]
     return known[0] if known else None
@@ -130,60 +189,39 @@ def judged_of(names: Mapping[str, Any]) -> str | None:
 
 
 def read_tensorboard(
-    root: Path, metric: str | None, pattern: str | None
+    root: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
 ) -> tuple[dict[Place, Curve], str]:
-    """The runs under a folder, and the name of the metric that is judged. Raises UserError."""
+    """The runs under a folder, and the name of the metric that is judged. notes: takes a line for
+    what is left out, and for seeds that no name says. Raises UserError."""
+    notes = [] if notes is None else notes
     folders = tensorboard.folders(root)
     if not folders:
         raise UserError(f"no TensorBoard event files in '{root}'")
-    scalars = {folder: tensorboard.read_scalars(folder) for folder in folders}
-    tags = {tag for one in scalars.values() for tag in one}
+    files = {folder: tensorboard.read_files(folder, notes) for folder in folders}
+    tags = {tag for found in files.values() for tag in found}
     judged = metric or judged_of(dict.fromkeys(tags))
     if judged is None or judged not in tags:
         raise unknown(f"tag in '{root}' (choose with --metric)", judged or "return", tags)
-    runs: dict[Place, Curve] = {}
-    for folder, found in scalars.items():
-        if judged not in found:
-            continue
+    placing = Placing(pattern)
+    for folder, found in files.items():
         name = folder.relative_to(root).as_posix()
-        place = place_of(root.name if name == "." else name, pattern)
-        if place in runs:
-            raise UserError(
-                f"'{folder}' and '{runs[place].source}' are both run '{place[1]}' on '{place[0]}', "
-                f"seed {place[2]}: tell them apart with --pattern"
-            )
-        runs[place] = _joined(found, judged, folder)
+        if judged not in found:
+            notes.append(f"left out: '{name}' has no {judged}")
+            continue
+        placing.add(root.name if name == "." else name, folder)
+    runs = {}
+    for place, folder in placing.places(notes).items():
+        lines: list[str] = []
+        try:
+            scalars = tensorboard.joined(files[folder], judged, lines)
+        except UserError as error:
+            raise UserError(f"'{folder}': {error}") from None
+        notes += [f"'{folder.relative_to(root)}': {line}" for line in lines]
+        runs[place] = joined(scalars, judged, folder)
     return runs, judged
 
 
-def place_of(name: str, pattern: str | None) -> Place:
-    """Task, run and seed in a folder's name: by the pattern, else as CleanRL names them
-    (task__run__seed__time), else a seed at the end of it, else run and seed 0."""
-    if pattern is not None:
-        found = re.fullmatch(_expression(pattern), name)
-        if found is None:
-            raise UserError(f"'{name}' does not fit the pattern '{pattern}'")
-        parts = found.groupdict()
-        return parts.get("task", TASK), parts.get("run", "run"), int(parts.get("seed") or 0)
-    found = re.fullmatch(r"(?:.*/)?([^/]+)__([^/]+)__(\d+)__\d+", name)
-    if found:
-        return found[1], found[2], int(found[3])
-    found = re.fullmatch(r"(.*?)[/_-]*(?:(?<![a-z])(?:seed|s)[_-]?)?(\d+)", name)
-    body, seed = (found[1], int(found[2])) if found and found[1] else (name, 0)
-    task, _, run = body.rpartition("/")
-    return task or TASK, run, seed
-
-
-def _expression(pattern: str) -> str:
-    parts = re.split(r"(\{[^{}]*\})", pattern)
-    fields = {"{task}": "(?P<task>.+?)", "{run}": "(?P<run>.+?)", "{seed}": r"(?P<seed>\d+)"}
-    for part in parts:
-        if part.startswith("{") and part not in (*fields, "{}"):
-            raise unknown("part of a pattern", part, [*fields, "{}"])
-    return "".join(fields.get(p, ".+?" if p == "{}" else re.escape(p)) for p in parts)
-
-
-def _joined(found: tensorboard.Scalars, metric: str, source: Path) -> Curve:
+def joined(found: Mapping[str, Sequence[tuple[int, float]]], metric: str, source: Path) -> Curve:
     """All tags of a run on the steps of the judged one; points of one step are averaged."""
     averaged = {tag: _averaged(points) for tag, points in found.items()}
     steps = np.array(sorted(averaged[metric]), dtype=np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 from ablations.logs.reading import Log
 
 BINS = 50
+MANY = 20  # times the steps that were told: then the log counts something else
 LONGER = 1.1  # a run that overshoots by less is given to the last bin
 
 
@@ -17,10 +18,13 @@ def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
 
     steps: of a whole run, whose bins are then the same for every seed. Without, they are as wide as
     a round number (1, 2 or 5 times a power of ten) that gives 50 of them or fewer. Where there are
-    more bins than points, those without a point are left out. A log of one point is that point.
+    more bins than points, those without a point are left out. A log with one value of the metric is
+    that point.
     """
     last = log.last
-    if len(log.points) == 1:
+    if last > MANY * steps:
+        steps = 0
+    if sum(metric in numbers for _, numbers in log.points) == 1:
         ends = [steps or last]
     elif steps:
         ends = _evenly(max(steps, last) if last > LONGER * steps else steps, steps)

@@ -3,34 +3,38 @@
 The name of a file says its format: .csv and .tsv; .jsonl and .ndjson, one object per line; .json,
 one object or a list of them; .npz of Stable-Baselines3's EvalCallback; a folder with TensorBoard's
 event files; anything else is text, where "name: value" and "name=value" are read, and lines that
-are JSON objects; a number on a line of its own is a "result".
+are JSON objects; a number on a line of its own is a "result". What a number is, `numbers` says.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
-import re
 import zipfile
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablations.errors import UserError, unknown
-from ablations.logs import tensorboard
+from ablations.logs import numbers, tensorboard
 
 TAIL_BYTES = 65_536
 RESULT = "result"  # what a number on a line of its own is called
 STEP = "step"  # what the steps of event files are called
 _EVENTS = "tfevents"
 _LINES = (".jsonl", ".ndjson")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)", re.IGNORECASE)
-_PAIR = re.compile(
-    r"([A-Za-z_][\w./-]*)\s*[:=]\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|-?inf)(?![\w.])",
-)
+_DEPTH = 16  # of JSON objects in each other
+
+Point = tuple[int, Mapping[str, float]]
+
+
+class NoValue(UserError):
+    """A log without a single value of what is judged: its run wrote none."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Log:
-    """Points at steps that never decrease: (step, column -> number)."""
+    """Points at steps that never decrease, up to the last one of the judged metric: (step, column
+    -> number). notes: what was left out, a line each."""
 
-    points: tuple[tuple[int, Mapping[str, float]], ...]
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def last(self) -> int:
@@ -82,51 +88,60 @@ def find(pattern: str) -> Path | None:
 def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0) -> Log:
     """All of a log whose column `metric` is judged.
 
-    step: the column that counts; without one, rows are counted from 1. restarts: how often the
-    training was taken up again: so often the steps may go back, and what was written beyond is then
-    forgotten. Raises UserError, in a line, for whatever cannot be read.
+    Its steps are those of the rows that have the metric; other rows stand beside them. step: the
+    column that counts; without one, rows are counted from 1. restarts: how often the training was
+    taken up again: so often the steps may go back, and what was written beyond is then forgotten.
+    Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be read.
     """
-    rows, events = list(_rows(path)), path.is_dir()
-    step = STEP if events else step
+    notes: list[str] = []
+    rows = list(_rows(path, metric, notes))
+    step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
-        raise UserError(f"'{path.name}' is empty: the command wrote no {metric} into it")
+        raise NoValue(f"'{path.name}' is empty: it has no {metric}")
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
-    points: list[tuple[int, Mapping[str, float]]] = []
+    _require_names(path.name, names)
+    own: list[Point] = []
+    others: list[Point] = []
+    left_out = {step, STEP} - {metric}
     for row in rows:
         if metric in row.other:
             raise UserError(f"{row.place}: {metric} must be a number, not '{row.other[metric]}'")
-        if step is not None and step not in row.numbers:
-            if metric not in row.numbers:
-                continue
-            wrong = f"not '{row.other[step]}'" if step in row.other else "and is left out"
-            raise UserError(f"{row.place}: {step} must be a whole number, {wrong}")
-        at = len(points) + 1 if step is None else _whole(row, step)
-        if points and at < points[-1][0]:
+        values = {name: value for name, value in row.numbers.items() if name not in left_out}
+        if metric not in row.numbers:
+            at = len(own) + 1 if step is None else _whole(row.numbers.get(step, math.nan))
+            if at is not None and values:
+                others.append((at, values))
+            continue
+        at = len(own) + 1 if step is None else _step_of(row, step)
+        if own and at < own[-1][0]:
             if not restarts:
                 raise UserError(
-                    f"{row.place}: {step} goes back from {points[-1][0]:,} to {at:,}: is that two "
+                    f"{row.place}: {step} goes back from {own[-1][0]:,} to {at:,}: is that two "
                     f"runs in one file?"
                 )
             restarts -= 1
-            points = [point for point in points if point[0] < at]
-        points.append((at, {name: v for name, v in row.numbers.items() if name != step}))
-    if not any(metric in numbers for _, numbers in points):
-        raise UserError(f"'{path.name}' has no value of {metric}")
-    return Log(tuple(points))
+            del own[bisect_left(own, at, key=_at) :]
+            others = [point for point in others if point[0] < at]
+        own.append((at, values))
+    if not own:
+        raise NoValue(f"'{path.name}' has no value of {metric}")
+    beside = [point for point in others if point[0] <= own[-1][0]]
+    return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 
 
 def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
     """The last step of a log that is being written, and its last value; None where that cannot be
     said yet. Reads the end of the file alone, where the format allows that."""
     try:
-        rows = list(_rows(path, tail=True))
+        rows = list(_rows(path, metric, tail=True))
     except (OSError, UserError):
         return None
     step = STEP if path.is_dir() else step
-    reached = [int(row.numbers[step]) for row in rows if step in row.numbers] if step else []
+    steps = [_whole(row.numbers[step]) for row in rows if step in row.numbers] if step else []
+    reached = [at for at in steps if at is not None]
     values = [row.numbers[metric] for row in rows if metric in row.numbers]
     if not reached and not values:
         return None
@@ -134,17 +149,52 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
     return (max(reached[-1:], default=0) if step else 0), value
 
 
-def _whole(row: Row, step: str) -> int:
-    value = row.numbers[step]
-    if not (math.isfinite(value) and value == int(value) and value >= 0):
-        raise UserError(f"{row.place}: {step} must be a whole number, not {value:g}")
-    return int(value)
+def _at(point: Point) -> int:
+    return point[0]
 
 
-def _rows(path: Path, *, tail: bool = False) -> Iterator[Row]:
-    """In the order written. tail: those near the end are enough."""
+def _whole(value: float) -> int | None:
+    return int(value) if 0 <= value <= numbers.MOST and value == int(value) else None
+
+
+def _step_of(row: Row, step: str) -> int:
+    if step not in row.numbers:
+        wrong = f"not '{row.other[step]}'" if step in row.other else "and is left out"
+        raise UserError(f"{row.place}: {step} must be a whole number, {wrong}")
+    at = _whole(row.numbers[step])
+    if at is None:
+        value = row.numbers[step]
+        most = f" up to {numbers.MOST:,}" if value > numbers.MOST else ""
+        raise UserError(f"{row.place}: {step} must be a whole number{most}, not {value:g}")
+    return at
+
+
+def _require_names(file: str, names: Iterable[str]) -> None:
+    """Raises UserError for a column that no file can keep: a zero byte, half a character."""
+    for name in names:
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise UserError(f"'{file}' has a column whose name is no text: {name!a:.60}")
+
+
+def _rows(
+    path: Path, metric: str, notes: list[str] | None = None, *, tail: bool = False
+) -> Iterator[Row]:
+    """In the order written. tail: those near the end are enough. Raises UserError for whatever a
+    file of others' may hold, OSError where it cannot be read."""
+    if not path.is_dir() and not path.is_file():
+        raise UserError(f"'{path.name}' is neither a file nor a folder")
+    try:
+        yield from _of_any(path, metric, notes, tail=tail)
+    except (OSError, UserError):
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+        raise UserError(f"'{path.name}' cannot be read: {type(error).__name__}: {why}") from None
+
+
+def _of_any(path: Path, metric: str, notes: list[str] | None, *, tail: bool) -> Iterator[Row]:
     if path.is_dir():
-        yield from _of_events(path)
+        yield from _of_events(path, metric, notes)
         return
     kind = path.suffix.lower()
     if kind == ".npz":
@@ -198,7 +248,7 @@ def _of_csv(name: str, head: str, lines: list[str], first: int, comma: str) -> I
 def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
     try:
         whole = json.loads("".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from _of_lines(name, lines, 1, strict=True)
         return
     for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
@@ -214,27 +264,27 @@ def _of_lines(name: str, lines: list[str], first: int, *, strict: bool) -> Itera
         if strict or text.startswith("{"):
             try:
                 one = json.loads(text) if text else None
-            except ValueError:
+            except (ValueError, RecursionError):
                 if strict and line.endswith("\n"):
                     raise UserError(f"{place} is no JSON: {text[:40]!r}") from None
         if isinstance(one, dict):
             yield _row(place, _flat(one))
-        elif not strict and _NUMBER.fullmatch(text):
+        elif not strict and (numbers.number(text) is not None or numbers.is_odd(text)):
             yield _row(place, [(RESULT, text)])
-        elif not strict and (pairs := _PAIR.findall(text)):
+        elif not strict and (pairs := numbers.pairs(text)):
             yield _row(place, pairs)
 
 
-def _of_events(folder: Path) -> Iterator[Row]:
-    by_step: dict[int, dict[str, float]] = {}
-    order: list[int] = []
-    for tag, points in tensorboard.read_scalars(folder).items():
-        for step, value in points:
-            if step not in by_step:
-                order.append(step)
-            by_step.setdefault(step, {})[tag] = value
-    for step in sorted(order):
-        yield Row(f"'{folder.name}', step {step}", {STEP: float(step), **by_step[step]}, {})
+def _of_events(folder: Path, metric: str, notes: list[str] | None) -> Iterator[Row]:
+    """A row per step; several, where tags have several points at it."""
+    rows: dict[tuple[int, int], dict[str, float]] = {}
+    for tag, points in tensorboard.read_scalars(folder, metric, notes).items():
+        for step, same in itertools.groupby(points, key=lambda point: point[0]):
+            for place, (_, value) in enumerate(same):
+                rows.setdefault((step, place), {})[tag] = value
+    for step, place in sorted(rows):
+        values = {STEP: float(step), **rows[step, place]}
+        yield Row(f"'{folder.name}', step {step}", values, {})
 
 
 def _of_evaluations(path: Path) -> Iterator[Row]:
@@ -248,7 +298,9 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
         raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
     if "timesteps" not in arrays:
         raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")
-    length = len(arrays["timesteps"])
+    length = arrays["timesteps"].size
+    if not length:
+        return
     means = {
         name: one.reshape(length, -1).mean(axis=1)
         for name, one in arrays.items()
@@ -261,20 +313,22 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and prefix.count(".") < _DEPTH:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
 
 def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
-    numbers: dict[str, float] = {}
+    found: dict[str, float] = {}
     other: dict[str, str] = {}
     for name, value in fields:
         if value is None or value == "":
             continue
-        try:
-            numbers[name] = float(value)
-        except (TypeError, ValueError):
+        number = numbers.as_number(value)
+        if number is None:
             other[name] = str(value)[:40]
-    return Row(place, numbers, other)
+            number = numbers.of_a_total(other[name])
+        if number is not None:
+            found[name] = number
+    return Row(place, found, other)

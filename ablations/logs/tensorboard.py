@@ -2,7 +2,7 @@
 
 An event file is a sequence of TFRecords: length (uint64, little-endian), its masked CRC-32C, the
 data, their masked CRC-32C. The data are an `Event` message in protocol buffers' wire format
-(tensorflow/core/util/event.proto): step = field 2, summary = field 5; in the summary
+(tensorflow/core/util/event.proto): wall_time = field 1, step = 2, summary = 5; in the summary
 (summary.proto) value = field 1 with tag = 1, simple_value = 2 and tensor = 8; in a tensor
 dtype = 1, tensor_content = 4, float_val = 5, double_val = 6.
 """
@@ -10,14 +10,15 @@ dtype = 1, tensor_content = 4, float_val = 5, double_val = 6.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.logs.order import Part, Points, in_order
 
 _FLOAT, _DOUBLE = 1, 2
 
-Scalars = dict[str, list[tuple[int, float]]]
+Scalars = dict[str, Points]
 
 
 def folders(root: Path) -> list[Path]:
@@ -25,19 +26,32 @@ def folders(root: Path) -> list[Path]:
     return sorted({path.parent for path in root.rglob("*tfevents*") if path.is_file()})
 
 
-def read_scalars(folder: Path) -> Scalars:
-    """tag -> (step, value) of all event files of a folder, in the order written.
+def read_scalars(
+    folder: Path, judged: str | None = None, notes: list[str] | None = None
+) -> Scalars:
+    """Return tag -> (step, value) of all event files of a folder, at steps that never decrease."""
+    return joined(read_files(folder, notes), judged, notes)
 
-    Where the steps of a tag go back, a run was begun again from there: what it had beyond is
-    dropped. A file that ends within a record, as one does that is being written, is read up to
-    there. Raises UserError for one that is no event file, or damaged.
+
+def read_files(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
+    """Return tag -> what each event file of a folder has of it, by the files' names: by their time.
+
+    A file that ends within a record, as one does that is being written, or in zeros, as one does
+    after a crash of its machine, is read up to there. notes: takes a line where that is so. Raises
+    UserError for one that is no event file, or damaged.
     """
-    found: Scalars = {}
+    tags: dict[str, list[Part]] = {}
     for path in sorted(folder.glob("*tfevents*")):
-        for record in _records(path):
+        if not path.is_file():
+            continue
+        points: Scalars = {}
+        times: list[float] = []
+        for record in _records(path, notes):
             step, summary = 0, b""
             for number, value in _fields(record, path):
-                if number == 2 and isinstance(value, int):
+                if number == 1 and isinstance(value, bytes) and len(value) == 8:
+                    times.append(struct.unpack("<d", value)[0])
+                elif number == 2 and isinstance(value, int):
                     step = value if value < 2**63 else value - 2**64
                 elif number == 5 and isinstance(value, bytes):
                     summary = value
@@ -45,15 +59,36 @@ def read_scalars(folder: Path) -> Scalars:
                 if number == 1 and isinstance(value, bytes):
                     tag, scalar = _value(value, path)
                     if scalar is not None:
-                        points = found.setdefault(tag, [])
-                        if points and points[-1][0] > step:
-                            points[:] = [point for point in points if point[0] < step]
-                        points.append((step, scalar))
+                        points.setdefault(tag, []).append((step, scalar))
+        began, ended = (min(times), max(times)) if times else (0.0, 0.0)
+        for tag, of_tag in points.items():
+            tags.setdefault(tag, []).append(Part(path.name, of_tag, began, ended))
+    return tags
+
+
+def joined(
+    tags: Mapping[str, list[Part]], judged: str | None = None, notes: list[str] | None = None
+) -> Scalars:
+    """Return the points of each tag in order, see `in_order`; notes are of the judged one.
+
+    A tag whose steps cannot be put in order is left out, unless it is the judged one, or there is
+    none: then UserError is raised.
+    """
+    found: Scalars = {}
+    for tag, parts in tags.items():
+        try:
+            found[tag] = in_order(tag, parts, notes if tag == judged else None)
+        except UserError as error:
+            if judged in (None, tag):
+                raise
+            if notes is not None:
+                notes.append(f"left out: {error}")
     return found
 
 
-def _records(path: Path) -> Iterator[bytes]:
+def _records(path: Path, notes: list[str] | None = None) -> Iterator[bytes]:
     data = path.read_bytes()
+    written = len(data.rstrip(b"\0"))
     at = 0
     while at + 12 <= len(data):
         length, check = struct.unpack_from("<QI", data, at)
@@ -63,6 +98,12 @@ def _records(path: Path) -> Iterator[bytes]:
             return
         record = data[at + 12 : end]
         if not whole or (_masked_crc(record),) != struct.unpack_from("<I", data, end):
+            if written < min(len(data), end + 4 if whole else at + 12):
+                if notes is not None:
+                    notes.append(
+                        f"'{path.parent.name}/{path.name}' ends in zeros, and is read up to there"
+                    )
+                return
             raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
         yield record
         at = end + 4

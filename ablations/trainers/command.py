@@ -16,6 +16,7 @@ from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
 from ablations.trainers.trainer import Definition, Option, Trainer
 
+REVISION = 2  # 1 counted rows without the metric as steps, and read numbers in part
 NAME = "command"  # of the trainer, in the configuration of every cell that is a command
 RESERVED = ("seed", "folder", "task", "steps", "here")
 STDOUT = "stdout"  # in place of a curve's file: what the command prints
@@ -265,6 +266,7 @@ def definition(
         structure={one: Option("", "a placeholder of the command") for one in names},
         make=_make,
         iteration_steps=lambda _: 1,
+        revision=REVISION,
         step_unit=step_unit,
         line=line,
         sites=sites,
@@ -281,5 +283,6 @@ DEFINITION = Command(
     structure={},
     make=_make,
     iteration_steps=lambda _: 1,
+    revision=REVISION,
     step_unit="step",
 )

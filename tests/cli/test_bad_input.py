@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from ablations.cli.arguments import Parser
+from ablations.errors import UserError
+
 # Of bytecode: where files may not grow, Python leaves half of one in the sources' folder.
 NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -257,3 +260,26 @@ def test_nothing_is_left_running(shell) -> None:
     shell("run", "toy", "--seeds", "1")
     assert not list(shell.results.glob("work/orders/*"))
     assert not [name for name in os.listdir(shell.results / "cells") if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("words", "against", "rest"),
+    [
+        (["--against", "--no-norm", "a"], "--no-norm", ["a"]),
+        (["--against", "--lr 3e-4", "--steps", "5"], "--lr 3e-4", []),
+        (["--against", "--steps 5"], "--steps 5", []),
+        (["--against", "-x", "--", "--against", "--no-norm"], "-x", ["--against", "--no-norm"]),
+        (["--against=--no-norm", "a"], "--no-norm", ["a"]),
+        (["--steps", "5", "--against", "x", "a"], "x", ["a"]),
+    ],
+)
+def test_a_text_may_begin_with_a_dash(words: list[str], against: str, rest: list[str]) -> None:
+    parser = Parser(prog="x")
+    parser.add_argument("--against")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("rest", nargs="*")
+    options = parser.parse_args(words)
+    assert (options.against, options.rest) == (against, rest)
+    for wrong in (["--against", "--steps", "5"], ["--against"], ["--steps", "--no-norm"]):
+        with pytest.raises(UserError):
+            parser.parse_args(wrong)

@@ -222,3 +222,27 @@ def test_python_can_ask_too(folder) -> None:
     question = gate.Question(line, gate.Margin.read("50%"))
     with pytest.raises(UserError, match="nothing to compare"):
         gate.Gate(question, folder.results, folder.path)
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", "Infinity", "-inf"])
+def test_a_change_that_prints_no_finite_number_fails(ask, folder, value: str) -> None:
+    folder.write(
+        "t.py",
+        "import sys; print('score:', sys.argv[1] if '--good' in sys.argv else VALUE)".replace(
+            "VALUE", repr(value)
+        ),
+    )
+    code, said = ask("--against", "--good", "--margin", "5%", command=f"{PYTHON} t.py {{seed}}")
+    assert (code, "3 of 3 runs of the change failed" in said) == (1, True)
+    assert "score is no finite number" in said
+
+
+@pytest.mark.parametrize(
+    ("now", "says"), [("12,050", "worse"), ("98%", "fails"), ("1'234", "fails")]
+)
+def test_numbers_with_thousands_are_no_smaller_ones(ask, folder, now: str, says: str) -> None:
+    folder.write(
+        "t.py", f"import sys; print('score:', '12,900' if '--good' in sys.argv else {now!r})"
+    )
+    code, said = ask("--against", "--good", "--margin", "1%", command=f"{PYTHON} t.py {{seed}}")
+    assert (code, says in said) == (1, True)

@@ -163,6 +163,80 @@ def test_a_command_that_gives_no_curve_says_why(folder, script: str, says: str) 
     assert record.provenance["log"][0] == "before it went wrong"
 
 
+LONG = "9" * 400
+ODD = [  # what a file of others' may hold, and why its run failed
+    ("log.csv", "step,return\n1,nan\n2,inf\n", "return is no finite number from step 1 on"),
+    ("log.jsonl", f'{{"step": 1, "return": {LONG}}}', "return is no finite number from step 1 on"),
+    ("log.jsonl", f'{{"step": {LONG}, "return": 1}}', "step must be a whole number up to"),
+    ("log.jsonl", '{"step": 1, "return": 1, "x": ' + "[" * 10**5, "is empty: it has no return"),
+    ("log.json", "[" * 10**5 + "]" * 10**5 + "\n", "is no JSON"),
+    ("log.csv", "step,return\n1e300,1\n", "step must be a whole number up to"),
+    ("log.csv", f"step,return\n{2**63},1\n", "step must be a whole number up to"),
+    ("log.csv", "step,x\0y,return\n1,2,3\n", "has a column whose name is no text: 'x\\x00y'"),
+    ("log.jsonl", '{"step": 1, "return": 1, "\\ud800": 2}', "name is no text: '\\ud800'"),
+    ("log.jsonl", '{"step": 1, "return": "\\ud800"}', "return must be a number"),
+    ("log.jsonl", '{"step": 1, "return": [[1]]}', "return must be a number, not '[[1]]'"),
+    ("log.csv", 'step,return\n1,"1,2345"\n', "return must be a number, not '1,2345'"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "says"), ODD, ids=range(len(ODD)))
+def test_an_odd_log_fails_its_cell_not_the_sweep(folder, name: str, text: str, says: str) -> None:
+    folder.write(f"odd/{name}", text)
+    folder.write("walk.sh", f"[ $3 = 12 ] && cp odd/{name} $1/{name} || cp log $1/{name}")
+    rows = name.endswith("csv")
+    folder.write("log", "step,return\n1,2\n" if rows else '{"step": 1, "return": 2}\n')
+    folder.study(("{folder}/log.csv", f"{{folder}}/{name}"), ("seeds = 3", "seeds = 1"))
+    outcome = folder.run()
+    ((cell, record),) = outcome.failed
+    assert (cell.config["structure"]["drift"], outcome.done) == (12, 1), "the other cell is done"
+    assert says in str(record.reason)
+    json.dumps(record.reason).encode()
+
+
+def test_a_curve_that_is_no_file_is_not_waited_for(folder) -> None:
+    folder.script("mkfifo $out/log.csv")
+    assert "'log.csv' is neither a file nor a folder" in str(folder.failure().reason)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ('printf "step,return\n50,1\n90,2\n"', None),
+        ('printf "step,return\n50,1\n"', "its curve stops at step 50 of 100"),
+        ('printf "step,return,x\n50,1,1\n100,,2\n"', "its curve stops at step 50 of 100"),
+        ('printf "step,return\n25,1\n50,nan\n"', "return is no finite number from step 50 on"),
+    ],
+)
+def test_a_run_that_ends_well_before_its_steps_has_failed(folder, script: str, reason) -> None:
+    folder.script(
+        f"{script} > $out/log.csv",
+        ("{drift}", "{steps}"),
+        ("slow = {drift = 10}", "slow = {}"),
+        ('claim = "drift helps"', 'claim = "drift helps"\nsteps = 100'),
+    )
+    outcome = folder.run()
+    reasons = [record.reason for _, record in outcome.failed]
+    assert [reason in str(one) for one in reasons] == ([True] if reason else [])
+
+
+def test_rows_without_the_metric_are_no_steps(folder) -> None:
+    """Settings before it, a summary after it, another axis of the same file."""
+    rows = [json.dumps({"lr": 0.1, "step": 10**6})] * 7
+    rows += [json.dumps({"step": s, "return": s}) for s in range(10, 210, 10)]
+    rows += [json.dumps({"step": 5000, "elapsed": 3.0})] * 3
+    folder.write("log.jsonl", "\n".join(rows))
+    for step in ('step = "step"', ""):
+        folder.script(
+            "cp log.jsonl $out/log.jsonl",
+            ("{folder}/log.csv", "{folder}/log.jsonl"),
+            ('step = "step"', step),
+        )
+        folder.run()
+        (record,) = folder.records(read_plan(folder.results, "walk")).values()
+        assert folder.curve(record)["return"] == list(range(10, 210, 10))
+
+
 def test_what_is_no_text_in_the_output_stays_out_of_the_log(folder) -> None:
     folder.script(
         "printf '\\000\\377\\033[31mred\\033[0m\\n 1%%\\r 99%%\\r100%%\\n'\n"

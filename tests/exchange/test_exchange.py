@@ -17,6 +17,7 @@ from ablations import exchange
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
+from ablations.exchange.places import Placing
 from ablations.logs.tensorboard import read_scalars
 from ablations.records import read_plan
 from ablations.report.tables import table
@@ -214,6 +215,14 @@ def test_every_run_keeps_its_own_steps(tmp_path) -> None:
         ("run,seed,step,return\na,0,1,high\n", "line 2: return must be a number, not 'high'"),
         ("run,seed,step,return\na,0,1,1\na,0,1,2\n", "line 3: the same run, seed and step"),
         ("run,seed,step,reward\na,0,1,1\n", "'return'.*reward"),
+        ("run,seed,step,return\na,0,1e308,1\n", "line 2: step must be a whole number up to"),
+        ("run,seed,step,return\na,0,18446744073709551615,1\n", "line 2: step must be a whole"),
+        ("run,seed,step,return\na,-1,1,1\n", "line 2: seed must be a whole number"),
+        ("run,seed,step,return\n,0,1,1\n", "line 2: run is empty"),
+        ("run,seed,step,return\n007,7,1,1\n007,07,1,1\n", "line 3: the same run, seed and step"),
+        ('run,seed,step,return\na,0,1,"1,2345"\n', "line 2: return must be a number"),
+        ("run,seed,step,return\na,0,1,98%\n", "line 2: return must be a number, not '98%'"),
+        ("run,seed,step,return\na,0,1,1,5\nb,0,1,1,5\n", "cannot read"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path, text: str, message: str) -> None:
@@ -222,6 +231,76 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, text: str, message: str) 
     with pytest.raises(UserError, match=message):
         import_runs([path], "mine", tmp_path)
     assert not (tmp_path / "plans" / "mine").exists()
+
+
+NAMES = [
+    ["None", "NA", "nan", "null", "n/a", "NaN", "<NA>", "True"],
+    ["1.10", "1.1", "1.100", "1"],
+    ["3e-4", "0.0003", "3E-4"],
+    ["007", "7", "0x7"],
+    ["1e5", "100000", "100_000"],
+    ["2026-02-01", "inf", "-0", "0"],
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize(("column", "long"), [("run", False), ("task", True)])
+def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> None:
+    kept = "run" if column == "task" else "task"
+    lines = [f"{column},{kept},seed,step,{'metric,value' if long else 'return'}"]
+    for place, name in enumerate(names):
+        for step in (1, 2):
+            value = f"return,{place}" if long else str(place)
+            lines.append(f" {name} ,same,0,{step},{value}")
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+    assert list(plan.variants if column == "run" else plan.tasks) == names
+    frame = exchange.frame(plan, tmp_path)
+    values = frame[frame.step == 2].set_index("variant" if column == "run" else "task").value
+    assert dict(values) == {name: place for place, name in enumerate(names)}
+
+
+def test_a_file_as_others_write_it(tmp_path) -> None:
+    """A BOM, CRLF, tabs, quotes, padding, thousands, rows in any order."""
+    import gzip
+
+    rows = ["run,seed,step,return", '"a", 1, 2000 ,"9,839.45"', "a,1, 1000,1e3", "b,01,1000,nan"]
+    rows += ["b,1,2000,5"]
+    tabs = [row.replace('"9,839.45"', "9839.45").replace(",", "\t") for row in rows]
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
+    (tmp_path / "b.txt").write_text("\n".join(tabs))
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    for name in ("a.csv", "b.txt", "c.csv.gz"):
+        plan = import_runs([tmp_path / name], "mine", tmp_path)
+        frame = exchange.frame(plan, tmp_path).set_index(["variant", "step"])
+        assert frame.value["a", 1000] == 1000
+        assert frame.value["a", 2000] == 9839.45
+
+
+def test_lower_is_better_where_import_is_told(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    path.write_text(path.read_text().replace(",return,loss", ",cost,x"))
+    options = Options(metric="cost", better="lower", baseline="theirs")
+    made = table(import_runs([path], "mine", tmp_path, options), tmp_path)
+    assert made.metric == "-cost"
+    row = made.entry("task", "ours")
+    assert (row.verdict, row.difference) == ("worse", pytest.approx(-3, abs=0.5))
+    with pytest.raises(UserError, match="did you mean 'lower'"):
+        import_runs([path], "mine", tmp_path, Options(metric="cost", better="lowr"))
+
+
+def test_import_says_what_it_took_for_what_before_it_writes(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv", seeds=10)
+    path.write_text(path.read_text().replace("run,", "note,run,").replace("\n", "\nx,", 100))
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        assert not (tmp_path / "results" / "plans").exists()
+        lines.append(line)
+
+    import_runs([path], "mine", tmp_path / "results", say=say)
+    assert lines[0] == "'r.csv': task task, run ours, seed 0: 5 points, step 1,000 to 5,000"
+    assert lines[12:] == ["and 8 more runs", "left out, as no columns of numbers: note"]
 
 
 def test_other_bad_input(ran, tmp_path) -> None:
@@ -326,6 +405,79 @@ def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
         import_runs([tmp_path / "runs"], "tb", tmp_path, Options(metric="losses/valu"))
 
 
+NO_SEEDS = [
+    (
+        "{}",
+        ["gamma0.9", "gamma0.95", "gamma0.99"],
+        [("gamma0.9", 0), ("gamma0.95", 0), ("gamma0.99", 0)],
+    ),
+    ("{}", ["lr3e-4", "lr1e-3", "lr_1e-5"], [("lr1e-3", 0), ("lr3e-4", 0), ("lr_1e-5", 0)]),
+    ("{}", ["CartPole-v1", "CartPole-v0"], [("CartPole-v0", 0), ("CartPole-v1", 0)]),
+    ("{}", ["ppo_v2", "ppo_v3", "ppo2"], [("ppo2", 0), ("ppo_v2", 0), ("ppo_v3", 0)]),
+    ("{}", ["gamma_0_9", "gamma_0_99"], [("gamma_0_9", 0), ("gamma_0_99", 0)]),
+    ("x/{}", ["2026-02-01_10-22-33", "2026-02-01_11-05-07"], [("x", 0), ("x", 1)]),
+    ("{}", ["20260201-102233_a", "20260202-102233_a", "b"], [("a", 0), ("a", 1), ("b", 0)]),
+    ("{}", ["Feb01_10-22-33_a", "Feb02_10-22-33_a"], [("a", 0), ("a", 1)]),
+    (
+        "x/{}",
+        ["2026-02-01", "2026-02-02", "2026-02-03_lr3e-4"],
+        [("run", 0), ("run", 1), ("lr3e-4", 0)],
+    ),
+    ("{}", ["a_1700000000", "a_1700000100"], [("a", 0), ("a", 1)]),
+]
+
+
+@pytest.mark.parametrize(("under", "folders", "places"), NO_SEEDS)
+def test_no_seed_is_made_of_a_rate_a_date_or_a_version(
+    tmp_path, under: str, folders: list[str], places: list[tuple[str, int]]
+) -> None:
+    placing, notes = Placing(), []
+    for name in sorted(folders):
+        placing.add(under.format(name), tmp_path / name)
+    found = placing.places(notes)
+    assert [(run, seed) for _, run, seed in found] == places
+    assert [source.name for source in found.values()] == sorted(folders)
+    assert any("no seed in" in note and "--pattern" in note for note in notes)
+
+
+SEEDS = [
+    ("CartPole-v1/on_3", ("CartPole-v1", "on", 3)),
+    ("ppo/CartPole-v1_1", ("CartPole-v1", "ppo", 1)),
+    ("gamma0.99_4", ("task", "gamma0.99", 4)),
+    ("ppo_20260201_3", ("task", "ppo", 3)),
+    ("2026-02-01_10-22-33_ppo_seed7", ("task", "ppo", 7)),
+    ("ppo_seed0_lr0.1", ("task", "ppo_lr0.1", 0)),
+    ("seed=12/ppo", ("task", "ppo", 12)),
+    ("Hopper/exp-s5", ("Hopper", "exp", 5)),
+    ("Hopper/sac/2", ("Hopper", "sac", 2)),
+]
+
+
+@pytest.mark.parametrize(("name", "place"), SEEDS)
+def test_seeds_that_names_say(tmp_path, name: str, place: tuple[str, str, int]) -> None:
+    placing = Placing()
+    placing.add(name, tmp_path)
+    assert list(placing.places([])) == [place]
+
+
+def test_runs_that_are_left_out_or_resumed_have_a_line(tmp_path) -> None:
+    events(tmp_path / "runs" / "a_0", [(step, step) for step in range(1, 11)])
+    (path,) = (tmp_path / "runs" / "a_0").iterdir()
+    path.rename(path.with_name("events.out.tfevents.1.host"))
+    events(tmp_path / "runs" / "a_0", [(step, step) for step in range(6, 21)])
+    events(tmp_path / "runs" / "b_0", [(step, step) for step in range(1, 21)])
+    events(tmp_path / "runs" / "c_0", [(1, 1.0)], tag="other")
+    lines: list[str] = []
+    import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
+    assert any("'a_0': 'charts/episodic_return' goes on from step 6" in line for line in lines)
+    assert "left out: 'c_0' has no charts/episodic_return" in lines
+    (path,) = (tmp_path / "runs" / "b_0").iterdir()
+    path.rename(path.with_name("events.out.tfevents.1.host"))
+    events(tmp_path / "runs" / "b_0", [(step, step) for step in range(1, 21)])
+    with pytest.raises(UserError, match=r"b_0.*two runs in one place"):
+        import_runs([tmp_path / "runs"], "mine", tmp_path)
+
+
 # The commands
 
 
@@ -392,27 +544,36 @@ def test_evaluations_of_stable_baselines3(tmp_path) -> None:
         import_runs([tmp_path / "runs"], "sb3", tmp_path)
 
 
-@pytest.mark.parametrize("as_bytes", [True, False])
-def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
-    """Bytes as version 0.43 writes them, text as the first versions did."""
+def trackio(path: Path, rows: list[tuple], *, ids: bool = True) -> Path:
+    """A project's database. rows: run id, run name, step, metrics."""
     import contextlib
     import sqlite3
 
-    path = tmp_path / "walker.db"
     with contextlib.closing(sqlite3.connect(path)) as database:
+        of_run = "run_id TEXT, " if ids else ""
         database.execute(
-            "CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, "
+            f"CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, {of_run}"
             "run_name TEXT, step INTEGER, metrics)"
         )
-        for run in ("ppo_0", "ppo_1", "sac_0", "sac_1"):
-            for step in range(0, 50, 10):
-                row = {"return": step * 0.5, "loss": "NaN" if step == 0 else step, "note": "x"}
-                told = json.dumps(row)
-                database.execute(
-                    "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES ('', ?, ?, ?)",
-                    (run, step, told.encode() if as_bytes else told),
-                )
+        for row in rows:
+            names = ("run_id, " if ids else "") + "run_name, step, metrics"
+            values = row if ids else row[1:]
+            marks = ", ".join("?" * len(values))
+            database.execute(f"INSERT INTO metrics ({names}) VALUES ({marks})", values)
         database.commit()
+    return path
+
+
+@pytest.mark.parametrize("as_bytes", [True, False])
+def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
+    """Bytes as version 0.43 writes them, text as the first versions did."""
+    rows = []
+    for run in ("ppo_0", "ppo_1", "sac_0", "sac_1"):
+        for step in range(0, 50, 10):
+            row = {"return": step * 0.5, "loss": "NaN" if step == 0 else step, "note": "x"}
+            told = json.dumps(row)
+            rows.append((run, run, step, told.encode() if as_bytes else told))
+    path = trackio(tmp_path / "walker.db", rows, ids=as_bytes)
     plan = import_runs([path], "tracked", tmp_path)
     assert (set(plan.variants), plan.seeds) == ({"ppo", "sac"}, (0, 1))
     assert plan.study["metric"] == "return"
@@ -424,3 +585,50 @@ def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
         import_runs([tmp_path / "no.db"], "other", tmp_path)
     with pytest.raises(UserError, match="no such file"):
         import_runs([tmp_path / "gone.db"], "other", tmp_path)
+
+
+def curve_of(run: str, steps: range, slope: float = 1.0, name: str = "") -> list[tuple]:
+    return [(run, name or run, step, json.dumps({"return": slope * step})) for step in steps]
+
+
+def test_a_resumed_run_of_trackio_counts_what_came_later(tmp_path) -> None:
+    rows = curve_of("on_0", range(1, 16), 9.0) + curve_of("off_0", range(1, 21))
+    rows += curve_of("on_0", range(11, 21), 1.0)
+    lines: list[str] = []
+    plan = import_runs([trackio(tmp_path / "a?b.db", rows)], "mine", tmp_path, say=lines.append)
+    frame = exchange.frame(plan, tmp_path)
+    values = frame[frame.variant == "on"].value.tolist()
+    assert values == [9.0 * step for step in range(1, 11)] + list(range(11, 21))
+    assert any("goes back from step 15 to 11 in 'on_0': 5 earlier" in line for line in lines)
+    assert [path.name for path in tmp_path.glob("a*")] == ["a?b.db"]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_two_runs_of_trackio_with_one_name_are_never_averaged(tmp_path, ids: bool) -> None:
+    rows = curve_of("x", range(1, 11), 1.0, "ppo_1") + curve_of("y", range(1, 11), 3.0, "ppo_1")
+    says = r"2 runs called 'ppo_1' \(ids x, y\)" if ids else "begins again at step 1"
+    with pytest.raises(UserError, match=says):
+        import_runs([trackio(tmp_path / "p.db", rows, ids=ids)], "mine", tmp_path)
+
+
+def test_runs_of_trackio_without_a_seed_are_numbered(tmp_path) -> None:
+    rows = curve_of("x", range(1, 11), 1.0, "ppo") + curve_of("y", range(1, 11), 3.0, "ppo")
+    plan = import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path)
+    assert (list(plan.variants), plan.seeds) == (["ppo"], (0, 1))
+    frame = exchange.frame(plan, tmp_path)
+    assert dict(frame[frame.step == 10].set_index("seed").value) == {0: 10.0, 1: 30.0}
+
+
+def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:
+    for name, steps in (("on_1", []), ("on_2", [1, 2]), ("off_1", [1, 2]), ("off_2", [1, 2])):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        results = np.zeros((len(steps), 3))
+        np.savez(tmp_path / "runs" / name / "evaluations.npz", timesteps=steps, results=results)
+    lines: list[str] = []
+    plan = import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
+    assert "left out: 'on_1' has no evaluation" in lines
+    assert table(plan, tmp_path).entry("task", "on").n_missing == 1
+    for name in ("on_2", "off_1", "off_2"):
+        (tmp_path / "runs" / name / "evaluations.npz").unlink()
+    with pytest.raises(UserError, match="has an evaluation"):
+        import_runs([tmp_path / "runs"], "mine", tmp_path)

@@ -13,7 +13,9 @@ import pytest
 
 from ablations import logs
 from ablations.errors import UserError
+from ablations.logs import numbers
 from ablations.logs.bins import BINS, binned
+from ablations.logs.order import Part, in_order
 
 STEPS = [10, 20, 30]
 RETURNS = [1.0, 2.5, 4.0]
@@ -108,6 +110,186 @@ def test_several_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert logs.find(f"{tmp_path}/*.json") is None
 
 
+def test_a_column_called_step_is_not_the_steps(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("step,total,return\n7,100,1\n8,200,2\n")
+    assert binned(logs.read(path, "return", "total"), "return")["step"] == [100, 200]
+
+
+# Numbers
+
+NUMBERS = [
+    ("9,839.45", 9839.45),
+    ("-1,234,567", -1234567.0),
+    ("1_000", 1000.0),
+    ("1e3", 1000.0),
+    ("-1.5E-3", -0.0015),
+    (".5", 0.5),
+    ("5.", 5.0),
+    ("+5", 5.0),
+    ("\u22125", -5.0),
+    ("007", 7.0),
+    ("NaN", math.nan),
+    ("NAN", math.nan),
+    ("-nan", math.nan),
+    ("nan(ind)", math.nan),
+    ("Inf", math.inf),
+    ("Infinity", math.inf),
+    ("-inf", -math.inf),
+    ("1e999", math.inf),
+]
+NONE = [
+    *("9,84", "0,512", "12,34,567", "1,2345", "1.234,5", "1'234", "1.2.3", "1\u202f234", "1__0"),
+    *("98%", "5ms", "5k", "0x1F", "1e", "10:22:33", "3->4", "5-6", "nan%", "8/10"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), NUMBERS)
+@pytest.mark.parametrize(
+    "line", ["{}", "r: {}", "a=1,r={}, b=2", "[9] r = {}; b", "r: \x1b[1m{}\x1b[0m"]
+)
+def test_numbers_are_read_as_they_stand(tmp_path: Path, line: str, text: str, value: float) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(line.format(text) + "\n")
+    name = logs.reading.RESULT if line == "{}" else "r"
+    ((_, row),) = logs.read(path, name).points
+    assert row[name] == pytest.approx(value, nan_ok=True)
+
+
+@pytest.mark.parametrize("text", NONE)
+@pytest.mark.parametrize("line", ["r: {}", "a=1,r={} b=2", "step 9: r={}."])
+def test_what_is_no_number_is_never_read_in_part(tmp_path: Path, line: str, text: str) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("r: 1\n" + line.format(text) + "\n")
+    with pytest.raises(UserError, match="r must be a number"):
+        logs.read(path, "r")
+
+
+def test_words_after_the_name_are_no_values(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("r: computing\nr: information\nr: None\nr: 9.5±0.3 of step: 3/10\n")
+    assert logs.read(path, "r", "step").points == ((3, {"r": 9.5}),)
+
+
+@pytest.mark.parametrize("text", ["1'234.5", "1.234,5", "0,5", "1.234.567", "1\u202f234"])
+def test_lone_numbers_of_other_countries_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(f"984\n{text}\n")
+    with pytest.raises(UserError, match="result must be a number"):
+        logs.read(path, "result")
+
+
+def test_versions_and_lists_on_a_line_are_no_results(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("3.11.4\n1,0.5,3\n2026-01-02\n98%\n984\n")
+    assert logs.read(path, "result").points == ((1, {"result": 984.0}),)
+
+
+@pytest.mark.parametrize("unit", ["a", "a/", "a ", "x=1", "1,", "x=", "="])
+def test_a_line_of_a_megabyte_takes_no_hours(unit: str) -> None:
+    """Its time grows with its length; else this never ends."""
+    assert len(numbers.pairs(unit * (10**6 // len(unit)))) < 10**6
+
+
+# Steps that go back
+
+
+def part(steps: list[int], began: float = 0.0, name: str = "f") -> Part:
+    points = [(step, began + place) for place, step in enumerate(steps)]
+    return Part(name, points, began, began + len(steps) - 1)
+
+
+ONE_WRITER = [
+    ([1, 2, 3], [1, 2, 3], ""),
+    ([0, 100, 200, 300, 200, 200, 300], [0, 100, 200, 200, 300], "2 earlier points left out"),
+    ([0, 90, 180, 270, 130, 220, 310], [0, 90, 130, 220, 310], "2 earlier points left out"),
+    ([100, 102, 101, 103], [100, 101, 102, 103], "1 point written late"),
+    ([10, 8, 12, 14], [8, 10, 12, 14], "1 point written late"),
+    (
+        [step + lag for step in range(0, 400, 20) for lag in (15, 0)],
+        sorted([*range(0, 400, 20), *range(15, 400, 20)]),
+        "written late",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "kept", "note"), ONE_WRITER)
+def test_steps_that_go_back_in_one_file(written: list[int], kept: list[int], note: str) -> None:
+    notes: list[str] = []
+    assert [step for step, _ in in_order("r", [part(written)], notes)] == kept
+    assert note in "".join(notes)
+
+
+TWO = [
+    ([[1, 2, 3], [4, 5]], [0, 0, 0, 1, 1], ""),
+    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "2 earlier points up to step 4 left out"),
+    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "2 earlier points up to step 2 left out"),
+    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "left out"),
+    ([[], [1, 2]], [1, 1], ""),
+]
+
+
+@pytest.mark.parametrize(("files", "sources", "note"), TWO)
+def test_a_run_that_goes_on_in_another_file(files: list, sources: list[int], note: str) -> None:
+    notes: list[str] = []
+    parts = [part(steps, 1000.0 * place) for place, steps in enumerate(files)]
+    found = in_order("r", parts, notes)
+    assert [int(value // 1000) for _, value in found] == sources
+    assert [step for step, _ in found] == sorted(step for step, _ in found)
+    assert note in "".join(notes)
+
+
+REFUSED = [
+    ([part([*range(30), *range(20)])], "begins again at step 0 after step 29"),
+    ([part([*range(10)] * 30)], "begins again"),
+    ([part([2**31 - 1, -(2**31)])], "a counter that overflowed"),
+    ([part([1, 2, 3], 0.0), part([1, 2, 3], 9.0)], "two runs in one place"),
+    ([part([1, 2, 3], 0.0), part([1, 2], 9.0)], "two runs in one place"),
+    ([part([10, 20, 30], 0.0), part([11, 21, 31], 1.0)], "two runs in one place"),
+]
+
+
+@pytest.mark.parametrize(("parts", "says"), REFUSED)
+def test_what_may_be_two_runs_is_refused(parts: list[Part], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        in_order("r", parts)
+
+
+def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
+    """Another tag at seconds goes further; two episodes that end at one step both count."""
+    tensorboardx = pytest.importorskip("tensorboardX")
+    writer = tensorboardx.SummaryWriter(str(tmp_path))
+    for step in range(1, 6):
+        writer.add_scalar("r", step, step)
+        writer.add_scalar("r", step + 2, step)
+        writer.add_scalar("r/time", step, step * 7)
+        writer.add_scalar("wraps", step, step % 3)
+    writer.close()
+    found = logs.read(tmp_path, "r")
+    assert found.last == 5
+    assert binned(found, "r")["r"] == [2.0, 3.0, 4.0, 5.0, 6.0]
+    assert any("wraps" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("cut", [0, 5, 30])
+def test_an_event_file_that_ends_in_zeros_is_read_up_to_there(tmp_path: Path, cut: int) -> None:
+    """As the last block of a file is after a crash of its machine."""
+    tensorboardx = pytest.importorskip("tensorboardX")
+    writer = tensorboardx.SummaryWriter(str(tmp_path))
+    for step in range(1, 21):
+        writer.add_scalar("r", step, step)
+    writer.close()
+    (path,) = tmp_path.glob("*tfevents*")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) - cut] + bytes(4096))
+    found = logs.read(tmp_path, "r")
+    assert found.last == 20 - (cut > 0)
+    assert any("ends in zeros" in note for note in found.notes)
+    path.write_bytes(whole[: len(whole) // 2] + bytes(64) + whole[len(whole) // 2 :])
+    with pytest.raises(UserError, match="damaged"):
+        logs.read(tmp_path, "r")
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"\x00\xff\x00PNG\x01\x02" * 100)
@@ -170,6 +352,11 @@ def test_a_run_that_overshoots_a_little_is_as_long_as_the_others() -> None:
     assert longer["step"] == exact["step"]
     twice = binned(log_of(list(range(100, 20_001, 100)), [0.0] * 200), "r", 10_000)
     assert twice["step"][-1] == 20_000
+
+
+def test_steps_that_count_something_else_make_no_millions_of_bins() -> None:
+    found = binned(log_of([10**12, 2 * 10**12, 10**13], [1.0, 2.0, 3.0]), "r", 100)
+    assert len(found["step"]) == 3
 
 
 def test_what_is_no_number_leaves_a_gap() -> None:

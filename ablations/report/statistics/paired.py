@@ -241,8 +241,8 @@ def wilcoxon(differences: ArrayLike) -> float:
     twice = np.searchsorted(size, np.abs(d), "left") + np.searchsorted(size, np.abs(d), "right") + 1
     positive = int(twice[d > 0].sum())
     if len(d) > EXACT:
-        off = abs(positive - twice.sum() / 2) - 1  # half of a rank, in these units
-        return float(min(1.0, 2 * normal_cdf(-max(0.0, off) / np.sqrt((twice**2.0).sum() / 4))))
+        off = max(0.0, abs(positive - twice.sum() / 2) - 1)  # half of a rank, in these units
+        return float(2 * normal_cdf(-off / np.sqrt((twice**2.0).sum() / 4)))
     chance = np.zeros(int(twice.sum()) + 1)
     chance[0] = 1.0
     for rank in twice:

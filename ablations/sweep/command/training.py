@@ -14,6 +14,7 @@ from typing import Any
 from ablations import logs
 from ablations.errors import UserError
 from ablations.logs.bins import binned
+from ablations.logs.order import WHOLE
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
 from ablations.sweep.command import code
@@ -102,6 +103,7 @@ class Run:
         self._process: Process | None = None
         self._abandoned = False
         self._columns: dict[str, Any] = {}
+        self._last = 0
         self._seen = _Seen()
         self._first = 0
         self._resumed: list[int] = []
@@ -159,7 +161,7 @@ class Run:
 
     def cost(self, index: int) -> dict[str, Any]:
         assert self._process is not None
-        seconds, steps = self._process.seconds, self._columns["step"][-1] - self._first
+        seconds, steps = self._process.seconds, self._last - self._first
         found: dict[str, Any] = {
             "seconds": round(seconds, 3),
             "steps_per_second": round(steps / max(seconds, 1e-9), 3),
@@ -253,6 +255,10 @@ class Run:
             log = logs.read(path, line.metric, line.step or None, restarts=len(self._resumed))
         except OSError as error:
             raise CommandFailed(f"cannot read '{path.name}': {error.strerror}") from None
+        if not self._resumed:
+            for note in log.notes:
+                print(f"notice: {self.cell.hash}: {note}", flush=True)
+        self._last = log.last
         columns = binned(log, line.metric, self.cell.steps)
         if line.judged != line.metric:
             minus = [None if one is None else -one for one in columns[line.metric]]
@@ -263,7 +269,19 @@ class Run:
             if math.isfinite(value):
                 break
             diverged = at
+        if diverged is None and (line.step or path.is_dir()):
+            self._require_whole(log.last)
         return {**columns, "diverged": diverged}
+
+    def _require_whole(self, last: int) -> None:
+        """Raises CommandFailed for a curve that stops well before the steps that were told."""
+        steps = self.cell.steps
+        if last < WHOLE * steps:
+            raise CommandFailed(
+                f"the command ended well, and its curve stops at step {last:,} of {steps:,} (if "
+                f"{{steps}} counts something else, give that placeholder another name)",
+                self._tail(),
+            )
 
     def _shown_curve(self) -> str:
         return self.line.curve.replace("{folder}/", "")

@@ -1,0 +1,162 @@
+"""Task, run and seed in the names that others give to their folders and runs.
+
+Dates, times, rates (lr3e-4, gamma0.99) and versions (-v1, _v2) are no seeds. Where a name has none,
+its runs are numbered, and a line says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ablations.errors import UserError, unknown
+
+TASK = "task"
+RUN = "run"
+SHOWN = 3  # names that a line lists
+
+Place = tuple[str, str, int]
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DATE = (
+    r"(?:(?:19|20)\d\d(?P<day>[-_.]?)(?:0[1-9]|1[0-2])(?P=day)(?:0[1-9]|[12]\d|3[01])"
+    r"|(?:[012]\d|3[01])[-_.](?:[012]\d|3[01])[-_.](?:19|20)\d\d"
+    rf"|{_MONTH}[-_]?\d\d|\d\d[-_]?{_MONTH}(?:[-_]?(?:20)?\d\d)?)"
+)
+_CLOCK = r"(?:[01]\d|2[0-3])[-_:.h]?[0-5]\d(?:[-_:.m]?[0-5]\d)?s?(?:\.\d+)?Z?"
+_STAMP = re.compile(
+    rf"[-_. ]*(?<!\d)(?:{_DATE}(?:[-_T .]{{0,2}}{_CLOCK})?"
+    r"|(?:[01]\d|2[0-3])(?P<colon>[-:])[0-5]\d(?P=colon)[0-5]\d"
+    r"|1\d{9}(?:\d{3})?(?:\.\d+)?)(?!\d)[-_. ]*"
+)
+_MARKED = re.compile(r"(?i)(?<![a-z])seed[-_= ]?(\d+)(?![\d.])|(?<![a-z\d])s[-_]?(\d+)$")
+_ENDING = re.compile(r"(.+?)[-_](\d{1,5})")
+_NO_SEED_AFTER = re.compile(r".*(?:\d[eE]|(?<!\d)0|(?:^|[-_ ])(?:v|ver|version|rev))", re.DOTALL)
+_GYM = re.compile(r".+-v\d+")
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a name says. seed: None where it says none. marked: whether it says so in words. bare:
+    whether it ends in a date alone, so that its run is called as the folder above."""
+
+    task: str
+    run: str
+    seed: int | None
+    marked: bool = True
+    bare: bool = False
+
+    def beside(self, tasks: Collection[str]) -> Name:
+        """Where runs in the same folder have names of their own, the folder is the task."""
+        folder = self.run if self.task == TASK else f"{self.task}/{self.run}"
+        return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
+
+
+@dataclass
+class Placing:
+    """Names on their way to places. pattern: where they have their parts, such as
+    "{task}/{run}/seed{seed}"; without one they are read as CleanRL writes them
+    (task__run__seed__time), else for a seed in words or at their end."""
+
+    pattern: str | None = None
+    _names: list[tuple[Name, str, Path]] = field(default_factory=list)
+
+    def add(self, name: str, source: Path) -> None:
+        self._names.append((parse(name, self.pattern), name, source))
+
+    def places(self, notes: list[str]) -> dict[Place, Path]:
+        """The sources by place. notes: takes a line for seeds that no name says. Raises UserError
+        where two are at one place."""
+        found: dict[Place, Path] = {}
+        tasks = {name.task for name, _, _ in self._names if not name.bare}
+        names = [(name.beside(tasks), text, source) for name, text, source in self._names]
+        for name, _, source in names:
+            if name.seed is not None:
+                place = (name.task, name.run, name.seed)
+                if place in found:
+                    raise UserError(
+                        f"'{source}' and '{found[place]}' are both run '{name.run}' on "
+                        f"'{name.task}', seed {name.seed}: tell them apart with --pattern"
+                    )
+                found[place] = source
+        guessed = [text for name, text, _ in names if not name.marked]
+        if guessed:
+            notes.append(
+                f"seeds are the numbers at the end of {_listed(guessed)}: --pattern says otherwise"
+            )
+        groups: dict[tuple[str, str], list[tuple[str, Path]]] = {}
+        for name, text, source in names:
+            if name.seed is None:
+                groups.setdefault((name.task, name.run), []).append((text, source))
+        for (task, run), group in groups.items():
+            taken = {seed for t, r, seed in found if (t, r) == (task, run)}
+            free = (seed for seed in range(len(group) + len(taken)) if seed not in taken)
+            found |= {(task, run, next(free)): source for _, source in group}
+        alone = [group[0][0] for group in groups.values() if len(group) == 1]
+        if alone:
+            notes.append(f"no seed in {_listed(alone)}: taken for seed 0; --pattern says otherwise")
+        for (task, run), group in groups.items():
+            if len(group) > 1:
+                notes.append(
+                    f"no seed in {_listed([text for text, _ in group])}: run '{run}' on '{task}', "
+                    f"numbered in this order; --pattern says otherwise"
+                )
+        order = {source: place for place, (_, _, source) in enumerate(names)}
+        return dict(sorted(found.items(), key=lambda item: order[item[1]]))
+
+
+def parse(name: str, pattern: str | None) -> Name:
+    """Task, run and seed in a name. Raises UserError where it does not fit the pattern."""
+    if pattern is not None:
+        found = re.fullmatch(_expression(pattern), name)
+        if found is None:
+            raise UserError(f"'{name}' does not fit the pattern '{pattern}'")
+        given = found.groupdict()
+        seed = given.get("seed")
+        return Name(given.get("task", TASK), given.get("run", RUN), int(seed) if seed else None)
+    found = re.fullmatch(r"(?:.*/)?([^/]+)__([^/]+)__(\d+)__\d+", name)
+    if found:
+        return Name(found[1], found[2], int(found[3]))
+    parts = _without_empty(_STAMP.sub("_", part) for part in name.split("/"))
+    for place in reversed(range(len(parts))):
+        if found := _MARKED.search(parts[place]):
+            seed = int(next(filter(None, found.groups())))
+            before, after = parts[place][: found.start()], parts[place][found.end() :]
+            parts[place] = "_".join(_without_empty([before, after], none=""))
+            return Name(*_task_and_run(parts), seed)
+    if re.fullmatch(r"\d{1,5}", parts[-1]):
+        return Name(*_task_and_run(parts[:-1]), int(parts[-1]))
+    found = _ENDING.fullmatch(parts[-1])
+    if found and not _NO_SEED_AFTER.fullmatch(found[1]):
+        return Name(*_task_and_run([*parts[:-1], found[1]]), int(found[2]), marked=False)
+    bare = not _STAMP.sub("_", name.rpartition("/")[2]).strip("-_. ")
+    return Name(*_task_and_run(parts), None, bare=bare)
+
+
+def _without_empty(parts: Iterable[str], none: str = RUN) -> list[str]:
+    return [plain for part in parts if (plain := part.strip("-_. "))] or [none]
+
+
+def _task_and_run(parts: Iterable[str]) -> tuple[str, str]:
+    """The last part is the run, unless it alone is the name of a Gym task."""
+    *before, run = _without_empty(parts)
+    task = "/".join(before)
+    if task and _GYM.fullmatch(run) and not _GYM.fullmatch(before[-1]):
+        return run, task
+    return task or TASK, run
+
+
+def _expression(pattern: str) -> str:
+    parts = re.split(r"(\{[^{}]*\})", pattern)
+    fields = {"{task}": "(?P<task>.+?)", "{run}": "(?P<run>.+?)", "{seed}": r"(?P<seed>\d+)"}
+    for part in parts:
+        if part.startswith("{") and part not in (*fields, "{}"):
+            raise unknown("part of a pattern", part, [*fields, "{}"])
+    return "".join(fields.get(p, ".+?" if p == "{}" else re.escape(p)) for p in parts)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(f"'{name}'" for name in names[:SHOWN]) + more
