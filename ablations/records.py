@@ -250,6 +250,11 @@ class Plan:
         return digest(self.request)
 
     @property
+    def imported(self) -> bool:
+        """Whether other people ran it: nothing here can run it again."""
+        return "imported" in self.request
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(sorted({cell["seed"] for cell in self.cells}))
 

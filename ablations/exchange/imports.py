@@ -114,7 +114,7 @@ def _refuse_other(results: Path, study: str) -> None:
     """A study that was run here keeps its name."""
     if not (results / "plans" / study / "last").exists():
         return
-    if "imported" not in read_plan(results, study).request:
+    if not read_plan(results, study).imported:
         raise UserError(f"study '{study}' was run here: import under another name")
 
 

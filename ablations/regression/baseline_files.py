@@ -47,6 +47,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
     groups: dict[str, Group] = {}
     for plan in plans:
         groups |= from_records.groups(plan, results)
+    if not groups:
+        raise UserError("a baseline of no cells says nothing: the plan is empty")
     if (few := fewest_seeds(groups)) < FEWEST_OLD:
         raise UserError(
             f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "

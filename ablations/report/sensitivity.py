@@ -127,7 +127,9 @@ class _Varied:
 
 def _varied(plan: Plan) -> _Varied:
     tasks = [cell["config"].get("task") for cell in plan.cells]
-    of_task = {name for task in tasks if isinstance(task, dict) for name in task["settings"]}
+    of_task = {
+        name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
+    }
     known = settings(plan)
     found: dict[str, dict[str, Any]] = {}
     for variant, one in known.items():

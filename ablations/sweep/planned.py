@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablations import plugins
+from ablations import plugins, presets
 from ablations import studies as studies_
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest, read_plan
@@ -44,6 +44,7 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
             else:
                 plugins.load()
                 _load_its_file(results, request.study)
+                _require_defined(results, request)
                 found.append(_resolve(request))
         if study_file.is_study_file(asked):
             found[-1] = _as_it_is_now(found[-1])
@@ -57,6 +58,20 @@ def _load_its_file(results: Path, study: str) -> None:
         file = read_plan(results, study).study.get("file")
         if file is not None and Path(file).exists():
             study_file.load(Path(file))
+
+
+def _require_defined(results: Path, request: Request) -> None:
+    """A study that is known by its stored plans alone has no others."""
+    study = request.study
+    if request.explain or study in {**studies_.studies(), **presets.presets()}:
+        return
+    if (results / "plans" / study / "last").exists():
+        raise UserError(
+            f"'{study}' was imported: it has all of its runs and no selection of them"
+            if read_plan(results, study).imported
+            else f"'{study}' ran in '{results}', and nothing defines it here: give the --plugin "
+            f"that does, or no selection for its last run"
+        )
 
 
 def _as_it_is_now(plan: Plan) -> Plan:
