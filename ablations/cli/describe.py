@@ -272,6 +272,7 @@ def _study(resolved: Plan) -> Iterator[str]:
     yield f"{about['name']}: {about['title']}"
     if about["claim"]:
         yield f"claim     {about['claim']}"
+    if about["claim_source"]:
         yield f"stated in {about['claim_source']}"
     yield f"baseline  {about['baseline']}"
     in_metric = about.get("margin_in_metric")
@@ -283,7 +284,7 @@ def _study(resolved: Plan) -> Iterator[str]:
         f"{len(resolved.seeds)} seeds, "
         + ", ".join(f"{task['steps']:,} steps on {name}" for name, task in resolved.tasks.items())
     )
-    for variant in resolved.variants:
+    for variant in resolved.variants if resolved.cells else ():
         yield ""
         yield from _variant_lines(resolved, variant)
 
@@ -325,11 +326,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
         lines.append(f"    differs from {baseline} in")
         theirs = _flat(_config(resolved, task, baseline)) if baseline in resolved.variants else {}
         different = {n: v for n, v in _flat(mine).items() if theirs.get(n) != v}
+    import variants as registry
+
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
-        if name in mine.get("choices", {}):
-            import variants as registry
-
+        if name in registry.axes() and value in registry.axis(name):
             choice = registry.axis(name)[value]
             lines += [
                 f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
