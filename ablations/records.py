@@ -297,7 +297,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     except (ValueError, TypeError, KeyError):
         raise UserError(
             f"the plan '{folder / str(name)}.json' is damaged: "
-            f"`ablations run {study}` writes it again"
+            f"`ablations run {study}` writes it again, or the import that wrote it"
         ) from None
 
 

@@ -112,9 +112,11 @@ def import_runs(
 
 def _refuse_other(results: Path, study: str) -> None:
     """A study that was run here keeps its name."""
-    if not (results / "plans" / study / "last").exists():
+    try:
+        plan = read_plan(results, study)
+    except UserError:  # none, or a damaged one, which this writes anew
         return
-    if not read_plan(results, study).imported:
+    if not plan.imported:
         raise UserError(f"study '{study}' was run here: import under another name")
 
 

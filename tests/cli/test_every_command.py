@@ -254,3 +254,62 @@ def test_every_command(kind: str, tmp_path: Path) -> None:
     ]
     assert not wrong, f"{kind}:\n" + "\n".join(wrong)
     assert not [command for command in waiting if not faults[command]], "it waits no more"
+
+
+HOSTILE = {
+    "report": "",
+    "status": "",
+    "table toy mine --output tables": "",
+    "export toy mine": "",
+    "export toy --output folder": "cannot write 'folder': Is a directory",
+    "export toy --format parquet --output file/runs": "cannot write 'file': File exists",
+    "export toy --format archive --output file": "cannot write 'file': File exists",
+    "table toy --output file": "cannot write 'file/toy.md': File exists",
+    "figure toy --output file": "cannot make the folder 'file': File exists",
+    "table toy --seeds 3": "give the --plugin that does, or no selection for its last run",
+    "table mine --seeds 3": "'mine' was imported: it has all of its runs",
+    "table mine --variants nope": "'mine' was imported: it has all of its runs",
+    "table toy/up": "'toy/up' has not run in 'results'",
+    "show mine": "",
+    "run mine": "unknown study 'mine'",
+    "diagnose mine": "unknown study 'mine'",
+    "explain mine/ours mine/theirs": "unknown preset or variant 'mine/ours'",
+    "import runs.csv --study toy": "study 'toy' was run here: import under another name",
+    "import folder --study new": "no TensorBoard event files in 'folder'",
+}
+TWO = """
+from pathlib import Path
+from ablations.exchange import import_runs
+import os, shutil
+
+each_kind.of_toy()
+each_kind.wide_csv()
+shutil.copy("r.csv", "runs.csv")
+Path("file").touch()
+Path("folder").mkdir()
+each_kind.draw_once(rendered=False)
+from ablations import studies
+studies.definition._STUDIES.clear()  # as where no plugin is given
+answers = [each_kind.answer(one.split()) for one in json.loads({asked!r})]
+for plan in Path("results/plans/mine").glob("*.json"):
+    plan.write_text("{{}}")
+again = ("report", "import r.csv --study mine", "report")
+answers += [each_kind.answer(one.split()) for one in again]
+json.dump(answers, sys.stdout)
+"""
+
+
+def test_two_kinds_in_a_folder_and_what_does_not_fit(tmp_path: Path) -> None:
+    head = PROGRAM.rpartition("each_kind.main")[0]
+    program = (head + TWO).format(asked=json.dumps(list(HOSTILE)))
+    done = forked.run(["python", "-c", program], tmp_path, os.environ)
+    assert not done.returncode, done.stderr
+    *found, damaged, _, mended = [Answer(*one) for one in json.loads(done.stdout)]
+    faults = {
+        command: why
+        for (command, refused), answer in zip(HOSTILE.items(), found, strict=True)
+        if (why := fault(answer, refused))
+    }
+    assert not faults
+    assert not fault(damaged, "is damaged: `ablations run mine` writes it again, or the import")
+    assert not fault(mended, ""), "a damaged plan of imported runs is written by importing again"
