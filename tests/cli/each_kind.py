@@ -117,15 +117,19 @@ def selected(*flags: str, seeds: int = SEEDS, **selection: Any) -> Made:
 
 # Without commands and imports
 
+TWO = ("standard", "brax")  # of gae
+
 
 def with_tasks() -> Made:
-    return smoke("gae", "--tasks", "fast", "reacher", tasks=["fast", "reacher"])
+    flags = ("--variants", *TWO, "--tasks", "fast", "reacher")
+    return smoke("gae", *flags, variants=TWO, tasks=["fast", "reacher"])
 
 
 def with_looks() -> Made:
-    (plan,) = resolved(["gae"], {"profile": "smoke", "until": "decided", "most_seeds": 16})
-    fill(plan)
-    return Made("gae", "gae", ("--profile", "smoke", "--until", "decided", "--most-seeds", "16"))
+    looks = {"profile": "smoke", "until": "decided", "most_seeds": 16, "variants": TWO}
+    fill(*resolved(["gae"], looks))
+    flags = ("--profile", "smoke", "--until", "decided", "--most-seeds", "16", "--variants", *TWO)
+    return Made("gae", "gae", flags)
 
 
 def explained() -> Made:
@@ -390,7 +394,9 @@ EVERY: Mapping[str, Callable[[], Made]] = {
     "until decided": with_looks,
     "plugin": of_toy,
     "preset": lambda: smoke("cleanrl"),
-    "inside a preset": lambda: smoke("gae", "--base", "rejax", base="rejax"),
+    "inside a preset": lambda: smoke(
+        "gae", "--variants", *TWO, "--base", "rejax", variants=TWO, base="rejax"
+    ),
     "varied": lambda: selected("--vary", "rate=0.1,0.2,0.4", vary={"rate": [0.1, 0.2, 0.4]}),
     "factorial": lambda: selected(
         *("--vary", "rate=0.1,0.2", "width=1,2"), vary={"rate": [0.1, 0.2], "width": [1, 2]}
