@@ -157,6 +157,11 @@ REFUSED: dict[str, dict[str, str]] = {
         CLAIMS["robustness"]: "variant names one twice",
         CLAIMS["agreement"]: "compare nothing",
     },
+    "without the baseline": {
+        **NO_POWER,
+        **dict.fromkeys((RENDER, POLICIES), "unknown variant of 'toy' 'up': known: down"),
+        CLAIMS["robustness"]: "variant names one twice",
+    },
     "NaN": {**NO_POWER, SAVE: "has no value where its final score looks"},
     "nothing but NaN": {**NO_VALUE, SAVE: "has no value where its final score looks"},
     "infinite": {**NO_POWER, SAVE: "a curve is infinite"},
