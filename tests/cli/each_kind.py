@@ -272,7 +272,7 @@ ODD = ("a/b", "50% & <b>|x|", "{seed}_$1^2#~", "größer", "'\"\\", "None")
 
 
 def odd_names() -> Made:
-    lines = rows(ODD, tasks=("my task/1", "t|2"))
+    lines = rows(ODD, tasks=("my task|/1",))
     return imported(written(Path("r.csv"), ("task", "run", "seed", "step", "return"), lines))
 
 
@@ -509,7 +509,8 @@ def answers(kind: str, commands: Sequence[str]) -> list[Answer]:
     with contextlib.redirect_stdout(io.StringIO()):
         made = EVERY[kind]()
         write_claims(made)
-    cells = [path.name for path in sorted((RESULTS / "cells").glob("[!.]*"))]
+    results = BEFORE if BEFORE.exists() else RESULTS
+    cells = [path.name for path in sorted((results / "cells").glob("[!.]*"))]
     words = {
         "{name}": [made.name],
         "{argument}": [made.argument],

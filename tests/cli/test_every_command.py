@@ -185,7 +185,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "wide CSV": {**IMPORTED, **TWO_TASKS},
     "uneven CSV": {**IMPORTED, SAVE: "failed: ended early"},
     "CSV of one number": {**IMPORTED, **NO_POWER},
-    "odd names": {**IMPORTED, **TWO_TASKS},
+    "odd names": IMPORTED,
     **dict.fromkeys(("npz", "event files", "Trackio", "exported and imported"), IMPORTED),
     "archive of an import": {**IMPORTED, **TWO_TASKS},
     "command": {**NO_POWER, **COMMAND},
