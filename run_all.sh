@@ -23,6 +23,22 @@ find_python() {
   exit 2
 }
 
+# Installs packages of Debian and Ubuntu, when whoever holds apt's locks has let go of them (apt-get
+# itself does not wait for that of its lists); says apt's last line where it cannot.
+apt_install() {
+  local said waited=0 install="install -y -qq -o DPkg::Lock::Timeout=600 --no-install-recommends"
+  # shellcheck disable=SC2086
+  until said=$({ LC_ALL=C apt-get update -qq && LC_ALL=C apt-get $install "$@"; } 2>&1 >/dev/null); do
+    if [[ "$said" != *"Could not get lock"* ]] || [ "$waited" -ge 600 ]; then
+      tail -n 1 <<<"$said" >&2
+      return 1
+    fi
+    [ "$waited" -gt 0 ] || echo "Waiting for another process that installs packages"
+    sleep 5
+    waited=$((waited + 5))
+  done
+}
+
 make_venv() {
   local python
   python=$(find_python)
@@ -30,8 +46,7 @@ make_venv() {
   # Debian and Ubuntu ship venv apart from Python
   rm -rf .venv
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
-    "$python" -m venv .venv && return
+    apt_install python3-venv && "$python" -m venv .venv && return
   fi
   echo "run_all.sh: '$python -m venv' does not work: apt-get install python3-venv" >&2
   exit 2
@@ -43,7 +58,8 @@ set_up() {
   wanted=$(sha256sum requirements.lock pyproject.toml)
   if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
     say "Installing the locked dependencies"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$UV"
+    # Errors alone: pip also warns of folders in its settings that are not there
+    .venv/bin/python -m pip install -qq --disable-pip-version-check "uv==$UV"
     # Their bytecode too, or the first processes compile the same imports side by side.
     .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode --require-hashes --requirement requirements.lock
     .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
@@ -56,8 +72,7 @@ have_browser() {
   command -v chromedriver >/dev/null && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     say "Installing Chromium for the tests of the report page"
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } \
-      >/dev/null 2>&1 || echo "Chromium could not be installed: those tests will be skipped"
+    apt_install chromium chromium-driver || echo "Chromium could not be installed: those tests will be skipped"
   fi
 }
 
@@ -66,8 +81,7 @@ have_slurm() {
   PATH="$PATH:/usr/sbin" command -v slurmctld >/dev/null && PATH="$PATH:/usr/sbin" command -v munged >/dev/null && return
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     say "Installing Slurm for the tests on a cluster"
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends slurm-wlm munge; } \
-      >/dev/null 2>&1 || echo "Slurm could not be installed: those tests will be skipped"
+    apt_install slurm-wlm munge || echo "Slurm could not be installed: those tests will be skipped (REQUIRE_SLURM=1: they fail)"
   else
     echo "No Slurm: the tests on a cluster are skipped (apt-get install slurm-wlm munge)"
   fi

@@ -91,7 +91,8 @@ def find_cell(
                 )
             return cell_folder(folder, cell["hash"])
     seeds = planned.seeds
-    raise UserError(f"'{study}' has no seed {seed}: it ran with seeds {seeds[0]} to {seeds[-1]}")
+    ran = f"it ran with seeds {seeds[0]} to {seeds[-1]}" if seeds else "its plan is empty"
+    raise UserError(f"'{study}' has no seed {seed}: {ran}")
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
@@ -200,10 +201,15 @@ def _record(folder: Path) -> Record:
 def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
     files = record.policies.get("files", {})
     if not files:
-        raise UserError(
-            f"cell {record.hash} has no saved policies: it ran with --keep-policies 0, or failed "
-            f"before the first; run it again with --fresh"
+        why = (
+            "it was imported"
+            if "imported" in record.config
+            else "a command trained it"
+            if "command" in record.config
+            else "it ran with --keep-policies 0, or failed before the first; run it again with "
+            "--fresh"
         )
+        raise UserError(f"cell {record.hash} has no saved policies: {why}")
     wanted = str(record.policies.get(str(step), step))
     if wanted not in files:
         raise UserError(

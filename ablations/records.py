@@ -279,6 +279,11 @@ class Plan:
         return digest(self.request)
 
     @property
+    def imported(self) -> bool:
+        """Whether other people ran it: nothing here can run it again."""
+        return "imported" in self.request
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(sorted({cell["seed"] for cell in self.cells}))
 
@@ -328,7 +333,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     except (ValueError, TypeError, KeyError):
         raise UserError(
             f"the plan '{folder / str(name)}.json' is damaged: "
-            f"`ablations run {study}` writes it again"
+            f"`ablations run {study}` writes it again, or the import that wrote it"
         ) from None
 
 

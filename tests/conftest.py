@@ -49,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 SLOW = (
     "cli/test_bad_input.py",
     "cli/test_commands.py",
+    "cli/test_every_command.py",
     "cli/test_explain.py",
     "cli/test_selection.py",
     "commands/test_gate.py",
@@ -134,7 +135,7 @@ def pytest_collection_finish() -> None:
 
 
 # Files whose tests share nothing but their fixtures: any process may run any of them.
-APART = ("test_survival.py", "test_submission.py", "test_docs.py")
+APART = ("test_survival.py", "test_submission.py", "test_docs.py", "test_every_command.py")
 
 
 @pytest.hookimpl(optionalhook=True)

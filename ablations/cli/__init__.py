@@ -29,7 +29,7 @@ from ablations.errors import UserError, missing_extra
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EIO, errno.ESTALE)
+_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE)
 
 
 class _Version(argparse.Action):
@@ -93,7 +93,8 @@ def _of_the_shell(error: ValueError) -> str | None:
 
 def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:
     """What a file or folder cannot do, in a line; None where it is a fault of ours."""
-    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    name = error.filename2 or error.filename
+    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
     output = getattr(options, "output", None)
     if error.errno in _NO_ROOM or (error.errno in _NOT_ALLOWED and not _is_closed(path)):
         where = f"'{path}'" if path else f"to '{options.results}'"
@@ -105,7 +106,8 @@ def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:
         return f"cannot read or write in '{options.results}': {error.strerror}; try again"
     if path is None or error.errno not in (*_NOT_ALLOWED, *_UNREADABLE):
         return None
-    writes = error.filename2 is not None or (output is not None and path.is_relative_to(output))
+    writes = error.filename2 is not None or error.errno == errno.EEXIST
+    writes = writes or (output is not None and path.is_relative_to(output))
     return f"cannot {'write' if writes else 'read'} '{path}': {error.strerror}"
 
 

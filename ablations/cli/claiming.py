@@ -78,7 +78,10 @@ def _claims(options: argparse.Namespace) -> None:
         _under_conditions(options, claims, conditions, plans)
     elif options.cost:
         under = under_conditions(claims, conditions, plans, options.results)
-        _cost(options, plans, under)
+        ours = {command: plan for command, plan in plans.items() if not plan.imported}
+        if not ours:
+            raise UserError("--cost: all runs of the claims were imported; none is run here")
+        _cost(options, ours, under)
     else:
         _judge(options, claims, conditions, plans)
 

@@ -193,7 +193,12 @@ def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str
 
     known = studies.studies()
     if name in known:
-        yield from _study(_resolve(name, selection), known[name])
+        yield from _study(_resolve(name, selection))
+        return
+    if (results / "plans" / name / "last").exists():  # imported, or explained
+        from ablations.sweep.planned import planned
+
+        yield from _study(*planned([name], results, selection))
         return
     head, slash, rest = name.partition("/")
     owner, variant = (head, rest) if slash and head in known else ("", name)
@@ -266,21 +271,24 @@ def _resolve(study: str, selection: Mapping[str, Any]) -> Plan:
     return plan(Request(study, **selection))
 
 
-def _study(resolved: Plan, study: Study) -> Iterator[str]:
+def _study(resolved: Plan) -> Iterator[str]:
     about = resolved.study
     yield f"{about['name']}: {about['title']}"
     if about["claim"]:
         yield f"claim     {about['claim']}"
+    if about["claim_source"]:
         yield f"stated in {about['claim_source']}"
     yield f"baseline  {about['baseline']}"
-    of = "in units of the metric" if study.margin_in_metric else "of what the baseline learns"
-    yield f"margin    {study.margin:g} {of}"
+    in_metric = about.get("margin_in_metric")
+    of = "in units of the metric" if in_metric else "of what the baseline learns"
+    yield f"margin    {about['margin']:g} {of}"
+    profile = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
     yield (
-        f"profile   {resolved.request['profile']}: {len(resolved.cells)} cells, "
+        f"{profile}{len(resolved.cells)} cells, "
         f"{len(resolved.seeds)} seeds, "
         + ", ".join(f"{task['steps']:,} steps on {name}" for name, task in resolved.tasks.items())
     )
-    for variant in resolved.variants:
+    for variant in resolved.variants if resolved.cells else ():
         yield ""
         yield from _variant_lines(resolved, variant)
 
@@ -322,11 +330,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
         lines.append(f"    differs from {baseline} in")
         theirs = _flat(_config(resolved, task, baseline)) if baseline in resolved.variants else {}
         different = {n: v for n, v in _flat(mine).items() if theirs.get(n) != v}
+    import variants as registry
+
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
-        if name in mine["choices"]:
-            import variants as registry
-
+        if name in registry.axes() and value in registry.axis(name):
             choice = registry.axis(name)[value]
             lines += [
                 f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
@@ -379,8 +387,8 @@ def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    choices = {name: choice["name"] for name, choice in config["choices"].items()}
-    return choices | dict(config["numbers"]) | dict(config["structure"])
+    choices = {name: choice["name"] for name, choice in config.get("choices", {}).items()}
+    return choices | dict(config.get("numbers", {})) | dict(config.get("structure", {}))
 
 
 def _find_cell(name: str, results: Path) -> Record | None:

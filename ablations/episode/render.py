@@ -73,7 +73,7 @@ def render(
     names = [variant or plan.study["baseline"] for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
     use_cache(results / "cache")
-    played = list(_play(results, names, cells, chosen, seed, length))
+    played = list(_play(names, cells, chosen, seed, length))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
@@ -141,7 +141,6 @@ def _snapshot(word: str) -> str | int:
 
 
 def _play(
-    results: Path,
     names: Sequence[str],
     cells: Sequence[Path],
     chosen: Sequence[Sequence[str | int]],
@@ -154,20 +153,17 @@ def _play(
     from ablations.episode.rollout import episodes
     from ablations.episode.scene import mujoco_model, scene
     from ablations.policies import load_policy
-    from ablations.records import read_record
 
     made: dict[str, Any] = {}
     for name, cell, wanted in zip(names, cells, chosen, strict=True):
-        record = read_record(results, cell.name)
-        assert record is not None  # or its folder would not have been found
-        about = record.config["task"]
+        policies: list[Policy] = [load_policy(cell, step) for step in wanted]
+        about = policies[0].config["task"]
         settings = about["settings"]
         key = canonical(settings)
         if key not in made:
             made[key] = tasks.task(about["name"]).make(settings)
         env = made[key]
         seen = scene(env, about["name"])
-        policies: list[Policy] = [load_policy(cell, step) for step in wanted]
         steps = settings["episode_length"]
         episodes_ = episodes(env, policies, seed, min(steps, length or steps))
         for step, policy, one in zip(wanted, policies, episodes_, strict=True):

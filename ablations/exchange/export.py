@@ -61,7 +61,8 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
-    whole = pandas.concat([part[list(COLUMNS)].astype(object) for part in parts])
+    empty = pandas.DataFrame(columns=list(COLUMNS), dtype=object)
+    whole = pandas.concat([empty, *(part[list(COLUMNS)].astype(object) for part in parts)])
     types = {"seed": "int64", "step": "Int64", "value": "float64"}
     return whole.astype(types).reset_index(drop=True)
 

@@ -135,7 +135,11 @@ def _negated(curve: Curve, metric: str) -> Curve:
 
 def _refuse_other(results: Path, study: str) -> None:
     """A study that was run here keeps its name."""
-    if has_run(results, study) and "imported" not in read_plan(results, study).request:
+    try:
+        plan = read_plan(results, study)
+    except UserError:  # none, or a damaged one, which this writes anew
+        return
+    if not plan.imported:
         raise UserError(f"study '{study}' was run here: import under another name")
 
 

@@ -47,6 +47,11 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
     groups: dict[str, Group] = {}
     for plan in plans:
         groups |= from_records.groups(plan, results)
+    if not groups:
+        raise UserError("a baseline of no cells says nothing: the plan is empty")
+    for where, group in groups.items():
+        if not group.curves.seeds:
+            raise UserError(f"every seed of {where} diverged: it has no curve to compare with")
     if (few := fewest_seeds(groups)) < FEWEST_OLD:
         raise UserError(
             f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "
@@ -76,13 +81,15 @@ def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
     """The curves in a results folder, of the last plan of each study there."""
     found = {}
     for where in baseline.groups:
-        study, task, variant = where.split("/", 2)
+        study = where.partition("/")[0]
         plan = read_plan(records, study)
-        if (task, variant) not in from_records.pairs(plan):
+        pairs = {from_records.key(study, *pair): pair for pair in from_records.pairs(plan)}
+        if where not in pairs:
             raise UserError(
-                f"the last run of '{study}' in '{records}' has no {variant} on {task}: the "
-                f"baseline '{baseline.name}' does"
+                f"the last run of '{study}' in '{records}' has no {where}: the baseline "
+                f"'{baseline.name}' does"
             )
+        task, variant = pairs[where]
         now = from_records.configuration(plan, task, variant)
         from_records.require_same_settings(baseline, where, now)
         found[where] = from_records.read(plan, records, task, variant)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablations import plugins
+from ablations import plugins, presets
 from ablations import studies as studies_
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest, has_run, plan_path, read_plan
@@ -43,23 +43,33 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
                 found.append(read_plan(results, request.study, name))
             else:
                 plugins.load()
-                _require_its_file(results, request.study)
+                _require_defined(results, request)
                 found.append(_resolve(request))
         if study_file.is_study_file(asked):
             found[-1] = _as_it_is_now(found[-1])
     return found
 
 
-def _require_its_file(results: Path, study: str) -> None:
-    """Raise UserError for a study that came from a file: a results folder may be somebody else's,
-    so what it names is neither read nor executed."""
-    if study not in studies_.studies() and has_run(results, study):
-        file = read_plan(results, study).study.get("file")
-        if file is not None:
-            raise UserError(
-                f"'{study}' has not run with these settings in '{results}': name its study file "
-                f"instead, which was '{file}'"
-            )
+def _require_defined(results: Path, request: Request) -> None:
+    """Raise UserError for a study that is known by its stored plans alone. A results folder may be
+    somebody else's: a study file that a plan names is neither read nor executed."""
+    study = request.study
+    if request.explain or study in {**studies_.studies(), **presets.presets()}:
+        return
+    if not has_run(results, study):
+        return
+    plan = read_plan(results, study)
+    if plan.imported:
+        raise UserError(f"'{study}' was imported: it has all of its runs and no selection of them")
+    if file := plan.study.get("file"):
+        raise UserError(
+            f"'{study}' has not run with these settings in '{results}': name its study file "
+            f"instead, which was '{file}'"
+        )
+    raise UserError(
+        f"'{study}' ran in '{results}', and nothing defines it here: give the --plugin that does, "
+        f"or no selection for its last run"
+    )
 
 
 def _as_it_is_now(plan: Plan) -> Plan:

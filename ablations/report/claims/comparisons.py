@@ -256,6 +256,8 @@ def _agreement(
     learned."""
     both = [evidence.of(plan, metric) for metric in (claim.metric, claim.against)]
     pairs = [(v, versus) for v in plan.variants if (versus := baseline_of(plan, v)) is not None]
+    if not pairs:
+        raise UserError(f"claim '{claim.id}': the variants of '{claim.study}' compare nothing")
     share = level / (len(claim.tasks) * len(pairs))
     parts = []
     for task in claim.tasks:
@@ -286,19 +288,25 @@ def _agreement(
     same = sum(words[0][place] == words[1][place] for place in words[0])
     signs = [{place: word[:5] for place, word in one.items()} for one in words]
     opposite = sum({one[place] for one in signs} == {"bette", "worse"} for place in signs[0])
-    ranks = (f"{_rank_correlation(plan, task, both):.2f} on {task}" for task in claim.tasks)
-    notes = [
+    note = (
         f"by both metrics {same} of {len(words[0])} comparisons get the same word, and {opposite} "
-        f"the opposite one; the variants' means have a rank correlation of {', '.join(ranks)}"
-    ]
-    return parts, notes
+        f"the opposite one"
+    )
+    by_task = {task: _rank_correlation(plan, task, both) for task in claim.tasks}
+    ranks = [f"{rank:.2f} on {task}" for task, rank in by_task.items() if rank is not None]
+    if ranks:
+        note += f"; the variants' means have a rank correlation of {', '.join(ranks)}"
+    return parts, [note]
 
 
-def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float:
-    """Spearman's, of the means of all variants."""
+def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float | None:
+    """Spearman's, of the means of all variants; None where one has none."""
     ranks = []
     for found in both:
-        means = [np.mean(list(found.by_seed(task, v).values())) for v in plan.variants]
+        scores = [list(found.by_seed(task, variant).values()) for variant in plan.variants]
+        if not all(scores):
+            return None
+        means = [np.mean(of) for of in scores]
         ranks.append(np.argsort(np.argsort(means)))
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 

@@ -42,7 +42,7 @@ def cost_sheet(
     cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
     named = sum(row[2] for row in rows)
     rows.append(("all", "", named, cells, steps, evaluated, total, total))
-    assumed = ", ".join(f"{task} {rates[task]:,.0f}" for task in tasks)
+    assumed = ", ".join(f"{task} {rates[task]:,.0f}" for task in tasks if task in rates)
     return Sheet(
         "claims",
         "cost",

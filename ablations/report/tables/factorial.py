@@ -30,7 +30,7 @@ def settings(plan: Plan) -> dict[str, dict[str, Any]]:
     configs = {cell["variant"]: cell["config"] for cell in reversed(plan.cells)}
     filled: dict[str, dict[str, Any]] = {}
     for variant, about in plan.variants.items():
-        config = configs[variant]
+        config = configs.get(variant, {})
         defaults = {
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),

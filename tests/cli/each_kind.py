@@ -1,0 +1,570 @@
+"""A small study of every kind in a results folder of its own, with records that nothing trained."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import math
+import os
+import shutil
+import sqlite3
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ablations.exchange import archive, import_runs
+from ablations.records import Plan, Record, read_plan, write_plan, write_record
+from ablations.sweep import diagnosis, explanation
+from ablations.sweep.planned import resolved
+
+RESULTS = Path("results")
+BEFORE = Path("before")  # of an archive
+SEEDS = 5  # the fewest of a baseline
+TOY = Path(__file__).parents[1] / "sweep" / "toy.py"
+
+
+class Made(NamedTuple):
+    """A study: its name in the results folder, as it is named to commands that resolve it, and the
+    flags that this takes."""
+
+    name: str
+    argument: str
+    flags: tuple[str, ...] = ()
+    plugin: tuple[str, ...] = ()
+
+
+# Records
+
+
+def curve(cell: Mapping[str, Any], metric: str, points: int = 6) -> dict[str, list[Any]]:
+    """A curve that rises by 10, with noise of the seed and of the cell, and what trainers record
+    beside it."""
+    random = np.random.default_rng([cell["seed"], int(cell["hash"][:8], 16)])
+    shared = np.random.default_rng(cell["seed"]).normal(size=points)
+    step = np.arange(1, points + 1) * 1000
+    values = 10 * step / step[-1] + 0.3 * shared + 0.1 * random.normal(size=points)
+    columns = {
+        "step": step.tolist(),
+        metric: values.tolist(),
+        "training/return": (values + 1).tolist(),
+        "evaluation/return": [None] * (points - 1) + [float(values[-1])],
+        "training/length": [100.0] * points,
+        "loss/value": np.exp(-values).tolist(),
+    }
+    return columns
+
+
+Curve = Callable[[Mapping[str, Any], str], dict[str, list[Any]] | None]
+Ended = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def done(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"status": "done"}
+
+
+def fill(plan: Plan, *, ended: Ended = done, curve: Curve = curve, results: Path = RESULTS) -> Plan:
+    """Writes the plan, and a record of every cell that has a curve."""
+    write_plan(results, plan)
+    for cell in plan.cells:
+        columns = curve(cell, plan.study["metric"])
+        if columns is not None:
+            provenance = {"versions": {"jax": "0.10.2"}, "host": "node", "seconds": 1.0}
+            record = Record(cell["hash"], cell["config"], provenance=provenance, **ended(cell))
+            write_record(results, record, columns, lasting=False)
+    return plan
+
+
+def smoke(argument: str, *flags: str, **selection: Any) -> Made:
+    """A study of the package at its smallest. flags: what else is selected, as the command line
+    says it."""
+    selection = {"profile": "smoke", "seeds": SEEDS, **selection}
+    plan = fill(*resolved([argument], selection))
+    given = ("--profile", "smoke", "--seeds", str(selection["seeds"]), *flags)
+    return Made(plan.study["name"], argument, given)
+
+
+def toy(name: str = "toy", **selection: Any) -> Plan:
+    """The plan of a study of the plugin's."""
+    Path("toy.py").write_text(TOY.read_text())
+    from ablations import plugins
+
+    plugins.load(["toy"])
+    return resolved([name], {"seeds": SEEDS, **selection})[0]
+
+
+PLUGIN = ("--plugin", "toy")
+
+
+def of_toy(name: str = "toy", curve: Curve = curve, ended: Ended = done) -> Made:
+    fill(toy(name), ended=ended, curve=curve)
+    return Made(name, name, ("--seeds", str(SEEDS)), PLUGIN)
+
+
+def selected(*flags: str, seeds: int = SEEDS, **selection: Any) -> Made:
+    """A part of the toy."""
+    fill(toy("toy", seeds=seeds, **selection))
+    return Made("toy", "toy", ("--seeds", str(seeds), *flags), PLUGIN)
+
+
+# Without commands and imports
+
+TWO = ("standard", "brax")  # of gae
+
+
+def with_tasks() -> Made:
+    flags = ("--variants", *TWO, "--tasks", "fast", "reacher")
+    return smoke("gae", *flags, variants=TWO, tasks=["fast", "reacher"])
+
+
+def with_looks() -> Made:
+    looks = {"profile": "smoke", "until": "decided", "most_seeds": 16, "variants": TWO}
+    fill(*resolved(["gae"], looks))
+    flags = ("--profile", "smoke", "--until", "decided", "--most-seeds", "16", "--variants", *TWO)
+    return Made("gae", "gae", flags)
+
+
+def explained() -> Made:
+    toy()
+    request = explanation.request("toy/up", "toy/down", (), {"seeds": SEEDS})
+    plan = fill(explanation.plan(request))
+    return Made(plan.study["name"], plan.study["name"], ("--seeds", str(SEEDS)), PLUGIN)
+
+
+def presets_explained() -> Made:
+    request = explanation.request("cleanrl", "rejax", (), {"seeds": 2, "tasks": ["fast"]})
+    plan = fill(explanation.plan(request))
+    flags = ("--seeds", "2", "--tasks", "fast")
+    return Made(plan.study["name"], plan.study["name"], flags)
+
+
+def diagnosed() -> Made:
+    made = of_toy("toy_measured")
+    plan = read_plan(RESULTS, "toy_measured")
+    for cell in diagnosis.cells(plan):
+        columns: dict[str, list[Any]] = {"step": [1000, 2000, 3000]}
+        for choice, kind in itertools.product(
+            ("up", "down"), ("bias", "variance", "squared_bias", "correlation")
+        ):
+            columns[f"{choice}/{kind}"] = [0.1 + cell.seed, 0.2, 0.3]
+        record = Record(cell.hash, cell.config, "done", provenance={"versions": {}})
+        write_record(diagnosis.folder(RESULTS), record, columns, lasting=False)
+    return made
+
+
+# With what goes wrong
+
+DIVERGED = {"status": "failed", "failure": "diverged", "reason": "training/return became NaN"}
+
+
+def some_fail(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One variant loses a seed to NaN and one to an error."""
+    if cell["variant"] == "down" and cell["seed"] == 1:
+        return {**DIVERGED, "failed_step": 3000}
+    if cell["variant"] == "down" and cell["seed"] == 2:
+        return {"status": "failed", "failure": "error", "reason": "ValueError: no more"}
+    return {"status": "done"}
+
+
+def all_fail(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**DIVERGED, "failed_step": 1000}
+
+
+def partly_nan(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+    """No value early of any cell, and none at the end of one variant."""
+    columns = curve(cell, metric)
+    columns[metric][0] = None
+    if cell["variant"] == "down":
+        columns[metric][-2:] = [None, math.nan]
+    return columns
+
+
+def all_nan(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+    return {**curve(cell, metric), metric: [None] * 6}
+
+
+def infinite(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+    columns = curve(cell, metric)
+    columns[metric][2] = -math.inf
+    if cell["variant"] == "down":
+        columns[metric][-1] = math.inf
+    return columns
+
+
+def constant(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+    return {**curve(cell, metric), metric: [1.0] * 6}
+
+
+def one_point(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+    return {name: values[-1:] for name, values in curve(cell, metric).items()}
+
+
+def nothing(cell: Mapping[str, Any], metric: str) -> None:
+    return None
+
+
+def some(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]] | None:
+    return curve(cell, metric) if cell["variant"] == "up" and cell["seed"] else None
+
+
+def no_cells() -> Made:
+    write_plan(RESULTS, replace(toy(), cells=()))
+    return Made("toy", "toy", ("--seeds", str(SEEDS)), PLUGIN)
+
+
+# Other people's runs
+
+RUNS = ("ours", "theirs")
+
+
+def rows(runs: Sequence[str] = RUNS, tasks: Sequence[str] = ("walk",), seeds: int = SEEDS) -> Any:
+    for task, (place, run), seed, point in itertools.product(
+        tasks, enumerate(runs), range(seeds), range(1, 7)
+    ):
+        value = point * 2 + place * 0.1 + 0.3 * math.sin(7 * seed + 3 * place + point)
+        yield task, run, seed, point * 1000, round(value, 4)
+
+
+def written(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(lines)
+    return path
+
+
+def imported(*paths: Path | str) -> Made:
+    import_runs(paths, "mine", RESULTS)
+    return Made("mine", "mine")
+
+
+def wide_csv() -> Made:
+    lines = [(*row, row[-1] / 2) for row in rows(tasks=("walk", "run"))]
+    return imported(
+        written(Path("r.csv"), ("task", "run", "seed", "step", "return", "loss"), lines)
+    )
+
+
+def uneven_csv() -> Made:
+    """Other steps per run, one that ends early and one seed that is not there."""
+    lines = [
+        (run, seed, step + 13 * seed, value)
+        for _, run, seed, step, value in rows()
+        if not (run == "ours" and seed == 1 and step > 3000) and (run, seed) != ("theirs", 3)
+    ]
+    return imported(written(Path("r.csv"), ("run", "seed", "step", "return"), lines))
+
+
+def one_number_csv() -> Made:
+    lines = [(run, seed, step, value) for _, run, seed, step, value in rows() if step == 6000]
+    return imported(written(Path("r.csv"), ("run", "seed", "step", "return"), lines))
+
+
+ODD = ("a/b", "50% & <b>|x|", "{seed}_$1^2#~", "größer", "'\"\\", "None")
+
+
+def odd_names() -> Made:
+    lines = rows(ODD, tasks=("my task|/1",))
+    return imported(written(Path("r.csv"), ("task", "run", "seed", "step", "return"), lines))
+
+
+def npz() -> Made:
+    for run, seed in itertools.product(RUNS, range(SEEDS)):
+        folder = Path("runs/walk") / f"{run}_{seed}"
+        folder.mkdir(parents=True)
+        mine = np.array([[step, value] for _, r, s, step, value in rows() if (r, s) == (run, seed)])
+        results = mine[:, 1:] + np.array([[-0.1, 0.1]])
+        np.savez(folder / "evaluations.npz", timesteps=mine[:, 0].astype(int), results=results)
+    return imported("runs")
+
+
+def event_files() -> Made:
+    from tensorboardX import SummaryWriter
+
+    for run, seed in itertools.product(RUNS, range(SEEDS)):
+        writer = SummaryWriter(f"runs/walk/{run}_{seed}")
+        for _, r, s, step, value in rows():
+            if (r, s) == (run, seed):
+                writer.add_scalar("charts/episodic_return", value, step)
+        writer.close()
+    return imported("runs")
+
+
+def trackio() -> Made:
+    with contextlib.closing(sqlite3.connect("walk.db")) as database:
+        database.execute(
+            "CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, "
+            "run_name TEXT, step INTEGER, metrics)"
+        )
+        database.executemany(
+            "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES ('', ?, ?, ?)",
+            [
+                (f"{run}_{seed}", step, json.dumps({"return": value}))
+                for _, run, seed, step, value in rows()
+            ],
+        )
+        database.commit()
+    return imported("walk.db")
+
+
+def exported_again() -> Made:
+    """What `export` wrote of a study comes in again."""
+    from ablations.exchange import Options, export
+
+    plan = fill(toy())
+    export([plan], RESULTS, Path("runs.csv"), "csv")
+    shutil.rmtree(RESULTS)
+    import_runs(["runs.csv"], "mine", RESULTS, Options(metric="training/return"))
+    return Made("mine", "mine")
+
+
+def archived(plan: Plan) -> None:
+    """Only the archive stays in the results folder."""
+    archive([plan], RESULTS, Path("kept"))
+    shutil.move(RESULTS, BEFORE)
+    shutil.copytree("kept", RESULTS / "archive")
+
+
+def archive_alone() -> Made:
+    archived(fill(toy()))
+    return Made("toy", "toy", ("--seeds", str(SEEDS)), PLUGIN)
+
+
+def archived_import() -> Made:
+    made = wide_csv()
+    archived(read_plan(RESULTS, made.name))
+    return made
+
+
+# Commands
+
+STUDY = """\
+[study]
+name = "walk"
+claim = "drift helps"
+baseline = "slow"
+seeds = 5
+
+[command]
+run = "sh walk.sh {seed} {drift}"
+curve = "stdout"
+metric = "return"
+step = "step"
+
+[variants]
+slow = {drift = 10}
+fast = {drift = 12}
+"""
+WALK = """\
+for i in 1 2 3 4 5; do echo "step: $((i * 100)) return: $((i * $2 + $1))"; done
+"""
+
+
+def command() -> Made:
+    Path("walk.sh").write_text(WALK)
+    Path("walk.toml").write_text(STUDY)
+    run("run", "walk.toml", "--quiet")
+    return Made("walk", "walk.toml")
+
+
+def gate() -> Made:
+    Path("score.sh").write_text("echo $(($1 + ${2:-0}))")
+    flags = ("--first-seeds", "5", "--most-seeds", "6", "--margin", "0.5", "--quiet")
+    run("gate", *flags, "--against=1", "--", "sh", "score.sh", "{seed}")
+    return Made("gate", "gate")
+
+
+def run(*arguments: str) -> None:
+    from ablations.cli import main
+
+    assert main(arguments) in (0, 1)
+
+
+EVERY: Mapping[str, Callable[[], Made]] = {
+    "built in": lambda: smoke("gae"),
+    "on two tasks": with_tasks,
+    "until decided": with_looks,
+    "plugin": of_toy,
+    "preset": lambda: smoke("cleanrl"),
+    "inside a preset": lambda: smoke(
+        "gae", "--variants", *TWO, "--base", "rejax", variants=TWO, base="rejax"
+    ),
+    "varied": lambda: selected("--vary", "rate=0.1,0.2,0.4", vary={"rate": [0.1, 0.2, 0.4]}),
+    "factorial": lambda: selected(
+        *("--vary", "rate=0.1,0.2", "width=1,2"), vary={"rate": [0.1, 0.2], "width": [1, 2]}
+    ),
+    "fraction": lambda: smoke("many_choices", seeds=2),
+    "language": lambda: smoke("prompt_normalization"),
+    "explanation": explained,
+    "explanation of presets": presets_explained,
+    "diagnosis": diagnosed,
+    "failures": lambda: of_toy(ended=some_fail),
+    "nothing but failures": lambda: of_toy(ended=all_fail),
+    "one seed": lambda: selected(seeds=1),
+    "one variant": lambda: selected("--variants", "up", variants=["up"]),
+    "without the baseline": lambda: selected("--variants", "down", variants=["down"]),
+    "NaN": lambda: of_toy(curve=partly_nan),
+    "nothing but NaN": lambda: of_toy(curve=all_nan),
+    "infinite": lambda: of_toy(curve=infinite),
+    "constant": lambda: of_toy(curve=constant),
+    "one point": lambda: of_toy(curve=one_point),
+    "no records": lambda: of_toy(curve=nothing),
+    "some records": lambda: of_toy(curve=some),
+    "no cells": no_cells,
+    "wide CSV": wide_csv,
+    "uneven CSV": uneven_csv,
+    "CSV of one number": one_number_csv,
+    "odd names": odd_names,
+    "npz": npz,
+    "event files": event_files,
+    "Trackio": trackio,
+    "exported and imported": exported_again,
+    "archive": archive_alone,
+    "archive of an import": archived_import,
+    "command": command,
+    "gate": gate,
+}
+
+# Whose figures are rendered too: shapes, names and numbers that others do not have.
+RENDERED = (
+    *("on two tasks", "varied", "factorial", "explanation", "one seed", "NaN", "infinite"),
+    *("constant", "one point", "some records", "odd names", "gate"),
+)
+
+
+# Commands in a row
+
+CLAIM = """\
+[[claim]]
+id = "x"
+title = "t"
+source = "s"
+published = "p"
+judged = "j"
+study = "{study}"
+metric = "{metric}"
+statistic = "{statistic}"
+direction = "{direction}"
+tasks = ["{task}"]
+margin = {margin}
+command = "ablations run {study} {flags}"
+{more}
+"""
+STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
+
+
+def write_claims(made: Made) -> None:
+    """A file with a claim of each statistic about the first two variants: difference.toml, ..."""
+    plan = read_plan(BEFORE if BEFORE.exists() else RESULTS, made.name)
+    names = [*plan.variants, *plan.variants][:2]
+    first, other = (json.dumps([name], ensure_ascii=False) for name in names)
+    both = json.dumps(names, ensure_ascii=False)
+    sets = [name for one in names for name in plan.variants[one]["sets"]] or ["rate"]
+    more = {
+        "difference": f"variant = {other}\nversus = {first}",
+        "spread": f"variant = {other}\nversus = {first}",
+        "robustness": f"variant = {both}\nversus = {both}",
+        "effect": f'factor = "{sets[0]}"',
+        "interaction": "",
+        "agreement": f'against = "{plan.study["metric"]}"',
+    }
+    for statistic in STATISTICS:
+        text = CLAIM.format(
+            study=made.name,
+            metric=plan.study["metric"],
+            statistic=statistic,
+            direction="higher" if statistic in ("difference", "spread", "effect") else "none",
+            task=next(iter(plan.tasks)),
+            margin=1.5 if statistic == "spread" else 0.05,
+            flags=" ".join(made.flags),
+            more=more[statistic],
+        )
+        Path(f"{statistic}.toml").write_text(text)
+
+
+class Answer(NamedTuple):
+    """code: None after a traceback, which is then in `err`."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+def answers(kind: str, commands: Sequence[str]) -> list[Answer]:
+    """Makes the study of a kind in this folder, and runs commands about it one after the other.
+
+    commands: with {name}, {argument}, {flags}, {plugin}, and {cell}, the hash of some record.
+    """
+    sys.path.insert(0, "")
+    os.environ["TERM"] = "dumb"
+    warnings.simplefilter("always")
+    with contextlib.redirect_stdout(io.StringIO()):
+        made = EVERY[kind]()
+        write_claims(made)
+    results = BEFORE if BEFORE.exists() else RESULTS
+    cells = [path.name for path in sorted((results / "cells").glob("[!.]*"))]
+    words = {
+        "{name}": [made.name],
+        "{argument}": [made.argument],
+        "{flags}": made.flags,
+        "{plugin}": made.plugin,
+        "{cell}": [cells[0] if cells else "0123456789abcdef"],
+    }
+    return [
+        answer([word for part in command.split() for word in words.get(part, [part])])
+        for command in commands
+    ]
+
+
+def answer(arguments: Sequence[str]) -> Answer:
+    from ablations.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(arguments)
+        except BaseException:
+            code = None
+            traceback.print_exc()
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def draw_once(*, rendered: bool) -> None:
+    """What takes most of the time: from now on the page has the figures that `figure` drew, and a
+    figure is rendered once, as SVG, or never."""
+    from matplotlib.figure import Figure
+
+    from ablations.report import figures
+
+    draw, savefig = figures.draw, Figure.savefig
+    drawn: dict[Any, Any] = {}
+    saved: set[int] = set()
+
+    def draw_new(plan: Plan, *arguments: Any, **keywords: Any) -> Any:
+        key = (plan.study["name"], plan.name, arguments[1:], str(keywords))
+        if key not in drawn:
+            drawn[key] = list(draw(plan, *arguments, **keywords))
+        return drawn[key]
+
+    def savefig_new(self: Figure, file: Any, *, format: str, **keywords: Any) -> None:
+        if rendered and format == "svg" and id(self) not in saved:
+            saved.add(id(self))
+            savefig(self, file, format=format, **keywords)
+        else:
+            file.write(b"<svg/>")
+
+    figures.draw, Figure.savefig = draw_new, savefig_new  # type: ignore[assignment]
+
+
+def main(kind: str, commands: Sequence[str]) -> None:
+    """Prints the answers as JSON."""
+    draw_once(rendered=kind in RENDERED)
+    json.dump(answers(kind, commands), sys.stdout)
