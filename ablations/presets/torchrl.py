@@ -9,7 +9,7 @@ from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
 CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
-VEC_NORM = "torchrl/envs/transforms/vecnorm.py"
+VEC_NORM = "torchrl/envs/transforms/_normalization.py"
 GYM = "torchrl/envs/libs/gym.py"
 NETWORKS = "sota-implementations/ppo/utils_mujoco.py"
 LOSS = "torchrl/objectives/ppo.py"
@@ -86,7 +86,8 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "observation_statistics": ("per_step_forgetting", VEC_NORM),
         "observation_forgetting": (1e-5, NETWORKS),
         "observation_scaling": ("floored_std_clipped", VEC_NORM),
-        "observation_std_low": (0.01, NETWORKS),
+        # VecNorm's eps = 0.01 is the lowest variance
+        "observation_std_low": (0.1, VEC_NORM),
         "observation_clip": (10.0, NETWORKS),
         "reward_scaling": ("constant", NETWORKS),
         "reward_scale": (1.0, NETWORKS),
@@ -112,9 +113,8 @@ PRESET = Preset(
     settings=settings,
     in_words=(
         FRESH_IN_WORDS,
-        "VecNormV2 was read, at a commit after 0.14.1, and not run: no recorded stream holds it.",
-        "With several environments it depends on the collector whether each has its own VecNorm; "
-        "here they share one.",
+        "Where one of several environments is reset, its VecNorm takes what the others then show "
+        "in once more; here only what was reset.",
         "The module's own defaults (value loss smooth_l1 with a factor of 1, entropy 0.01) are not "
         "those of the recipe, which these are.",
         "What its sampler does where mini_batch_size does not divide the batch was not tested; "
