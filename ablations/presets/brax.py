@@ -42,6 +42,10 @@ ARGUMENTS = {
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
     adaptive = a["learning_rate_schedule"] == "ADAPTIVE_KL"
+    # The divergence is that of policies which see the same statistics.
+    normalization = "after" if adaptive else "before"
+    if not a["normalize_observations"]:
+        normalization = "none"
     read: dict[str, Read] = {
         "num_envs": (a["batch_size"] * a["num_minibatches"], TRAIN),
         "unroll_length": (a["unroll_length"], TRAIN),
@@ -79,7 +83,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "bias_init": ("zeros", NETWORKS),
         "policy_init_scale": (1.0, NETWORKS),
         "value_init_scale": (1.0, NETWORKS),
-        "observation_normalization": ("before" if a["normalize_observations"] else "none", TRAIN),
+        "observation_normalization": (normalization, TRAIN),
         "observation_statistics": ("per_batch", TRAIN),
         "observation_scaling": ("bounded_std", STATISTICS),
         "reward_scaling": ("constant", LOSSES),
