@@ -4,8 +4,8 @@
     env/bin/pip install brax==0.14.2 jax==0.10.2 optax==0.2.8
     env/bin/python tests/golden/generate/brax_updates.py
 
-writes tests/golden/updates/brax_update_{2,3}.json. Two minibatches of two environments, twice, with
-explicit weights and statistics. Rollout, minibatches, losses and gradients are recorded by callbacks
+writes tests/golden/updates/brax_update_{2,3}.json. Two minibatches of two environments, twice,
+with explicit weights and statistics. Rollout, minibatches and losses are recorded by callbacks
 around functions of Brax that `train` calls. Episodes end by an observation of NaN, as MuJoCo
 Playground's do: Brax never sees it, since its wrapper resets first; the files have it as null.
 

@@ -1,0 +1,45 @@
+"""Arguments of a library that stand for a setting here only at some of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ablations.errors import UserError
+
+UNBOUNDED = 1e30  # of a clip that a library does not have
+
+
+def setting(arguments: Mapping[str, Any], name: str, settings: Mapping[Any, str]) -> str:
+    """The setting that the value of an argument stands for. Raises UserError with those that have
+    one."""
+    value = arguments[name]
+    if value not in settings:
+        possible = ", ".join(map(str, settings))
+        raise UserError(f"{name}={value} has no setting here: possible are {possible}")
+    return settings[value]
+
+
+def require_defaults(
+    arguments: Mapping[str, Any], defaults: Mapping[str, Any], meanings: Mapping[str, str]
+) -> None:
+    """Raises UserError for an argument that no setting expresses, unless it is at its default.
+
+    meanings: such an argument -> what it does, in words.
+    """
+    for name, meaning in meanings.items():
+        if arguments[name] != defaults[name]:
+            raise refused(f"{name}={arguments[name]} ({meaning})", f"leave it at {defaults[name]}")
+
+
+def steps(total: int, size: int, names: str) -> int:
+    """How many steps of so many completions or prompts a batch is. Raises UserError where that is
+    no whole number."""
+    if total % size:
+        raise refused(f"a batch of {total} in steps of {size} ({names})", "make it a multiple")
+    return total // size
+
+
+def refused(what: str, possible: str) -> UserError:
+    """The error for what no setting expresses, and what would be possible."""
+    return UserError(f"{what} has no setting here: {possible}")
