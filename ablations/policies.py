@@ -95,7 +95,9 @@ def find_cell(
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
-    """The steps at which a cell's policy was saved, ascending."""
+    """The steps at which a policy was saved, ascending: of a cell, or of Brax's checkpoints."""
+    if theirs := brax_checkpoints(cell):
+        return list(theirs)
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
 
 
@@ -119,18 +121,36 @@ def listing(cell: str | Path, *, results: str | Path = "results") -> str:
     )
 
 
+def brax_checkpoints(path: str | Path) -> dict[int, Path]:
+    """step -> folder of a checkpoint that Brax's PPO saved in that folder, or that it is."""
+    if not Path(path).is_dir() or Path(path).parent.name == "cells":
+        return {}
+    from ablations.trainers.control import brax_policies
+
+    return brax_policies.checkpoints(Path(path))
+
+
 def load_policy(
-    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
+    cell: str | Path,
+    step: int | str = "best",
+    *,
+    results: str | Path = "results",
+    task: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Policy:
     """A saved policy, ready to act.
 
-    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
-    or one of `saved_steps`. Raises UserError for what is not there, is damaged, or does not fit
-    what the configuration's trainer makes today.
+    cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
+    checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
+    no scores, and the last is their best. task, settings: what Brax trained on, such as "hopper"
+    and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
+    the configuration's trainer makes today.
     """
     from ablations import plugins
 
     plugins.load()
+    if theirs := brax_checkpoints(cell):
+        return _of_brax(Path(cell), theirs, step, task, settings or {})
     path = Path(cell)
     if path.suffix == ".npz":
         data = _bytes(path)
@@ -143,12 +163,28 @@ def load_policy(
     return _from_bytes(path, data)
 
 
+def _of_brax(
+    folder: Path,
+    theirs: Mapping[int, Path],
+    step: int | str,
+    task: str | None,
+    settings: Mapping[str, Any],
+) -> Policy:
+    from ablations import tasks
+    from ablations.trainers.control import brax_policies
+
+    if task is None:
+        raise UserError(f"'{folder}' does not say what Brax trained on: name the task")
+    wanted = max(theirs) if step in ("best", "last") else step
+    if wanted not in theirs:
+        steps = ", ".join(map(str, theirs))
+        raise UserError(f"'{folder}' has no policy of step {step}: there are {steps}")
+    assert isinstance(wanted, int)
+    config, arrays = brax_policies.read(theirs[wanted], tasks.task(task), settings)
+    return _composed(f"'{theirs[wanted]}' does not fit {task}", config, wanted, arrays)
+
+
 def _from_bytes(path: Path, data: bytes) -> Policy:
-    import jax
-
-    from ablations.trainers.composed import compose
-    from ablations.trainers.leaves import Mismatch, from_arrays
-
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             about = json.loads(stored[ABOUT].tobytes())
@@ -156,6 +192,18 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         config, step = about["config"], about["step"]
     except Exception:
         raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
+    return _composed(f"'{path}' does not fit its trainer of today", config, step, arrays)
+
+
+def _composed(
+    misfit: str, config: Mapping[str, Any], step: int, arrays: Mapping[str, np.ndarray]
+) -> Policy:
+    """The policy of these arrays; misfit: the beginning of the error where they are another's."""
+    import jax
+
+    from ablations.trainers.composed import compose
+    from ablations.trainers.leaves import Mismatch, from_arrays
+
     trainer, as_data = compose(config, fixed=tuple(config["choices"]))
     if trainer.act is None:
         raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
@@ -167,7 +215,7 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
     try:
         return Policy(config, step, from_arrays(arrays, like), trainer)
     except Mismatch as why:
-        raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
+        raise UserError(f"{misfit}: {why}") from None
 
 
 def _cell(cell: str | Path, results: str | Path) -> Path:
