@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,24 @@ class Policy:
     def __call__(self, observation: Any, key: Any = None) -> Any:
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
+
+    def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
+        """Plays whole episodes by the mode, all at once; returns means of them, by the names that a
+        curve's evaluations have. Raises UserError for what is no policy of a control task.
+        """
+        import jax
+
+        from ablations import tasks
+        from ablations.trainers.control.environment import Environments
+        from ablations.trainers.control.outcomes import whole_episodes
+
+        about = self.config["task"]
+        if self.config["trainer"]["name"] != "ppo":
+            raise UserError(f"policies on '{about['name']}' are not evaluated by episodes")
+        env = tasks.task(about["name"]).make(about["settings"])
+        environments = Environments(env, episodes, about["settings"]["episode_length"])
+        metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
+        return {name: float(value) for name, value in metrics.items()}
 
     def save_for_brax(self, folder: str | Path) -> Path:
         """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
@@ -101,6 +119,15 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
 
 
+def brax_listing(folder: Path, task: str | None, settings: Mapping[str, Any]) -> str:
+    """A line per checkpoint of Brax's: its step, its return in 16 episodes here, its folder."""
+    rows = [["step", "evaluation/return", "file"]]
+    for step, path in brax_checkpoints(folder).items():
+        policy = load_policy(path, task=task, settings=settings)
+        rows.append([f"{step:,}", f"{policy.evaluate()['evaluation/return']:.4g}", str(path)])
+    return _aligned(rows)
+
+
 def listing(cell: str | Path, *, results: str | Path = "results") -> str:
     """A line per saved policy: its step, the returns of the curve there, its file."""
     folder = _cell(cell, results)
@@ -114,6 +141,10 @@ def listing(cell: str | Path, *, results: str | Path = "results") -> str:
         scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
         marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
         rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return "\n".join(
         "  ".join([*(f"{x:>{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])

@@ -169,8 +169,6 @@ def _described(folder: Path) -> dict[str, Any]:
 def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
     with quiet():
         from brax.training.agents.ppo import checkpoint
-    from ablations.trainers.control.normalizer import Normalizer
-
     try:
         statistics, policy, value = checkpoint.load(folder.absolute())
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -182,13 +180,12 @@ def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
     count = statistics.count
     samples = int(count.hi) * 2**32 + int(count.lo) if hasattr(count, "hi") else int(count)
     # Brax counts observations that it does not normalise too.
-    seen = Normalizer(
-        np.asarray(mean, np.float32) * normalized,
-        np.square(np.asarray(std, np.float32)) if normalized else np.zeros_like(mean, np.float32),
-        np.uint32(min(samples, 2**32 - 1) * normalized),
-    )
-    parameters = {"policy": policy, "value": value}
-    return to_arrays({"parameters": parameters, "normalizer": seen, "numbers": {}})
+    seen = {
+        "mean": np.asarray(mean, np.float32) * np.float32(normalized),
+        "variance": np.square(np.asarray(std, np.float32)) * np.float32(normalized),
+        "batches": np.uint32(min(samples, 2**32 - 1) * normalized),
+    }
+    return to_arrays({"parameters": {"policy": policy, "value": value}, "normalizer": seen})
 
 
 def _ask_for_room(folder: Path, size: int) -> None:
