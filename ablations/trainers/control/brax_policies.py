@@ -18,7 +18,6 @@ import jax
 import numpy as np
 
 from ablations.errors import UserError
-from ablations.presets.brax import PRESET
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
 from ablations.trainers.leaves import to_arrays
@@ -145,12 +144,14 @@ def read(
                 f"{name}={known} can be read"
             )
     activation = given.get("activation", "swish")
-    names = ("policy_hidden_layer_sizes", "value_hidden_layer_sizes")
-    values = PRESET.values(
-        **{name: given[name] for name in names if name in given},
-        activation=ACTIVATIONS.get(activation, activation),
-        normalize_observations=described["normalize_observations"],
-    )
+    values = {
+        **EXPRESSED,
+        "torso": "separate",
+        "policy_layers": given.get("policy_hidden_layer_sizes", [32] * 4),
+        "value_layers": given.get("value_hidden_layer_sizes", [256] * 5),
+        "activation": ACTIVATIONS.get(activation, activation),
+        "observation_normalization": "before" if described["normalize_observations"] else "none",
+    }
     config = trainer("ppo").resolve(task, {**values, **settings})
     # A batch of statistics is then one observation, as Brax counts them.
     run = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
