@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,24 @@ class Policy:
     def __call__(self, observation: Any, key: Any = None) -> Any:
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
+
+    def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
+        """Plays whole episodes by the mode, all at once; returns means of them, by the names that a
+        curve's evaluations have. Raises UserError for what is no policy of a control task.
+        """
+        import jax
+
+        from ablations import tasks
+        from ablations.trainers.control.environment import Environments
+        from ablations.trainers.control.outcomes import whole_episodes
+
+        about = self.config["task"]
+        if self.config["trainer"]["name"] != "ppo":
+            raise UserError(f"policies on '{about['name']}' are not evaluated by episodes")
+        env = tasks.task(about["name"]).make(about["settings"])
+        environments = Environments(env, episodes, about["settings"]["episode_length"])
+        metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
+        return {name: float(value) for name, value in metrics.items()}
 
     def save_for_brax(self, folder: str | Path) -> Path:
         """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
@@ -96,8 +114,19 @@ def find_cell(
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
-    """The steps at which a cell's policy was saved, ascending."""
+    """The steps at which a policy was saved, ascending: of a cell, or of Brax's checkpoints."""
+    if theirs := brax_checkpoints(cell):
+        return list(theirs)
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
+
+
+def brax_listing(folder: Path, task: str | None, settings: Mapping[str, Any]) -> str:
+    """A line per checkpoint of Brax's: its step, its return in 16 episodes here, its folder."""
+    rows = [["step", "evaluation/return", "file"]]
+    for step, path in brax_checkpoints(folder).items():
+        policy = load_policy(path, task=task, settings=settings)
+        rows.append([f"{step:,}", f"{policy.evaluate()['evaluation/return']:.4g}", str(path)])
+    return _aligned(rows)
 
 
 def listing(cell: str | Path, *, results: str | Path = "results") -> str:
@@ -113,6 +142,10 @@ def listing(cell: str | Path, *, results: str | Path = "results") -> str:
         scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
         marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
         rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return "\n".join(
         "  ".join([*(f"{x:>{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])
@@ -120,18 +153,36 @@ def listing(cell: str | Path, *, results: str | Path = "results") -> str:
     )
 
 
+def brax_checkpoints(path: str | Path) -> dict[int, Path]:
+    """step -> folder of a checkpoint that Brax's PPO saved in that folder, or that it is."""
+    if not Path(path).is_dir() or Path(path).parent.name == "cells":
+        return {}
+    from ablations.trainers.control import brax_policies
+
+    return brax_policies.checkpoints(Path(path))
+
+
 def load_policy(
-    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
+    cell: str | Path,
+    step: int | str = "best",
+    *,
+    results: str | Path = "results",
+    task: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Policy:
     """A saved policy, ready to act.
 
-    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
-    or one of `saved_steps`. Raises UserError for what is not there, is damaged, or does not fit
-    what the configuration's trainer makes today.
+    cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
+    checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
+    no scores, and the last is their best. task, settings: what Brax trained on, such as "hopper"
+    and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
+    the configuration's trainer makes today.
     """
     from ablations import plugins
 
     plugins.load()
+    if theirs := brax_checkpoints(cell):
+        return _of_brax(Path(cell), theirs, step, task, settings or {})
     path = Path(cell)
     if path.suffix == ".npz":
         data = _bytes(path)
@@ -144,13 +195,28 @@ def load_policy(
     return _from_bytes(path, data)
 
 
+def _of_brax(
+    folder: Path,
+    theirs: Mapping[int, Path],
+    step: int | str,
+    task: str | None,
+    settings: Mapping[str, Any],
+) -> Policy:
+    from ablations import tasks
+    from ablations.trainers.control import brax_policies
+
+    if task is None:
+        raise UserError(f"'{folder}' does not say what Brax trained on: name the task")
+    wanted = max(theirs) if step in ("best", "last") else step
+    if wanted not in theirs:
+        steps = ", ".join(map(str, theirs))
+        raise UserError(f"'{folder}' has no policy of step {step}: there are {steps}")
+    assert isinstance(wanted, int)
+    config, arrays = brax_policies.read(theirs[wanted], tasks.task(task), settings)
+    return _composed(f"'{theirs[wanted]}' does not fit {task}", config, wanted, arrays)
+
+
 def _from_bytes(path: Path, data: bytes) -> Policy:
-    import jax
-
-    from ablations.trainers import trainer as trainer_named
-    from ablations.trainers.composed import compose
-    from ablations.trainers.leaves import Mismatch, from_arrays
-
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             about = json.loads(stored[ABOUT].tobytes())
@@ -158,6 +224,19 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         config, step = about["config"], about["step"]
     except Exception:
         raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
+    return _composed(f"'{path}' does not fit its trainer of today", config, step, arrays)
+
+
+def _composed(
+    misfit: str, config: Mapping[str, Any], step: int, arrays: Mapping[str, np.ndarray]
+) -> Policy:
+    """The policy of these arrays; misfit: the beginning of the error where they are another's."""
+    import jax
+
+    from ablations.trainers import trainer as trainer_named
+    from ablations.trainers.composed import compose
+    from ablations.trainers.leaves import Mismatch, from_arrays
+
     whole = trainer_named(config["trainer"]["name"]).completed(config)
     trainer, as_data = compose(config, fixed=tuple(whole["choices"]))
     if trainer.act is None:
@@ -170,7 +249,7 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
     try:
         return Policy(config, step, from_arrays(arrays, like), trainer)
     except Mismatch as why:
-        raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
+        raise UserError(f"{misfit}: {why}") from None
 
 
 def _cell(cell: str | Path, results: str | Path) -> Path:

@@ -8,7 +8,7 @@ parallel environments). In the formulas, at each time t:
     V, V'  the value of the observation, and of the true next one, before any auto-reset
     γ, λ   discount, gae_lambda
     X⁺     X at time t+1; the sums start from 0 after the last step
-    δ      r + γ(1-d)V' - V
+    δ      r + γ(1-d)V' - V; V' is not read where its factor is 0, and may be NaN there
 
 Gradients flow: a trainer that treats advantages and targets as constants stops them itself.
 """
@@ -98,8 +98,17 @@ def _choice(name: str, **description: Any) -> Callable[[Estimate], Estimate]:
 
 
 def _temporal_difference(steps: Steps, ahead: Array) -> Array:
-    """r + γ(1-d)·ahead - V, where ahead [T, N] is what the next observation is worth."""
-    return steps.rewards + steps.discount * (1 - steps.termination) * ahead - steps.values
+    """r + γ(1-d)·ahead - V, where ahead [T, N] is what the next observation is worth.
+
+    MuJoCo Playground terminates where an observation is NaN, which no factor of 0 removes.
+    """
+    ahead = jnp.where(steps.termination > 0, 0.0, ahead)
+    return steps.rewards + steps.discount * ahead - steps.values
+
+
+def _untruncated(terms: Array, steps: Steps) -> Array:
+    """terms·(1-z), with terms that may be NaN where z = 1."""
+    return jnp.where(steps.truncation > 0, 0.0, terms)
 
 
 def _sum_backwards(terms: Array, decay: Array) -> Array:
@@ -148,7 +157,7 @@ def masked_truncation(steps: Steps) -> tuple[Array, Array]:
     """GAE with truncated steps masked: A = δ(1-z) + γλ(1-d)(1-z)A⁺, target A + V."""
     delta = _temporal_difference(steps, steps.next_values)
     decay = steps.discount * (1 - steps.termination) * (1 - steps.truncation) * steps.gae_lambda
-    advantages = _sum_backwards(delta * (1 - steps.truncation), decay)
+    advantages = _sum_backwards(_untruncated(delta, steps), decay)
     return advantages, advantages + steps.values
 
 
@@ -169,7 +178,7 @@ def brax(steps: Steps) -> tuple[Array, Array]:
     """
     _, targets = masked_truncation(steps)
     next_targets = jnp.concatenate([targets[1:], steps.next_values[-1:]])
-    return _temporal_difference(steps, next_targets) * (1 - steps.truncation), targets
+    return _untruncated(_temporal_difference(steps, next_targets), steps), targets
 
 
 @_choice(

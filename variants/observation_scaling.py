@@ -109,11 +109,14 @@ def std_epsilon(
 @AXIS.choice(
     "floored_std_clipped",
     formula="clip((o - μ)/max(σ, ε), -c, c),  ε = observation_std_low,  c = observation_clip",
-    source="TorchRL's MuJoCo recipe (VecNormV2, then ClipTransform); ε = 0.01, c = 10",
+    source=(
+        "TorchRL's MuJoCo recipe (VecNorm, whose eps = 0.01 bounds the variance, then "
+        "ClipTransform): ε = √0.01, c = 10"
+    ),
     summary="a feature that hardly varies is shrunk; no feature is further from its mean than c",
     numbers={
         "observation_std_low": Number(
-            0.01, 1e-30, 1.0, "lowest std of observation_scaling=floored_std_clipped"
+            0.1, 1e-30, 1.0, "lowest std of observation_scaling=floored_std_clipped"
         ),
         "observation_clip": OBSERVATION_CLIP,
     },

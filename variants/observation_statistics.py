@@ -48,11 +48,14 @@ AXIS.declare(
 AXIS.declare(
     "per_step_forgetting",
     formula=(
-        "E₁ = βᵏE₁⁻ + (1-βᵏ)·mean o,  E₂ = βᵏE₂⁻ + (1-βᵏ)·mean o²,  both from 0, of k at a time\n"
-        "μ = E₁/(1-βⁿ),  σ² = (E₂ - E₁²)/(1-βⁿ) after n in all;  β = 1 - observation_forgetting"
+        "n = βn⁻ + k,  S = βS⁻ + Σo,  Q = βQ⁻ + Σo²,  all from 0, with k observations at a time\n"
+        "μ = S/n,  σ² = Q/n - μ²;  β = 1 - observation_forgetting"
     ),
-    source="TorchRL's MuJoCo recipe (torchrl/envs/transforms/vecnorm.py, VecNormV2), β = 0.99999",
+    source=(
+        "TorchRL's MuJoCo recipe (torchrl/envs/transforms/_normalization.py, VecNorm), β = 0.99999"
+    ),
     summary="per_step, final observations included; the older an observation, the less it weighs",
+    revision=2,
     numbers={
         "observation_forgetting": Number(
             1e-5, 1e-9, 0.5, "1 - β of observation_statistics=per_step_forgetting"

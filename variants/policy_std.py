@@ -8,6 +8,8 @@ more weight s per action dimension, from 0 on: σ is the same in every state.
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -42,15 +44,17 @@ def softplus_head(*, head: Array) -> Array:
     return jax.nn.softplus(head) + MIN_STD
 
 
+INITIAL_LOG_STD = Number(0.0, -20.0, 10.0, "log σ that policy_std=exp_parameter starts at")
+BOUNDS = (1e-6, 1e6)
+
+
 @AXIS.choice(
     "exp_parameter",
     formula="σ = max(exp(initial_log_std + s), std_low),  s from 0",
     source="CleanRL, Stable-Baselines3, PureJaxRL, Rejax; TorchRL's recipe (std_low = 10⁻⁸)",
     summary="one log std per action dimension, learned: the same in every state",
     numbers={
-        "initial_log_std": Number(
-            0.0, -20.0, 10.0, "log σ that policy_std=exp_parameter starts at"
-        ),
+        "initial_log_std": INITIAL_LOG_STD,
         "std_low": Number(0.0, 0.0, 1.0, "lowest σ of policy_std=exp_parameter"),
     },
 )
@@ -72,4 +76,17 @@ def exp_parameter(
 )
 def clamped_parameter(*, parameter: Array, initial_std: Array | float) -> Array:
     """clip(initial_std + s, 1e-6, 1e6); outside, no gradient brings it back."""
-    return jnp.clip(initial_std + parameter, 1e-6, 1e6)
+    return jnp.clip(initial_std + parameter, *BOUNDS)
+
+
+@AXIS.choice(
+    "clamped_exp_parameter",
+    formula="σ = exp(clip(initial_log_std + s, log 10⁻⁶, log 10⁶)),  s from 0",
+    source="RSL-RL (rsl_rl/modules/distribution.py, std_type='log')",
+    summary="exp_parameter within the bounds of clamped_parameter",
+    numbers={"initial_log_std": INITIAL_LOG_STD},
+)
+def clamped_exp_parameter(*, parameter: Array, initial_log_std: Array | float) -> Array:
+    """exp(clip(initial_log_std + s, log 1e-6, log 1e6)); outside, no gradient brings it back."""
+    low, high = (math.log(bound) for bound in BOUNDS)
+    return jnp.exp(jnp.clip(initial_log_std + parameter, low, high))

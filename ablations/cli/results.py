@@ -18,12 +18,15 @@ from ablations.cli.arguments import (
     plans,
     positive,
     resolved,
+    selection,
     shown,
     whole,
 )
 from ablations.errors import UserError, count
+from ablations.request import parse_settings
 
 if TYPE_CHECKING:
+    from ablations.policies import Policy
     from ablations.records import Plan
 
 MOST_PATHS = 5  # that `clean` lists of each kind
@@ -95,7 +98,11 @@ def add_commands(commands: Any) -> None:
     add_studies(one, 1)
     one.add_argument("--task", metavar="T", help="may be left out where the study has one")
     one.add_argument(
-        "--variant", nargs="+", metavar="V", help="several: side by side; default: the baseline"
+        "--variant",
+        nargs="+",
+        metavar="V",
+        help="several: side by side; default: the baseline. Checkpoints of Brax's PPO, by their "
+        "folder, here or in place of the study",
     )
     one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
     one.add_argument(
@@ -166,8 +173,21 @@ def add_commands(commands: Any) -> None:
     one = add_command(
         commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
     )
-    one.add_argument("name", metavar="STUDY|CELL", help="a study's last plan, or a cell's hash")
-    one.add_argument("--task", metavar="T", help="needed where the study ran on several")
+    one.add_argument(
+        "name",
+        metavar="STUDY|CELL|FOLDER",
+        help="a study's last plan, a cell's hash, or a folder of checkpoints of Brax's PPO",
+    )
+    one.add_argument(
+        "--task", metavar="T", help="needed where the study ran on several, and for a folder"
+    )
+    one.add_argument(
+        "--set",
+        nargs="+",
+        action="extend",
+        metavar="NAME=VALUE",
+        help="settings of a folder's task, such as backend=mjx",
+    )
     one.add_argument("--variant", metavar="V", help="default: the baseline")
     one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
     one.add_argument(
@@ -283,15 +303,21 @@ def _watch(options: argparse.Namespace) -> None:
 
 
 def _render(options: argparse.Namespace) -> None:
+    from ablations import policies
     from ablations.episode import render as rendering
 
     load_installed_plugins()
-    (plan,) = plans(options)
+    (name,) = options.studies
+    if policies.brax_checkpoints(name):
+        plan, variants = None, [name, *(options.variant or [])]
+    else:
+        (plan,), variants = plans(options), options.variant or [None]
     made = rendering.render(
         plan,
         options.results,
         task=options.task,
-        variants=options.variant or [None],
+        variants=variants,
+        settings=None if plan else selection(options)["set"],
         seed=options.seed,
         snapshots=options.snapshot,
         format=options.format,
@@ -347,6 +373,15 @@ def _import(options: argparse.Namespace) -> None:
 def _policies(options: argparse.Namespace) -> None:
     from ablations import policies
 
+    step = int(options.step) if options.step.isdecimal() else options.step
+    if policies.brax_checkpoints(options.name):
+        settings = parse_settings(options.set or [])
+        if options.brax is None:
+            print(policies.brax_listing(Path(options.name), options.task, settings))
+            return
+        policy = policies.load_policy(options.name, step, task=options.task, settings=settings)
+        _export_to_brax(policy, options.brax)
+        return
     where = {"task": options.task, "variant": options.variant, "seed": options.seed}
     cell = options.results / "cells" / options.name
     if not (options.name and (cell / "record.json").exists()):
@@ -354,12 +389,14 @@ def _policies(options: argparse.Namespace) -> None:
     if options.brax is None:
         print(policies.listing(cell))
         return
-    step = int(options.step) if options.step.isdecimal() else options.step
-    policy = policies.load_policy(cell, step)
+    _export_to_brax(policies.load_policy(cell, step), options.brax)
+
+
+def _export_to_brax(policy: Policy, folder: Path) -> None:
     try:
-        print(policy.save_for_brax(options.brax))
+        print(policy.save_for_brax(folder))
     except OSError as error:
-        raise UserError(f"cannot write '{options.brax}': {error.strerror}") from None
+        raise UserError(f"cannot write '{folder}': {error.strerror}") from None
 
 
 def _clean(options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ The report links to such a page from each run whose hash its name carries.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ class Rendered:
 
 
 def render(
-    plan: Plan,
+    plan: Plan | None,
     results: Path,
     *,
     task: str | None = None,
@@ -44,15 +44,17 @@ def render(
     format: str | None = None,
     output: Path | None = None,
     length: int | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Rendered:
     """Writes an episode of each of these policies, side by side, all from the seed's reset.
 
-    task: may be left out where the plan has one. variants: None is the baseline. snapshots: "best",
+    plan: None where all variants are folders with checkpoints of Brax's PPO, as any may be. task:
+    may be left out where the plan has one. variants: None is the baseline. snapshots: "best",
     "last", "all" or a step, of every variant. format: one of `FORMATS`; by the output's ending
     where it has one of theirs, else html. length: steps at most; by default the task's
-    episode_length. Raises UserError for what is not there or cannot be drawn.
+    episode_length. settings: of the task, for Brax's checkpoints; by default those of the plan's
+    cell beside them. Raises UserError for what is not there or cannot be drawn.
     """
-    from ablations.policies import find_cell
     from ablations.sweep.machine import use_cache
 
     format = _format(format, output)
@@ -64,16 +66,14 @@ def render(
         from ablations.episode.offscreen import choose_gl
 
         choose_gl()
-    study = plan.study["name"]
-    cells = [
-        find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
-        for variant in variants
-    ]
-    task = task or next(iter(plan.tasks))
-    names = [variant or plan.study["baseline"] for variant in variants]
+    cells = [_saved(plan, results, task, variant, seed) for variant in variants]
+    if not (task := task or (next(iter(plan.tasks)) if plan else None)):
+        raise UserError(f"'{variants[0]}' does not say what Brax trained on: name it with --task")
+    study, baseline = (plan.study["name"], plan.study["baseline"]) if plan else ("brax", "")
+    names = [variant or baseline for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
     use_cache(results / "cache")
-    played = list(_play(names, cells, chosen, seed, length))
+    played = list(_play(names, cells, chosen, seed, length, task, settings))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
@@ -86,6 +86,20 @@ def render(
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
     return Rendered(path, tuple(notes))
+
+
+def _saved(
+    plan: Plan | None, results: Path, task: str | None, variant: str | None, seed: int
+) -> Path:
+    """The folder of a variant's cell, or of Brax's checkpoints where it is one."""
+    from ablations.policies import brax_checkpoints, find_cell
+
+    if variant and brax_checkpoints(variant):
+        return Path(variant)
+    if plan is None:
+        raise UserError(f"'{variant}' has no checkpoints of Brax's PPO")
+    study = plan.study["name"]
+    return find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
 
 
 def _format(format: str | None, output: Path | None) -> str:
@@ -146,17 +160,24 @@ def _play(
     chosen: Sequence[Sequence[str | int]],
     seed: int,
     length: int | None,
+    task: str,
+    settings_of_brax: Mapping[str, Any] | None,
 ) -> Iterator[tuple[Run, Any]]:
     """(episode, the environment's MuJoCo model) of each policy, in the order asked for."""
     from ablations import tasks
     from ablations.episode.page import Run
     from ablations.episode.rollout import episodes
     from ablations.episode.scene import mujoco_model, scene
-    from ablations.policies import load_policy
+    from ablations.policies import brax_checkpoints, load_policy
 
     made: dict[str, Any] = {}
+    ours = [cell for cell in cells if not brax_checkpoints(cell)]
+    if settings_of_brax is None and len(ours) < len(cells) and ours:
+        settings_of_brax = load_policy(ours[0], "last").config["task"]["settings"]
     for name, cell, wanted in zip(names, cells, chosen, strict=True):
-        policies: list[Policy] = [load_policy(cell, step) for step in wanted]
+        policies: list[Policy] = [
+            load_policy(cell, step, task=task, settings=settings_of_brax) for step in wanted
+        ]
         about = policies[0].config["task"]
         settings = about["settings"]
         key = canonical(settings)
@@ -206,7 +227,7 @@ def _default_path(
     cells: Sequence[Path],
     format: str,
 ) -> Path:
-    hashes = "-".join(dict.fromkeys(cell.name for cell in cells))
+    hashes = "-".join(dict.fromkeys(_plain(cell.name) for cell in cells))
     room = LONGEST_NAME - len(hashes) - len(f"-.{format}")
     name = _plain(f"{task}-{'-'.join(names)}-seed{seed}")[:room].rstrip("-.")
     return results / "render" / _plain(study)[:LONGEST_NAME] / f"{name}-{hashes}.{format}"

@@ -19,7 +19,7 @@ from ablations.exchange.outcomes import Outcome, exported, outcome
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve, read_csv, read_tensorboard
 from ablations.names import require_name
-from ablations.records import Plan, digest, has_run, read_plan, write_plan, write_record
+from ablations.records import Plan, digest, read_plan, write_plan, write_record
 
 SHOWN = 12  # lines of runs, and of what was left out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import refused, require_defaults, setting
 from ablations.presets.definition import Preset, Read
 
 TRAIN = "brax/training/agents/ppo/train.py"
@@ -35,15 +36,65 @@ ARGUMENTS = {
     "normalize_observations": False,
     "normalize_advantage": True,
     "max_grad_norm": None,
+    "policy_hidden_layer_sizes": (32,) * 4,
+    "value_hidden_layer_sizes": (256,) * 5,
     "activation": "swish",
+    "num_envs": 1,
+    "action_repeat": 1,
+    "num_resets_per_eval": 0,
+    "bootstrap_on_timeout": False,
+    "normalize_observations_mode": "welford",
+    "normalize_observations_std_eps": 0.0,
+    "normalize_until_count": None,
+    "use_distributional_critic": False,
+    "distribution_type": "tanh_normal",
+    "noise_std_type": "scalar",
+    "init_noise_std": 1.0,
+    "state_dependent_std": False,
+    "mean_clip_scale": None,
+    "layer_norm": False,
+}
+UNEXPRESSED = {
+    "action_repeat": "steps of the environment for each action",
+    "num_resets_per_eval": "fresh resets between evaluations",
+    "bootstrap_on_timeout": "discounted V(s) as a reward, before reward_scaling, where the "
+    "environment says time_out; advantage=timeout_bonus pays it where the clock truncates",
+    "normalize_observations_std_eps": "added to the variance",
+    "normalize_until_count": "statistics that stop to learn",
+    "use_distributional_critic": "quantiles of the return, by a quantile Huber loss",
+    "distribution_type": "a normal of the action as it is",
+    "noise_std_type": "of distribution_type normal alone",
+    "init_noise_std": "of distribution_type normal alone",
+    "state_dependent_std": "of distribution_type normal alone",
+    "mean_clip_scale": "a bound of the mean, of distribution_type normal alone",
+    "layer_norm": "between the layers of a network_factory of one's own",
+}
+# Both weigh all observations alike: they differ by rounding.
+MODES = {"welford": "per_batch", "ema": "per_batch"}
+SCHEDULES = {
+    None: "constant",
+    "NONE": "constant",
+    "ADAPTIVE_KL": "adaptive_offset_kl",
 }
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
-    adaptive = a["learning_rate_schedule"] == "ADAPTIVE_KL"
+    schedule = setting(a, "learning_rate_schedule", SCHEDULES)
+    adaptive = schedule == "adaptive_offset_kl"
+    segments = a["batch_size"] * a["num_minibatches"]
+    if a["num_envs"] not in (1, segments):
+        raise refused(
+            f"num_envs={a['num_envs']} (each unrolled several times for a batch)",
+            f"{segments}, batch_size·num_minibatches, are unrolled once",
+        )
+    # The divergence is that of policies which see the same statistics.
+    normalization = "after" if adaptive else "before"
+    if not a["normalize_observations"]:
+        normalization = "none"
     read: dict[str, Read] = {
-        "num_envs": (a["batch_size"] * a["num_minibatches"], TRAIN),
+        "num_envs": (segments, TRAIN),
         "unroll_length": (a["unroll_length"], TRAIN),
         "num_minibatches": (a["num_minibatches"], TRAIN),
         "epochs": (a["num_updates_per_batch"], TRAIN),
@@ -66,21 +117,21 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "entropy_coefficient": (a["entropy_cost"], TRAIN),
         "gradient_clip": ("none" if norm is None else "global_norm", OPTIMIZER),
         "learning_rate": (a["learning_rate"], TRAIN),
-        "learning_rate_schedule": ("adaptive_offset_kl" if adaptive else "constant", OPTIMIZER),
+        "learning_rate_schedule": (schedule, OPTIMIZER),
         "adam_epsilon": (1e-8, OPTIMIZER),
         "kl_stop": ("none", TRAIN),
         "action_distribution": ("tanh_normal", DISTRIBUTION),
         "policy_std": ("softplus_head", DISTRIBUTION),
-        "policy_layers": ([32] * 4, NETWORKS),
-        "value_layers": ([256] * 5, NETWORKS),
+        "policy_layers": (list(a["policy_hidden_layer_sizes"]), NETWORKS),
+        "value_layers": (list(a["value_hidden_layer_sizes"]), NETWORKS),
         "torso": ("separate", NETWORKS),
         "activation": (a["activation"], NETWORKS),
         "network_init": ("lecun_uniform", NETWORKS),
         "bias_init": ("zeros", NETWORKS),
         "policy_init_scale": (1.0, NETWORKS),
         "value_init_scale": (1.0, NETWORKS),
-        "observation_normalization": ("before" if a["normalize_observations"] else "none", TRAIN),
-        "observation_statistics": ("per_batch", TRAIN),
+        "observation_normalization": (normalization, TRAIN),
+        "observation_statistics": (setting(a, "normalize_observations_mode", MODES), STATISTICS),
         "observation_scaling": ("bounded_std", STATISTICS),
         "reward_scaling": ("constant", LOSSES),
         "reward_scale": (a["reward_scaling"], LOSSES),
@@ -104,12 +155,15 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
 
 PRESET = Preset(
     name="brax",
-    library="Brax 0.14.2, github.com/google/brax",
+    library="Brax 0.14.2 (0b96d05), github.com/google/brax",
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
         "num_envs is 1 in train(), which unrolls until it has batch_size·num_minibatches segments; "
         "here so many environments are unrolled at once.",
+        "With learning_rate_schedule ADAPTIVE_KL statistics of observations are updated after the "
+        "gradient steps, else before them.",
+        "Arguments that no setting expresses are refused: " + ", ".join(UNEXPRESSED) + ".",
         "Environments start with nothing on their clocks; here the task's random_elapsed_steps "
         "decides of that.",
     ),

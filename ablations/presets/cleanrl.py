@@ -107,5 +107,7 @@ PRESET = Preset(
         "The statistics of an environment are its own; a saved policy acts here by those of all "
         "environments together.",
         "The reward wrapper's discount is the script's gamma, in both.",
+        "With gymnasium 1.0 or newer the script does not run as it is: 0.29.1, which it pins, is "
+        "what was read.",
     ),
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import setting
 from ablations.presets.definition import Preset, Read
 
 SCRIPT = "purejaxrl/ppo_continuous_action.py"
@@ -27,6 +28,7 @@ ARGUMENTS = {
     "ANNEAL_LR": False,
     "NORMALIZE_ENV": True,
 }
+ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
@@ -69,7 +71,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "policy_layers": ([256, 256], SCRIPT),
         "value_layers": ([256, 256], SCRIPT),
         "torso": ("separate", SCRIPT),
-        "activation": (a["ACTIVATION"], SCRIPT),
+        "activation": (setting(a, "ACTIVATION", ACTIVATIONS), SCRIPT),
         "network_init": ("orthogonal", SCRIPT),
         "bias_init": ("zeros", SCRIPT),
         "policy_hidden_gain": (math.sqrt(2.0), SCRIPT),
@@ -99,5 +101,6 @@ PRESET = Preset(
     in_words=(
         "An episode ends after 1000 steps, which it takes for a termination; here the task's "
         "episode_length truncates, which advantage=done_cut takes for one.",
+        "An ACTIVATION that is not relu is tanh to it; here only these two are taken.",
     ),
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import refused
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
@@ -27,11 +28,18 @@ ARGUMENTS = {
     "max_grad_norm": math.inf,
     "normalize_observations": False,
     "normalize_rewards": False,
+    "reward_normalization_discount": 0.99,
     "activation": "swish",
 }
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    if a["normalize_rewards"] and a["reward_normalization_discount"] != a["gamma"]:
+        raise refused(
+            f"reward_normalization_discount={a['reward_normalization_discount']} beside "
+            f"gamma={a['gamma']}",
+            "set it to gamma, or normalize_rewards=False",
+        )
     bound = a["max_grad_norm"]
     clipped = bound is not None and math.isfinite(bound)
     normalized = a["normalize_observations"]
@@ -104,7 +112,7 @@ PRESET = Preset(
         FRESH_IN_WORDS,
         "It has an optimiser for each network and steps the actor's first; no minibatch's critic "
         "sees that step, so one Adam over both is the same.",
-        "reward_normalization_discount, 0.99, is a discount of its own; here it is that of the "
-        "returns.",
+        "reward_normalization_discount, 0.99, is a discount of its own; another one than gamma is "
+        "refused here.",
     ),
 )

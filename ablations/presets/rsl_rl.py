@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import require_defaults, setting
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "rsl_rl/algorithms/ppo.py"
@@ -35,12 +36,32 @@ ARGUMENTS = {
     "std_type": "scalar",
     "init_std": 1.0,
     "obs_normalization": False,
+    "hidden_dims": (256, 256, 256),
     "activation": "elu",
+    "distribution": "GaussianDistribution",
+    "learn_std": True,
+    "std_range": (1e-6, 1e6),
+    "optimizer": "adam",
+    "rnd_cfg": None,
+    "symmetry_cfg": None,
 }
+UNEXPRESSED = {
+    "distribution": "HeteroscedasticGaussianDistribution has a std for each state, "
+    "BetaDistribution bounded actions",
+    "learn_std": "a std that stays",
+    "std_range": "bounds of the std",
+    "optimizer": "another optimizer",
+    "rnd_cfg": "a bonus for what is new",
+    "symmetry_cfg": "mirrored samples",
+}
+SCHEDULES = {"adaptive": "adaptive_exact_kl", "fixed": "constant"}
+STDS = {"scalar": "clamped_parameter", "log": "clamped_exp_parameter"}
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
-    adaptive, scalar = a["schedule"] == "adaptive", a["std_type"] == "scalar"
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
+    schedule, std = setting(a, "schedule", SCHEDULES), setting(a, "std_type", STDS)
+    adaptive = schedule == "adaptive_exact_kl" and a["desired_kl"] is not None
     minibatch = a["normalize_advantage_per_mini_batch"]
     read: dict[str, Read] = {
         "num_envs": (a["num_envs"], RUNNER),
@@ -70,13 +91,13 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "max_gradient_norm": (a["max_grad_norm"], PPO),
         "gradient_norm_epsilon": (1e-6, TORCH_CLIP),
         "learning_rate": (a["learning_rate"], PPO),
-        "learning_rate_schedule": ("adaptive_exact_kl" if adaptive else "constant", PPO),
+        "learning_rate_schedule": (schedule if adaptive else "constant", PPO),
         "adam_epsilon": (1e-8, PPO),
         "kl_stop": ("none", PPO),
         "action_distribution": ("normal_unclipped", DISTRIBUTION),
-        "policy_std": ("clamped_parameter" if scalar else "exp_parameter", DISTRIBUTION),
-        "policy_layers": ([256, 256, 256], NETWORK),
-        "value_layers": ([256, 256, 256], NETWORK),
+        "policy_std": (std, DISTRIBUTION),
+        "policy_layers": (list(a["hidden_dims"]), NETWORK),
+        "value_layers": (list(a["hidden_dims"]), NETWORK),
         "torso": ("separate", PPO),
         "activation": (a["activation"], NETWORK),
         "network_init": ("torch_uniform", NETWORK),
@@ -98,11 +119,10 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
             "learning_rate_high": (1e-2, PPO),
             "learning_rate_factor": (1.5, PPO),
         }
-    if scalar:
+    if std == "clamped_parameter":
         read["initial_std"] = (a["init_std"], DISTRIBUTION)
     else:
         read["initial_log_std"] = (math.log(a["init_std"]), DISTRIBUTION)
-        read["std_low"] = (0.0, DISTRIBUTION)
     if a["obs_normalization"]:
         read["observation_scaling"] = ("std_epsilon", NORMALIZATION)
         read["observation_std_epsilon"] = (0.01, NORMALIZATION)
@@ -122,7 +142,9 @@ PRESET = Preset(
         "order of sums may round it away from 0.",
         "The task says whether environments start with time on their clocks "
         "(random_elapsed_steps), as its runner does with init_at_random_ep_len.",
-        "std_type='log' was read in no run: whether its exponential is bounded is not known here.",
-        "Recurrent policies, symmetry and curiosity are not expressed.",
+        "What num_mini_batches leaves over of a batch it drops; here it is refused.",
+        "In 5.4.2 statistics of observations are updated at every step, and the stored batch is "
+        "normalised again.",
+        "Recurrent policies are not expressed, nor are " + ", ".join(UNEXPRESSED) + ".",
     ),
 )

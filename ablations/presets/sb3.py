@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import refused, require_defaults
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
@@ -39,15 +40,39 @@ ARGUMENTS = {
     "clip_obs": 10.0,
     "clip_reward": 10.0,
     "epsilon": 1e-8,
+    "vec_normalize_gamma": 0.99,
+    "use_sde": False,
+    "sde_sample_freq": -1,
+    "rollout_buffer_class": None,
+}
+UNEXPRESSED = {
+    "use_sde": "noise that is a function of the state, gSDE",
+    "sde_sample_freq": "of gSDE alone",
+    "rollout_buffer_class": "a buffer of one's own",
 }
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
+    for name in ("learning_rate", "clip_range", "clip_range_vf"):
+        if callable(a[name]):
+            raise refused(f"{name} as a schedule", "give a number")
+    if a["norm_reward"] and a["vec_normalize_gamma"] != a["gamma"]:
+        raise refused(
+            f"VecNormalize's own gamma, {a['vec_normalize_gamma']}, beside gamma={a['gamma']}",
+            "set vec_normalize_gamma to it, or norm_reward=False",
+        )
+    samples = a["n_envs"] * a["n_steps"]
+    if samples % a["batch_size"]:
+        raise refused(
+            f"batch_size={a['batch_size']}, which leaves a smaller last minibatch of {samples}",
+            "choose a divisor",
+        )
     range_vf = a["clip_range_vf"]
     read: dict[str, Read] = {
         "num_envs": (a["n_envs"], PPO),
         "unroll_length": (a["n_steps"], PPO),
-        "num_minibatches": (a["n_envs"] * a["n_steps"] // a["batch_size"], PPO),
+        "num_minibatches": (samples // a["batch_size"], PPO),
         "epochs": (a["n_epochs"], PPO),
         "minibatch_unit": ("transitions", BUFFERS),
         "minibatch_order": ("redrawn", BUFFERS),
@@ -123,5 +148,10 @@ PRESET = Preset(
         "The bonus for a truncation is added to the reward as VecNormalize has scaled it, which "
         "advantage=standard does too.",
         "VecNormalize's own epsilon for rewards is that for observations; here it is 1e-8 always.",
+        "VecNormalize has a gamma of its own, which stays 0.99 when PPO's changes: "
+        "vec_normalize_gamma, refused beside another one.",
+        "Refused: schedules of learning_rate, clip_range and clip_range_vf; "
+        + ", ".join(UNEXPRESSED)
+        + ".",
     ),
 )

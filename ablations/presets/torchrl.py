@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ablations.presets.arguments import refused, require_defaults, setting
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
 CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
-VEC_NORM = "torchrl/envs/transforms/vecnorm.py"
+VEC_NORM = "torchrl/envs/transforms/_normalization.py"
 GYM = "torchrl/envs/libs/gym.py"
 NETWORKS = "sota-implementations/ppo/utils_mujoco.py"
 LOSS = "torchrl/objectives/ppo.py"
@@ -33,14 +34,27 @@ ARGUMENTS = {
     "normalize_advantage": True,
     "max_grad_norm": None,
     "activation": "tanh",
+    "normalize_observation": True,
+    "anneal_clip_epsilon": False,
+    "weight_decay": 0.0,
+}
+UNEXPRESSED = {
+    "anneal_clip_epsilon": "clip_epsilon falls with the learning rate",
+    "weight_decay": "in its configuration, and nothing reads it",
 }
 
 VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
 
 
 def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     clip_value, norm = a["clip_value"], a["max_grad_norm"]
-    samples = a["num_envs"] * a["frames_per_env"]
+    samples, normalized = a["num_envs"] * a["frames_per_env"], a["normalize_observation"]
+    if samples % a["mini_batch_size"]:
+        raise refused(
+            f"mini_batch_size={a['mini_batch_size']}, which does not divide a batch of {samples}",
+            "choose a divisor",
+        )
     read: dict[str, Read] = {
         "num_envs": (a["num_envs"], RECIPE),
         "unroll_length": (a["frames_per_env"], CONFIG),
@@ -58,7 +72,7 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         # clamping log ρ between log(1 - ε) and log(1 + ε) is clipping ρ
         "policy_loss": ("clip", LOSS),
         "clip_epsilon": (a["clip_epsilon"], CONFIG),
-        "value_error": (VALUE_ERRORS[a["loss_critic_type"]], LOSS),
+        "value_error": (setting(a, "loss_critic_type", VALUE_ERRORS), LOSS),
         "value_coefficient": (a["critic_coeff"], CONFIG),
         "value_clip": ("none" if clip_value in (None, False) else "pessimistic", LOSS),
         "entropy_estimate": ("negative_log_density", LOSS),
@@ -82,18 +96,22 @@ def settings(a: Mapping[str, Any]) -> dict[str, Read]:
         "policy_init_scale": (1.0, NETWORKS),
         "value_hidden_gain": (0.01, NETWORKS),
         "value_init_scale": (0.01, NETWORKS),
-        "observation_normalization": ("after", NETWORKS),
-        "observation_statistics": ("per_step_forgetting", VEC_NORM),
-        "observation_forgetting": (1e-5, NETWORKS),
-        "observation_scaling": ("floored_std_clipped", VEC_NORM),
-        "observation_std_low": (0.01, NETWORKS),
-        "observation_clip": (10.0, NETWORKS),
+        "observation_normalization": ("after" if normalized else "none", NETWORKS),
+        "observation_statistics": ("per_step_forgetting" if normalized else "per_batch", VEC_NORM),
         "reward_scaling": ("constant", NETWORKS),
         "reward_scale": (1.0, NETWORKS),
         "value_normalization": ("none", LOSS),
         "advantage_scaling": ("none", LOSS),
         "reset_pool": (FRESH, GYM),
     }
+    if normalized:
+        read |= {
+            "observation_forgetting": (1e-5, NETWORKS),
+            "observation_scaling": ("floored_std_clipped", VEC_NORM),
+            # VecNorm's eps = 0.01 is the lowest variance
+            "observation_std_low": (0.1, VEC_NORM),
+            "observation_clip": (10.0, NETWORKS),
+        }
     if a["normalize_advantage"]:
         read["advantage_std_low"] = (1e-6, LOSS)
     if clip_value not in (None, False):
@@ -112,12 +130,13 @@ PRESET = Preset(
     settings=settings,
     in_words=(
         FRESH_IN_WORDS,
-        "VecNormV2 was read, at a commit after 0.14.1, and not run: no recorded stream holds it.",
-        "With several environments it depends on the collector whether each has its own VecNorm; "
-        "here they share one.",
+        "Where one of several environments is reset, its VecNorm takes what the others then show "
+        "in once more; here only what was reset.",
         "The module's own defaults (value loss smooth_l1 with a factor of 1, entropy 0.01) are not "
         "those of the recipe, which these are.",
         "What its sampler does where mini_batch_size does not divide the batch was not tested; "
-        "here it is refused.",
+        "here it is refused, as anneal_clip_epsilon is. Its configuration's weight_decay is read "
+        "by nothing.",
+        "Gymnasium's environments it trains one at a time; num_envs is of MuJoCo Playground's.",
     ),
 )

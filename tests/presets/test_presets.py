@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +72,14 @@ def test_arguments_of_the_library_s_own() -> None:
     assert changed["value_clip"] == "none"
     assert (changed["kl_stop"], changed["target_kl"]) == ("epoch", 0.01)
     assert preset("torchrl").values(clip_value=True)["old_value"] == "epoch"
+    off = preset("torchrl").values(normalize_observation=False)
+    assert off["observation_normalization"] == "none"
+    adaptive = {"normalize_observations": True, "learning_rate_schedule": "ADAPTIVE_KL"}
+    assert preset("brax").values(**adaptive)["observation_normalization"] == "after"
+    assert preset("brax").values(num_envs=512, policy_hidden_layer_sizes=(8,))["num_envs"] == 512
+    assert preset("rsl_rl").values(std_type="log")["policy_std"] == "clamped_exp_parameter"
+    fixed = preset("rsl_rl").values(desired_kl=None)
+    assert fixed["learning_rate_schedule"] == "constant"
     assert preset("rejax").values(max_grad_norm=0.5)["gradient_clip"] == "element_wise"
     with pytest.raises(UserError, match="did you mean 'clip_coef'"):
         preset("cleanrl").values(clip_coeff=0.3)
@@ -205,6 +215,52 @@ def test_an_argument_without_a_setting_is_refused_in_one_line(
     with pytest.raises(UserError, match=message) as error:
         preset(name).values(**arguments)
     assert "\n" not in str(error.value)
+
+
+# Of a library's arguments, values that no setting expresses, and what is said of them.
+REFUSED = [
+    ("brax", {"learning_rate_schedule": "LINEAR"}, "possible are None, NONE, ADAPTIVE_KL"),
+    ("brax", {"normalize_observations_mode": "window"}, "possible are welford, ema"),
+    ("brax", {"num_envs": 256}, "unrolled several times.*512, batch_size"),
+    ("brax", {"bootstrap_on_timeout": True}, "before reward_scaling.*leave it at False"),
+    ("cleanrl", {"clip_coeff": 0.3}, "did you mean 'clip_coef'"),
+    ("purejaxrl", {"ACTIVATION": "elu"}, "possible are relu, tanh"),
+    ("rejax", {"normalize_rewards": True, "gamma": 0.9}, "set it to gamma, or normalize_rewards"),
+    ("rsl_rl", {"schedule": "linear"}, "possible are adaptive, fixed"),
+    ("rsl_rl", {"std_type": "softplus"}, "possible are scalar, log"),
+    ("rsl_rl", {"distribution": "BetaDistribution"}, "leave it at GaussianDistribution"),
+    ("sb3", {"learning_rate": lambda left: 3e-4 * left}, "learning_rate as a schedule.*a number"),
+    ("sb3", {"batch_size": 60}, "smaller last minibatch of 2048.*choose a divisor"),
+    ("sb3", {"norm_reward": True, "gamma": 0.9}, "own gamma, 0.99, beside gamma=0.9"),
+    ("sb3", {"use_sde": True}, "gSDE.*leave it at False"),
+    ("torchrl", {"loss_critic_type": "huber"}, "possible are l2, l1, smooth_l1"),
+    ("torchrl", {"mini_batch_size": 60}, "does not divide a batch of 2048"),
+    ("torchrl", {"anneal_clip_epsilon": True}, "falls with the learning rate.*leave it at False"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"), REFUSED, ids=lambda x: x if isinstance(x, str) else "-".join(x)
+)
+def test_arguments_without_a_setting_are_refused(name: str, arguments: dict, says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        preset(name).values(**arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_what_no_setting_expresses_is_said_of_each_preset() -> None:
+    for name in ("brax", "rsl_rl", "sb3", "torchrl"):
+        module = importlib.import_module(f"ablations.presets.{name}")
+        for argument in module.UNEXPRESSED:
+            assert argument in " ".join(module.PRESET.in_words)
+            with pytest.raises(UserError, match=f"{argument}=other"):
+                module.PRESET.values(**{argument: "other"})
+
+
+@pytest.mark.parametrize("name", sorted(LIBRARIES))
+def test_the_version_that_was_read_is_said(name: str) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "presets.md"
+    assert preset(name).library.split(",")[0] in docs.read_text()
 
 
 def test_a_preset_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:

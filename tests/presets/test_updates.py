@@ -13,7 +13,7 @@ import pytest
 import updates
 from updates import Update, files, library_of, recorded_steps
 
-from ablations.presets import presets
+from ablations.presets import preset, presets
 from ablations.trainers.control.settings import DEFINITION
 
 UPDATES = files("update", presets())
@@ -32,13 +32,17 @@ MUTATIONS = {
     "torchrl": [{"advantage_timing": "iteration"}, {"learning_rate_schedule": "linear"}],
     "purejaxrl": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
     "rejax": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
+    # of one file alone
+    "brax_update_2": [{"observation_normalization": "before"}],
+    "brax_update_3": [{"observation_normalization": "after"}],
 }
 
 
-def learned(path: Path, **changes: Any) -> Update:
+def learned(path: Path, change: Any = None, **changes: Any) -> Update:
     """All updates of a library in one program: the axes of its mutations are data."""
-    changed = {name for one in MUTATIONS.get(library_of(path), []) for name in one}
-    return updates.learned(path, frozenset(changed & DEFINITION.axes.keys()), **changes)
+    all_of_it = [*MUTATIONS.get(library_of(path), []), *MUTATIONS.get(path.stem, [])]
+    changed = {name for one in all_of_it for name in one}
+    return updates.learned(path, frozenset(changed & DEFINITION.axes.keys()), change, **changes)
 
 
 def differences(update: Any, path: Any) -> dict[str, float]:
@@ -62,6 +66,16 @@ def differences(update: Any, path: Any) -> dict[str, float]:
     return found
 
 
+def final_statistics_off(update: Update, path: Path) -> float:
+    """By how many tolerances the statistics of observations after the update differ."""
+    theirs = json.loads(path.read_text())["final_statistics"]
+    assert update.statistics.batches == theirs["batches"]
+    return max(
+        float(np.max(np.abs(getattr(update.statistics, name) - x) / (1e-6 + 1e-5 * np.abs(x))))
+        for name, x in ((name, np.array(theirs[name])) for name in ("mean", "variance"))
+    )
+
+
 def has_dicts(x: list[Any]) -> bool:
     return isinstance(x[0], dict)
 
@@ -73,7 +87,33 @@ def test_every_library_has_an_update():
 
 @pytest.mark.parametrize("path", UPDATES, ids=lambda path: path.stem)
 def test_update_is_the_library_s(path):
-    found = differences(learned(path), path)
+    update = learned(path)
+    found = differences(update, path)
+    if "final_statistics" in json.loads(path.read_text()):
+        found["statistics"] = final_statistics_off(update, path)
+    assert max(found.values()) <= 1, found
+
+
+@pytest.mark.parametrize("path", UPDATES, ids=lambda path: path.stem)
+def test_terminal_observation_is_not_read(path):
+    """It may be NaN, and is in MuJoCo Playground; where a truncation is a termination to a library,
+    what was truncated is as little read."""
+
+    def poison(rollout: dict[str, Any]) -> None:
+        ends = np.array(rollout["termination"]) > 0
+        if preset(library_of(path)).values()["advantage"] != "standard":
+            ends |= np.array(rollout["truncation"]) > 0
+        assert ends.any()
+        rollout["next_observation"] = np.where(ends[..., None], np.nan, updates.true_next(rollout))
+
+    found = differences(learned(path, change=poison), path)
+    assert max(found.values()) <= 1, found
+
+
+@pytest.mark.parametrize("library", ["cleanrl", "purejaxrl", "brax"])
+def test_rollouts_of_libraries_that_never_see_the_true_next_observation(library):
+    path = next(one for one in UPDATES if library_of(one) == library)
+    found = differences(learned(path, change=lambda rollout: rollout.pop("next_observation")), path)
     assert max(found.values()) <= 1, found
 
 
@@ -81,9 +121,8 @@ def test_update_is_the_library_s(path):
     ("path", "change"),
     [
         (path, change)
-        for path in UPDATES[:]
-        for change in MUTATIONS.get(library_of(path), [])
-        if path.stem.endswith("_1")
+        for path in UPDATES
+        for change in MUTATIONS.get(library_of(path) if path.stem.endswith("_1") else path.stem, [])
     ],
     ids=lambda x: getattr(x, "stem", str(x)),
 )

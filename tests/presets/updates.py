@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
 from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import SPREAD, make_networks
+from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.state import Rollout, State
 
@@ -51,10 +53,12 @@ AS_SEEN = {
 
 @dataclass(frozen=True)
 class Update:
-    """steps: metric -> one number per gradient step. weights: as the file has them."""
+    """steps: metric -> one number per gradient step. weights: as the file has them. statistics: of
+    observations, after it."""
 
     steps: dict[str, np.ndarray]
     weights: dict[str, Any]
+    statistics: Normalizer
 
 
 def files(kind: str, presets: Any) -> list[Path]:
@@ -84,7 +88,8 @@ def settings_of(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     run["num_envs"] = np.shape(file["rollout"]["reward"])[1]
     values = one.values(**given)
     for name, value in fixed.items():
-        assert values[FIXED[name]] == value, f"the library fixes {name}={value}"
+        if FIXED[name] in values:
+            assert values[FIXED[name]] == value, f"the library fixes {name}={value}"
     if values["observation_statistics"] != "per_batch":
         values |= AS_SEEN
     layers = [len(layer["bias"]) for layer in file["initial_weights"]["policy"][:-1]]
@@ -128,10 +133,32 @@ def learner(
     return ppo, jax.jit(learn)
 
 
-def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -> Update:
+def first_statistics(file: dict[str, Any]) -> Normalizer:
+    """Those of observations that the update starts from."""
+    if "initial_statistics" not in file:
+        return statistics.empty(np.shape(file["rollout"]["observation"])[-1])
+    given = file["initial_statistics"]
+    mean, variance = (jnp.asarray(given[name], jnp.float32) for name in ("mean", "variance"))
+    return Normalizer(mean, variance, jnp.uint32(given["batches"]))
+
+
+def true_next(rollout: dict[str, Any]) -> np.ndarray:
+    """[T, N, O]: of a library that never sees it, what followed, after any reset."""
+    if "next_observation" not in rollout:
+        return np.concatenate([rollout["observation"][1:], [rollout["last_observation"]]])
+    return np.asarray(rollout["next_observation"], np.float32)
+
+
+def learned(
+    path: Path,
+    as_data: frozenset[str] = frozenset(),
+    change: Callable[[dict[str, Any]], None] | None = None,
+    **changes: Any,
+) -> Update:
     """What the preset's trainer makes of the recorded rollout, with some settings changed.
 
     as_data: axes whose choice is data, as a program that serves several of their choices has it.
+    change: of the file's rollout, in place.
     """
     file = json.loads(path.read_text())
     values, run = settings_of(path)
@@ -139,6 +166,8 @@ def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -
     definition = trainer("ppo")
     config = definition.resolve(task("fast"), values)
     structure, rollout = config["structure"], file["rollout"]
+    if change:
+        change(rollout)
     T, N = np.shape(rollout["reward"])
     assert (structure["unroll_length"], structure["num_envs"]) == (T, N)
     choices = {axis: choice["name"] for axis, choice in config["choices"].items()}
@@ -167,13 +196,13 @@ def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -
         reward_scaling=variants.axis("reward_scaling").init(num_envs=N),
         advantage_scaling=variants.axis("advantage_scaling").init(),
         value_targets=None,
-        normalizer=statistics.empty(np.shape(rollout["observation"])[-1]),
+        normalizer=first_statistics(file),
         acting=ppo.acting(variant),
         episodes=None,
         key=None,
         iteration=jnp.uint32(run.get("iteration", 1) - 1),
     )
-    array = {n: jnp.asarray(x, jnp.float32) for n, x in rollout.items()}
+    array = {n: jnp.asarray(np.asarray(x, np.float32)) for n, x in rollout.items()}
     x, slope = drawn_before(choices["action_distribution"], np.asarray(rollout["action"]))
     seen = ppo.normalized(state.normalizer, array["observation"], state.acting)
     given = Rollout(
@@ -185,7 +214,7 @@ def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -
             reward=array["reward"],
             termination=array["termination"] > 0,
             truncation=array["truncation"] > 0,
-            next_observation=array["next_observation"],
+            next_observation=jnp.asarray(true_next(rollout), jnp.float32),
             finished=array["truncation"] > 0,
             length=jnp.zeros((T, N), jnp.int32),
             reward_sum=array["reward"],
@@ -206,6 +235,7 @@ def learned(path: Path, as_data: frozenset[str] = frozenset(), **changes: Any) -
     return Update(
         steps={name: np.asarray(x).reshape(-1) for name, x in metrics.items()},
         weights=from_parameters(state.parameters, file["initial_weights"], start),
+        statistics=state.normalizer,
     )
 
 

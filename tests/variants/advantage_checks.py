@@ -77,6 +77,20 @@ def advantage_equals_loop(module: ModuleType) -> None:
                 close(one, other)
 
 
+def what_follows_an_end_is_not_read(module: ModuleType) -> None:
+    """A NaN there changes nothing: simulators terminate on it."""
+    for choice in CHOICES:
+        steps = trajectory(4)
+        unread = steps["termination"] > 0
+        if choice != "standard":
+            unread |= steps["truncation"] > 0
+        poisoned = steps | {"next_values": jnp.where(unread, jnp.nan, steps["next_values"])}
+        expected = loop_advantage(choice, steps, 0.97, 0.9)
+        got = module.AXIS.apply(choice, **poisoned, discount=0.97, gae_lambda=0.9)
+        for one, other in zip(got, expected, strict=True):
+            close(one, other)
+
+
 def brax_equals_compute_gae(module: ModuleType) -> None:
     from brax.training.agents.ppo.losses import compute_gae
 
@@ -238,6 +252,7 @@ def masked_steps_teach_nothing(module: ModuleType) -> None:
 
 ADVANTAGE = (
     advantage_equals_loop,
+    what_follows_an_end_is_not_read,
     brax_equals_compute_gae,
     brax_equals_golden,
     standard_and_done_cut_equal_rlax,

@@ -72,6 +72,9 @@ def stds_are_positive_and_start_where_they_should(module: ModuleType) -> None:
     close(apply("clamped_parameter", **inputs), [0.6, 1.7])
     close(apply("clamped_parameter", **inputs, initial_std=0.3), [1e-6, 1.0], atol=1e-8)
     close(apply("clamped_parameter", head=head, parameter=jnp.asarray([3e6, 0.0])), [1e6, 1.0])
+    close(apply("clamped_exp_parameter", **inputs, initial_log_std=-1.0), np.exp(parameter - 1))
+    far = {"head": head, "parameter": jnp.asarray([-20.0, 20.0])}
+    close(apply("clamped_exp_parameter", **far), [1e-6, 1e6], atol=1e-9)
 
 
 def a_choice_reads_what_its_network_needs(module: ModuleType) -> None:

@@ -66,6 +66,12 @@ MUTATIONS = (
     Mutation("another smallest std", _std.softplus_head, "+ MIN_STD", "+ 10 * MIN_STD"),
     Mutation("starts at σ = 0 + s", _std.clamped_parameter, "jnp.clip(initial_std + ", "jnp.clip("),
     Mutation(
+        "a log std without bounds",
+        _std.clamped_exp_parameter,
+        "jnp.clip(initial_log_std + parameter, low, high)",
+        "initial_log_std + parameter",
+    ),
+    Mutation(
         "a std without its floor", _std.exp_parameter, "parameter), std_low)", "parameter), 0.0)"
     ),
     Mutation(

@@ -86,13 +86,13 @@ MUTATIONS = (
     Mutation(
         "brax without the truncation mask",
         _advantage.brax,
-        "next_targets) * (1 - steps.truncation), targets",
-        "next_targets), targets",
+        "return _untruncated(_temporal_difference(steps, next_targets), steps), targets",
+        "return _temporal_difference(steps, next_targets), targets",
     ),
     Mutation(
         "brax with lambda on the first hop",
         _advantage.brax,
-        "return _temporal_difference(steps, next_targets) * (1 - steps.truncation), targets",
+        "return _untruncated(_temporal_difference(steps, next_targets), steps), targets",
         "return targets - steps.values, targets",
     ),
     Mutation(
@@ -104,7 +104,7 @@ MUTATIONS = (
     Mutation(
         "masked_truncation without the mask",
         _advantage.masked_truncation,
-        "_sum_backwards(delta * (1 - steps.truncation), decay)",
+        "_sum_backwards(_untruncated(delta, steps), decay)",
         "_sum_backwards(delta, decay)",
     ),
     Mutation(
@@ -116,8 +116,20 @@ MUTATIONS = (
     Mutation(
         "standard bootstraps from beyond a termination",
         _advantage._temporal_difference,
-        "steps.discount * (1 - steps.termination) * ahead",
-        "steps.discount * ahead",
+        "ahead = jnp.where(steps.termination > 0, 0.0, ahead)",
+        "pass",
+    ),
+    Mutation(
+        "a NaN beyond a termination times 0",
+        _advantage._temporal_difference,
+        "ahead = jnp.where(steps.termination > 0, 0.0, ahead)",
+        "ahead = (1 - steps.termination) * ahead",
+    ),
+    Mutation(
+        "a NaN beyond a truncation times 0",
+        _advantage._untruncated,
+        "jnp.where(steps.truncation > 0, 0.0, terms)",
+        "terms * (1 - steps.truncation)",
     ),
     Mutation(
         "standard cut at terminations only",

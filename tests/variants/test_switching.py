@@ -57,13 +57,14 @@ def inputs_of(
         shape = tuple(batch * size for size in stand_in.shape)
         if jnp.issubdtype(stand_in.dtype, jnp.integer):
             return jnp.asarray(rng.integers(0, 4, shape), stand_in.dtype)
-        # Between 0 and 1 anything is a sensible number, flag, reward or value.
+        # Between 0 and 1 anything is a sensible number, reward or value.
         return jnp.asarray(rng.uniform(0.1, 0.9, shape), stand_in.dtype)
 
     assert axis.inputs is not None
     stand_ins = {**axis.inputs, **dict.fromkeys(axis.known_numbers, SCALAR)}
     data = {n: jax.tree.map(numbers, x) for n, x in stand_ins.items()}
     data = {n: x for n, x in data.items() if jax.tree.leaves(x)}
+    data |= {n: jnp.round(data[n]) for n in ("termination", "truncation") if n in data}
     static = {n: x for n, x in axis.inputs.items() if n not in data}
     state = ()
     if axis.init is not None:

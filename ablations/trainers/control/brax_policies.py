@@ -1,7 +1,11 @@
-"""Saved policies in Brax's own checkpoint format, for `brax.training.agents.ppo.checkpoint`."""
+"""Policies in Brax's own checkpoint format (`brax.training.agents.ppo.checkpoint`), both ways.
+
+FOLDER/<step>/ppo_network_config.json     and orbax's files beside it
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -15,13 +19,26 @@ import numpy as np
 
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
+from ablations.tasks.task import Task
 from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.leaves import to_arrays
 
 EXPRESSED = {
     "action_distribution": "tanh_normal",
     "policy_std": "softplus_head",
     "observation_scaling": "bounded_std",
+    "value_normalization": "none",
 }
+DESCRIPTION = "ppo_network_config.json"
+# Arguments of Brax's make_ppo_networks, by its defaults, that decide how a policy acts.
+NETWORKS = {
+    "distribution_type": "tanh_normal",
+    "use_distributional_critic": False,
+    "mean_clip_scale": None,
+    "policy_obs_key": "state",
+    "value_obs_key": "state",
+}
+ACTIVATIONS = {"silu": "swish"}  # two names of one
 
 
 def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder: Path) -> Path:
@@ -54,6 +71,7 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     with quiet():
         from brax.training.acme import running_statistics
         from brax.training.agents.ppo import checkpoint, networks
+        from brax.training.types import UInt64
     from ablations.trainers.control.networks import ACTIVATIONS
 
     normalizer, parameters = state["normalizer"], state["parameters"]
@@ -72,14 +90,15 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     )
     # Brax 0.14.2 writes the default of this one, None, and then cannot read it.
     del described.network_factory_kwargs["mean_kernel_init_fn"]
-    samples = np.float32(normalizer.batches) * np.float32(config["run"]["iteration_steps"])
+    samples = _samples(normalizer, config)
     statistics = running_statistics.RunningStatisticsState(
         mean=np.asarray(normalizer.mean),
         std=np.asarray(normalizer.std),
-        count=samples,
-        summed_variance=np.asarray(normalizer.variance) * samples,
+        count=UInt64(*(np.uint32(part) for part in divmod(samples, 2**32))),
+        summed_variance=np.asarray(normalizer.variance) * np.float32(samples),
     )
     params = (statistics, parameters["policy"], parameters["value"])
+    folder = folder.absolute()  # which Brax's loader wants
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"{step:012d}"
     with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
@@ -88,6 +107,87 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
         shutil.rmtree(final, ignore_errors=True)
         os.rename(Path(temporary) / final.name, final)
     return final
+
+
+def _samples(normalizer: Any, config: Mapping[str, Any]) -> int:
+    """How many observations the statistics hold."""
+    kind = config["choices"].get("observation_statistics", {"name": "per_batch"})["name"]
+    batch = config["run"]["iteration_steps"] if kind == "per_batch" else 1
+    # Pooled statistics of environments of their own count the steps of one.
+    if kind not in ("per_batch", "per_step_forgetting"):
+        batch = config["structure"]["num_envs"]
+    return round(float(normalizer.batches) * batch)
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """step -> folder of a checkpoint of Brax's PPO, ascending: those that are in a folder, or the
+    folder itself; empty where there is none."""
+    found = [folder] if (folder / DESCRIPTION).exists() else []
+    found = found or [path.parent for path in folder.glob(f"*/{DESCRIPTION}")]
+    steps = {int(path.name) if path.name.isdecimal() else 0: path for path in found}
+    return dict(sorted(steps.items()))
+
+
+def read(
+    folder: Path, task: Task, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The configuration that a checkpoint of Brax's PPO is of, and its arrays as a policy of ours.
+
+    folder: one of `checkpoints`. task: what it was trained on; settings: of the task. Raises
+    UserError for what our networks cannot express.
+    """
+    described = _described(folder)
+    given = described["network_factory_kwargs"]
+    for name, known in NETWORKS.items():
+        if given.get(name, known) != known:
+            raise UserError(
+                f"'{folder}' has {name}={given[name]}: only policies of Brax's PPO with "
+                f"{name}={known} can be read"
+            )
+    activation = given.get("activation", "swish")
+    values = {
+        **EXPRESSED,
+        "torso": "separate",
+        "policy_layers": given.get("policy_hidden_layer_sizes", [32] * 4),
+        "value_layers": given.get("value_hidden_layer_sizes", [256] * 5),
+        "activation": ACTIVATIONS.get(activation, activation),
+        "observation_normalization": "before" if described["normalize_observations"] else "none",
+    }
+    config = DEFINITION.resolve(task, {**values, **settings})
+    # A batch of statistics is then one observation, as Brax counts them.
+    run = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
+    return config | {"seed": 0, "run": run}, _arrays(folder, described["normalize_observations"])
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    try:
+        described = json.loads((folder / DESCRIPTION).read_text())
+        described["network_factory_kwargs"].get, described["normalize_observations"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"'{folder / DESCRIPTION}' is not what Brax's PPO writes") from None
+    return dict(described)
+
+
+def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
+    with quiet():
+        from brax.training.agents.ppo import checkpoint
+    try:
+        statistics, policy, value = checkpoint.load(folder.absolute())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"'{folder}' is not a whole checkpoint of Brax's: {reason}") from None
+    mean, std = statistics.mean, statistics.std
+    if isinstance(mean, Mapping):
+        raise UserError(f"'{folder}' has observations of several parts, not one vector")
+    count = statistics.count
+    samples = int(count.hi) * 2**32 + int(count.lo) if hasattr(count, "hi") else int(count)
+    # Brax counts observations that it does not normalise too.
+    seen = {
+        "mean": np.asarray(mean, np.float32) * np.float32(normalized),
+        "variance": np.square(np.asarray(std, np.float32)) * np.float32(normalized),
+        "batches": np.uint32(min(samples, 2**32 - 1) * normalized),
+    }
+    return to_arrays({"parameters": {"policy": policy, "value": value}, "normalizer": seen})
 
 
 def _ask_for_room(folder: Path, size: int) -> None:

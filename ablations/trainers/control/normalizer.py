@@ -23,7 +23,7 @@ class Normalizer(NamedTuple):
         of the population (ddof 0).
     batches: uint32 scalar or [N], how many batches went in. All are of one size, so that it stands
         for the number of samples and does not overflow before 2**32 batches. With
-        per_step_forgetting, how many observations, to 2**32 - 1.
+        per_step_forgetting a float32 scalar, how many observations it still holds.
     """
 
     mean: jax.Array
@@ -70,7 +70,8 @@ def start(statistics: str, observation: jax.Array, forgetting: jax.Array | float
     if statistics == "per_batch":
         return empty(size)
     if statistics == "per_step_forgetting":
-        return _seen_and_forgotten(empty(size), observation, jnp.ones(N, bool), forgetting)
+        nothing = empty(size)._replace(batches=jnp.float32(0))
+        return _seen_and_forgotten(nothing, observation, jnp.ones(N, bool), forgetting)
     ones = jnp.ones(size)
     if statistics == "per_environment":
         apart = Normalizer(jnp.zeros((N, size)), jnp.ones((N, size)), jnp.zeros(N, jnp.uint32))
@@ -89,19 +90,16 @@ def step(
 ) -> tuple[Normalizer, Normalizer]:
     """The statistics by which the true next observation is normalised, and those after the step.
 
-    final: [N, O], the true next observation. observation: [N, O], what the policy sees next, after
-        any reset. done: [N], where there was one.
+    final: [N, O], the true next observation; one that ended an episode by no number in it is not
+        taken in. observation: [N, O], what the policy sees next, after any reset. done: [N], where
+        there was one.
     """
+    here = ~done | jnp.all(jnp.isfinite(final), axis=-1)
     if statistics == "per_environment":
-        before = _seen_apart(normalizer, final)
-        after = _seen_apart(before, observation)
-        chosen = [
-            jnp.where(jnp.expand_dims(done, tuple(range(1, a.ndim))), a, b)
-            for a, b in zip(after, before, strict=True)
-        ]
-        return before, Normalizer(*chosen)
+        before = _where(here, _seen_apart(normalizer, final), normalizer)
+        return before, _where(done, _seen_apart(before, observation), before)
     if statistics == "per_step_forgetting":
-        before = _seen_and_forgotten(normalizer, final, jnp.ones_like(done), forgetting)
+        before = _seen_and_forgotten(normalizer, final, here, forgetting)
         return before, _seen_and_forgotten(before, observation, done, forgetting)
     together = _seen_together(normalizer, observation)
     return together, together
@@ -115,6 +113,13 @@ def pooled(normalizer: Normalizer) -> Normalizer:
     return Normalizer(jnp.mean(normalizer.mean, 0), variance, jnp.max(normalizer.batches))
 
 
+def _where(here: jax.Array, these: Normalizer, others: Normalizer) -> Normalizer:
+    """The statistics [N, ...] of those environments that are `here` [N]; else the others'."""
+    return jax.tree.map(
+        lambda a, b: jnp.where(jnp.expand_dims(here, tuple(range(1, a.ndim))), a, b), these, others
+    )
+
+
 def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     before = normalizer.batches + PRIOR_COUNT / observation.shape[0]
     return _joined(normalizer, jnp.mean(observation, 0), jnp.var(observation, 0), before)
@@ -123,23 +128,18 @@ def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer
 def _seen_and_forgotten(
     normalizer: Normalizer, observation: jax.Array, here: jax.Array, forgetting: jax.Array | float
 ) -> Normalizer:
-    """With those observations [N, O] that are `here` [N], k of them; see per_step_forgetting.
+    """With those observations [N, O] that are `here` [N]; see per_step_forgetting.
 
-    E₁ = μ(1-βⁿ) and E₂ = σ²(1-βⁿ) + E₁² are worked out anew each time instead of kept.
+    A decay is that of all three sums, so that mean and variance are those of a set that weighs
+    βn, and are kept instead of S and Q, whose difference a large mean would round away.
     """
-    log_decay = jnp.log1p(-forgetting)
-    k = jnp.sum(here)
-    count = normalizer.batches + k.astype(jnp.uint32)
-    seen = -jnp.expm1(normalizer.batches.astype(jnp.float32) * log_decay)
-    correction = -jnp.expm1(count.astype(jnp.float32) * log_decay)
-    weight = -jnp.expm1(k.astype(jnp.float32) * log_decay)
-    share = (here / jnp.maximum(k, 1))[:, None]
-    first = normalizer.mean * seen
-    second = normalizer.variance * seen + jnp.square(first)
-    first = first + weight * (jnp.sum(share * observation, 0) - first)
-    second = second + weight * (jnp.sum(share * jnp.square(observation), 0) - second)
-    variance = jnp.maximum(second - jnp.square(first), 0) / correction
-    return Normalizer(first / correction, variance, count)
+    k = jnp.sum(here).astype(jnp.float32)
+    old = normalizer.batches * (1.0 - jnp.where(k > 0, forgetting, 0.0))
+    mean = jnp.mean(observation, 0, where=here[:, None])
+    variance = jnp.var(observation, 0, where=here[:, None])
+    joined = merged(normalizer.mean, normalizer.variance, mean, variance, k / (old + k))
+    kept = Normalizer(*joined, old + k)
+    return jax.tree.map(lambda new, before: jnp.where(k > 0, new, before), kept, normalizer)
 
 
 def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:

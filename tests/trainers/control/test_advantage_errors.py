@@ -47,7 +47,7 @@ class Coin:
 
 @dataclass(frozen=True)
 class Environment:
-    """Terminates after `last` steps, if ever."""
+    """Terminates after `last` steps, if ever, with an observation of NaN, as MuJoCo Playground."""
 
     last: int
     observation_size: int = 1
@@ -60,7 +60,8 @@ class Environment:
     def step(self, state: Coin, action: jax.Array) -> Coin:
         steps = state.pipeline_state + 1
         done = (steps == self.last).astype(jnp.float32)
-        return state.replace(pipeline_state=steps, reward=action[0], done=done)
+        observation = jnp.where(done > 0, jnp.nan, jnp.zeros(1))
+        return state.replace(pipeline_state=steps, obs=observation, reward=action[0], done=done)
 
 
 @cache

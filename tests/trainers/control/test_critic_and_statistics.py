@@ -65,32 +65,39 @@ def test_without_statistics_nothing_is_carried(choice: str) -> None:
 # Statistics that forget
 
 
+class VecNorm:
+    """TorchRL's sums, in double precision."""
+
+    def __init__(self, forgetting: float, size: int) -> None:
+        self.decay, self.count = 1 - forgetting, 0.0
+        self.sum, self.squares = np.zeros(size), np.zeros(size)
+
+    def take_in(self, observations: np.ndarray) -> None:
+        if len(observations):
+            self.count = self.decay * self.count + len(observations)
+            self.sum = self.decay * self.sum + observations.sum(0)
+            self.squares = self.decay * self.squares + (observations**2).sum(0)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.sum / self.count
+
+    @property
+    def variance(self) -> np.ndarray:
+        return self.squares / self.count - self.mean**2
+
+
 def test_forgetting_equals_a_loop() -> None:
-    """VecNormV2's, in double precision: moving averages of o and o², corrected for their start."""
     rng = np.random.default_rng(0)
     forgetting, N = 0.01, 3
     start = rng.normal(2, 3, (N, 2))
     state = statistics.start("per_step_forgetting", jnp.asarray(start), forgetting)
-    first_moment, second_moment, count = np.zeros(2), np.zeros(2), 0
-
-    def take_in(observations):
-        nonlocal first_moment, second_moment, count
-        k = len(observations)
-        if k:
-            weight = 1 - (1 - forgetting) ** k
-            first_moment += weight * (observations.mean(0) - first_moment)
-            second_moment += weight * ((observations**2).mean(0) - second_moment)
-        count += k
-
-    def expected():
-        correction = 1 - (1 - forgetting) ** count
-        return first_moment / correction, (second_moment - first_moment**2) / correction
-
+    expected = VecNorm(forgetting, 2)
     step = jax.jit(statistics.step, static_argnums=0)
-    take_in(start)
+    expected.take_in(start)
     for t in range(40):
-        close(state.mean, expected()[0], 1e-4)
-        close(state.variance, expected()[1], 1e-3)
+        close(state.mean, expected.mean, 1e-4)
+        close(state.variance, expected.variance, 1e-3)
         final, reset = rng.normal(2, 3, (N, 2)), rng.normal(-4, 1, (N, 2))
         done = rng.random(N) < (0.3 if t else 0.0)
         following = np.where(done[:, None], reset, final)
@@ -102,18 +109,50 @@ def test_forgetting_equals_a_loop() -> None:
             jnp.asarray(done),
             forgetting,
         )
-        take_in(final)
-        close(before.mean, expected()[0], 1e-4)
-        take_in(reset[done])
-    assert int(state.batches) == count
+        expected.take_in(final)
+        close(before.mean, expected.mean, 1e-4)
+        expected.take_in(reset[done])
+    close(state.batches, expected.count)
 
 
-def test_forgetting_is_precise_at_torchrl_s_decay() -> None:
-    """1 - 0.99999 has three digits in single precision; the number is the forgetting itself."""
-    observation = jnp.asarray([[1.0], [2.0]])
+def test_forgetting_starts_at_the_variance_of_what_it_saw() -> None:
+    """Not at a second moment: a mean of 20 would hide a std of 5."""
+    observations = np.random.default_rng(1).normal(20, 5, (61, 1, 1))
+    state = statistics.start("per_step_forgetting", jnp.asarray(observations[0]), 1e-5)
+    no = jnp.zeros(1, bool)
+    for t, one in enumerate(observations[1:], start=2):
+        _, state = statistics.step("per_step_forgetting", state, one, one, no, 1e-5)
+        if t in (2, 11, 61):
+            close(jnp.sqrt(state.spread), observations[:t].std(0)[0], 1e-3)
+
+
+def test_forgetting_keeps_a_small_spread_beside_a_large_mean() -> None:
+    """1 - 0.99999 has three digits in single precision, and E[o²] - μ² none at all here."""
+    observation = jnp.asarray([[1e4], [1e4 + 1]])
     state = statistics.start("per_step_forgetting", observation, jnp.float32(1e-5))
-    close(state.mean, [1.5])
-    close(state.variance, [2.5 - 1.5**2 * 2e-5], 1e-4)
+    close(state.mean, [1e4 + 0.5])
+    close(state.variance, [0.25], 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["per_environment", "per_step_forgetting"])
+def test_final_observation_of_no_number_is_not_taken_in(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    first, final, reset = (jnp.asarray(rng.normal(1, 2, (3, 2)), jnp.float32) for _ in range(3))
+    done = jnp.asarray([True, False, False])
+    following = jnp.where(done[:, None], reset, final)
+    state = statistics.start(kind, first, 0.01)
+    before, after = statistics.step(kind, state, final.at[0, 1].set(jnp.nan), following, done, 0.01)
+    assert tree.all(tree.map(lambda x: bool(jnp.isfinite(x).all()), (before, after)))
+    if kind == "per_environment":
+        assert bool((before.mean[0] == state.mean[0]).all())
+        others, _ = statistics.step(kind, state, final, following, done, 0.01)
+        assert bool((before.mean[1:] == others.mean[1:]).all())
+    else:
+        expected = VecNorm(0.01, 2)
+        for batch in (first, final[1:], reset[:1]):
+            expected.take_in(np.asarray(batch, float))
+        close(after.mean, expected.mean)
+        close(after.variance, expected.variance)
 
 
 # Brax's divergence

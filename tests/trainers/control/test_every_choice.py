@@ -65,7 +65,12 @@ COMPILED_IN = [
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",
     },
-    {**TORCHRL, "observation_statistics": "per_batch", "observation_scaling": "symlog"},
+    {
+        **TORCHRL,
+        "policy_std": "clamped_exp_parameter",
+        "observation_statistics": "per_batch",
+        "observation_scaling": "symlog",
+    },
 ]
 # Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {

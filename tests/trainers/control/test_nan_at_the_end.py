@@ -1,0 +1,36 @@
+"""Training on a task whose episodes end by an observation of NaN, as MuJoCo Playground's do."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from composed import SMALL, variant
+from test_advantage_errors import Environment
+
+from ablations.tasks import Task
+from ablations.trainers.control.settings import AXES, STRUCTURE, compose
+
+
+def test_iterations_stay_finite() -> None:
+    """With statistics that take final observations in, and those of value targets."""
+    choices = {
+        **AXES,
+        "observation_statistics": "per_step_forgetting",
+        "observation_scaling": "floored_std_clipped",
+        "value_normalization": "running",
+    }
+    ppo = compose(
+        task=Task("coin", "ends by a NaN", make=lambda settings: Environment(5), settings={}),
+        settings={"episode_length": 1000, "random_elapsed_steps": False},
+        structure={name: one.default for name, one in STRUCTURE.items()} | SMALL,
+        updates_per_chunk=2,
+        choices=choices,
+    )
+    state, metrics = jax.jit(lambda key, one: ppo.chunk(ppo.init(key, one), one))(
+        jax.random.key(0), variant()
+    )
+    assert metrics["training/episodes"] > 0
+    for leaf in jax.tree.leaves((state.parameters, state.normalizer, state.value_targets)):
+        assert bool(jnp.isfinite(leaf).all())
+    assert np.isfinite([metrics[f"loss/{name}"] for name in ("policy", "value", "total")]).all()
