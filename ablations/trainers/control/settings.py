@@ -275,4 +275,5 @@ DEFINITION = Definition(
     check=check,
     diagnosis=diagnosis,
     diagnosed="advantage",
+    revision=2,
 )
