@@ -218,7 +218,8 @@ def selection(options: argparse.Namespace) -> dict[str, Any]:
         "until": options.until,
         "most_seeds": options.most_seeds,
         "steps": options.steps,
-        "set": settings or None,
+        # portable is no setting, and yet a selection: the last plan may be a native one
+        "set": settings if settings or options.arithmetic else None,
         "vary": parse_levels(options.vary) if options.vary else None,
         "base": options.base,
         "geometry": options.geometry,
@@ -258,7 +259,9 @@ def unpack(options: argparse.Namespace) -> None:
         return
     from ablations.exchange import restorable, restore
 
-    own = options.reads_records == "of its studies" and not any(selection(options).values())
+    own = options.reads_records == "of its studies" and not any(
+        one is not None for one in selection(options).values()
+    )
     studies = options.studies if own else ()
     try:
         restore(options.results, studies)

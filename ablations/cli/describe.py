@@ -324,12 +324,16 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     task = next(iter(resolved.tasks))
     mine = _config(resolved, task, variant)
     if variant == baseline:
-        lines.append("    a baseline; it sets")
         different = dict(described["sets"])
+        lines.append("    a baseline; it sets" if different else "    a baseline")
+    elif resolved.imported:
+        return [*lines, f"    compared with {baseline}"]
     else:
-        lines.append(f"    differs from {baseline} in")
         theirs = _flat(_config(resolved, task, baseline)) if baseline in resolved.variants else {}
         different = {n: v for n, v in _flat(mine).items() if theirs.get(n) != v}
+        lines.append(f"    differs from {baseline} in" if different else f"    as {baseline}")
+    if not different:
+        return lines
     import variants as registry
 
     for name, value in different.items():

@@ -311,6 +311,7 @@ def _render(options: argparse.Namespace) -> None:
     if policies.brax_checkpoints(name):
         plan, variants = None, [name, *(options.variant or [])]
     else:
+        _require_no_path(name)
         (plan,), variants = plans(options), options.variant or [None]
     made = rendering.render(
         plan,
@@ -385,11 +386,21 @@ def _policies(options: argparse.Namespace) -> None:
     where = {"task": options.task, "variant": options.variant, "seed": options.seed}
     cell = options.results / "cells" / options.name
     if not (options.name and (cell / "record.json").exists()):
+        _require_no_path(options.name)
         cell = policies.find_cell(options.name, results=options.results, **where)
     if options.brax is None:
         print(policies.listing(cell))
         return
     _export_to_brax(policies.load_policy(cell, step), options.brax)
+
+
+def _require_no_path(name: str) -> None:
+    """Raises UserError for a path that holds no checkpoint of Brax's PPO."""
+    if Path(name).name != name:
+        raise UserError(
+            f"'{name}' holds no checkpoint of Brax's PPO: name a folder that does, or a study or "
+            f"cell that ran"
+        )
 
 
 def _export_to_brax(policy: Policy, folder: Path) -> None:

@@ -52,12 +52,19 @@ class Preset:
     def read(self, **arguments: Any) -> dict[str, Read]:
         """Every setting and where it was read, with some of the library's arguments changed.
 
-        Raises UserError for an argument that the library does not have.
+        Raises UserError for an argument that the library does not have, or of a value that is none.
         """
         for name in arguments:
             if name not in self.arguments:
                 raise unknown(f"argument of preset '{self.name}'", name, self.arguments)
-        return dict(self.settings({**self.arguments, **arguments}))
+        try:
+            return dict(self.settings({**self.arguments, **arguments}))
+        except (TypeError, ValueError, ArithmeticError):
+            given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+            usual = ", ".join(f"{name}={self.arguments[name]!r}" for name in arguments)
+            raise UserError(
+                f"preset '{self.name}' cannot take {given}: the library's own are {usual}"
+            ) from None
 
     def values(self, **arguments: Any) -> dict[str, Any]:
         """Setting -> value, with some of the library's arguments changed."""

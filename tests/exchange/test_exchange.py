@@ -505,6 +505,14 @@ def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
     cell = next(iter((tmp_path / "results" / "cells").iterdir())).name
     assert main(["show", cell, "--results", results]) == 0
     assert "r.csv" in capsys.readouterr().out
+    arguments = ["show", "mine", "--results", results]
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.modules['jax'] = None\n" + program, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ours\n    compared with theirs\n\ntheirs\n    a baseline\n" in done.stdout
 
 
 def test_nan_is_not_a_number_that_is_exported(tmp_path) -> None:

@@ -236,6 +236,20 @@ REFUSED = [
     ("torchrl", {"loss_critic_type": "huber"}, "possible are l2, l1, smooth_l1"),
     ("torchrl", {"mini_batch_size": 60}, "does not divide a batch of 2048"),
     ("torchrl", {"anneal_clip_epsilon": True}, "falls with the learning rate.*leave it at False"),
+    # of another type, or 0 where something is divided by it
+    ("torchrl", {"mini_batch_size": 0}, "cannot take mini_batch_size=0: the library's own are"),
+    ("brax", {"policy_hidden_layer_sizes": 64}, r"own are policy_hidden_layer_sizes=\(32, 32,"),
+    (
+        "brax",
+        {"learning_rate_schedule": ["NONE"]},
+        r"cannot take learning_rate_schedule=\['NONE'\]",
+    ),
+    (
+        "openrlhf_reinforce_pp",
+        {"reward.clip_range": 10},
+        r"own are reward.clip_range=\(-10.0, 10.0\)",
+    ),
+    ("trl_grpo", {"num_generations": None}, "cannot take num_generations=None"),
 ]
 
 

@@ -292,6 +292,8 @@ def test_native_and_portable_cells_are_never_in_one_table(shell) -> None:
         for more in (native, ())
     )
     assert [row["n"] for row in (*last["rows"], *both["rows"])] == [1, 1]
+    assert "missing" not in shell("status", "toy").stdout, "the last plan, a native one"
+    assert "missing" in shell("status", "toy", "--arithmetic", "portable").stdout
 
 
 def test_a_study_chooses_no_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
