@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,17 +58,19 @@ class Worker:
         self._programs = {
             cell.hash: cell.program(accelerator=order.accelerator) for cell in order.cells
         }
+        # program -> hash -> cell, of those that are not known to have a record
+        self._waiting: dict[str, dict[str, Cell]] = {}
+        for cell in order.cells:
+            self._waiting.setdefault(self._programs[cell.hash], {})[cell.hash] = cell
 
     def run(self) -> None:
-        waiting = list(self.order.cells)
-        while waiting:
-            waiting = [cell for cell in waiting if not published(self.results, cell.hash)]
-            block = self._claim_block(waiting)
+        while self._waiting:
+            block = self._claim_block()
             if block:
                 self._run_block(block)
-            elif waiting and not self.order.waits:
+            elif self._waiting and not self.order.waits:
                 return
-            elif waiting:
+            elif self._waiting:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
@@ -84,16 +86,23 @@ class Worker:
         self._stopping = True
         return self._training
 
-    def _claim_block(self, waiting: Iterable[Cell]) -> list[Cell]:
-        """At most `lanes` cells that run side by side: one program, one length, and so far the same
-        way behind them."""
+    def _claim_block(self) -> list[Cell]:
+        """Claim at most `lanes` cells that run side by side: one program, one length, and so far
+        the same way behind them.
+
+        Each cell is looked at until it is found done, or held by another: so many looks, however
+        many cells there are.
+        """
         from ablations.sweep.checkpoints import tidy
 
         block: list[Cell] = []
-        for cell in self._in_order_of_preference(waiting):
+        done: list[Cell] = []
+        for cell in self._candidates():
             if block and self._kind(cell) != self._kind(block[0]):
                 continue
-            if held := claim(self.results, cell.hash):
+            if published(self.results, cell.hash):
+                done.append(cell)
+            elif held := claim(self.results, cell.hash):
                 point = self._last_checkpoint(cell)
                 if held.tries(self._attempt, point) >= MAX_TRIES:
                     self._give_up(cell, held)
@@ -104,17 +113,25 @@ class Worker:
                 block.append(cell)
             if block and len(block) == self._lanes(block[0]):
                 break
+        for cell in done:
+            self._forget(cell)
         return block
 
-    def _in_order_of_preference(self, waiting: Iterable[Cell]) -> list[Cell]:
-        """The program at hand first; else each worker starts with another one, to compile side by
-        side.
-        """
-        programs = list(dict.fromkeys(self._programs.values()))
-        at_hand = self._program[0] if self._program else programs[self.index % len(programs)]
-        start = programs.index(at_hand)
-        rank = {name: (i - start) % len(programs) for i, name in enumerate(programs)}
-        return sorted(waiting, key=lambda cell: rank[self._programs[cell.hash]])
+    def _candidates(self) -> Iterator[Cell]:
+        """Yield the cells that wait: those of the program at hand first; else each worker starts
+        with another program, to compile side by side."""
+        programs = list(self._waiting)
+        at_hand = self._program[0] if self._program else None
+        start = programs.index(at_hand) if at_hand in programs else self.index % len(programs)
+        for program in (*programs[start:], *programs[:start]):
+            yield from self._waiting[program].values()
+
+    def _forget(self, cell: Cell) -> None:
+        """Look no more at a cell that has a record."""
+        program = self._programs[cell.hash]
+        del self._waiting[program][cell.hash]
+        if not self._waiting[program]:
+            del self._waiting[program]
 
     def _lanes(self, cell: Cell) -> int:
         """How many cells may run beside this one and with it: fewer than ordered where the program

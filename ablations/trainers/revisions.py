@@ -19,13 +19,15 @@ from ablations.trainers.trainer import BUILT_IN, trainers
 
 
 def stated(config: Mapping[str, Any]) -> dict[str, int]:
-    """The revisions that a configuration rests on, by what they are of; {} of an imported run."""
-    if "trainer" not in config:
+    """The revisions that a configuration rests on, by what they are of; {} where it says none, as
+    that of an imported run."""
+    try:
+        found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
+        found[_task(config["task"]["name"])] = config["task"]["revision"]
+        choices = config["choices"].items()
+        return found | {_choice(axis, one["name"]): one["revision"] for axis, one in choices}
+    except (KeyError, TypeError, AttributeError):
         return {}
-    found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
-    found[_task(config["task"]["name"])] = config["task"]["revision"]
-    choices = config["choices"].items()
-    return found | {_choice(axis, one["name"]): one["revision"] for axis, one in choices}
 
 
 def differences(config: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:

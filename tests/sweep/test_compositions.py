@@ -30,14 +30,11 @@ def cells() -> tuple[Cell, ...]:
 def test_a_block_on_an_accelerator_is_of_one_composition(
     accelerator: bool, blocks: list[int], tmp_path: Path
 ) -> None:
-    waiting = list(cells())
-    order = Order("r", str(tmp_path), "cache", tuple(waiting), 1, LANES, accelerator)
+    order = Order("r", str(tmp_path), "cache", cells(), 1, LANES, accelerator)
     one = worker.Worker(order, 0)
     sizes = []
-    while waiting:
-        block = one._claim_block(waiting)
+    while block := one._claim_block():
         assert not accelerator or len({cell.variant for cell in block}) == 1
-        waiting = [cell for cell in waiting if cell not in block]
         sizes.append(len(block))
     one.release()
     assert sizes == blocks

@@ -67,6 +67,7 @@ def variant_of(definition: Definition, about: dict[str, Any] = FAST, **sets: Any
         {
             "choices": {n: {"name": one} for n, one in sets.items() if n in definition.axes},
             "numbers": {n: one for n, one in sets.items() if n in known},
+            "structure": {},
             "task": about,
         }
     )
