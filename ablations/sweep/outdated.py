@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def apart(plan: Plan, other: Plan, results: Path) -> str | None:
 
 
 def _command(plan: Plan) -> str:
-    command = Request(plan.study["name"], **plan.request).command()
-    if not (ends := plan.request.get("explain")):
-        return command
-    return command.replace(f"run {plan.study['name']}", f"explain {' '.join(ends)}", 1)
+    name = plan.study["name"]
+    command = Request(name, **plan.request).command()
+    asked = ["run", plan.study.get("file", name)]
+    if ends := plan.request.get("explain"):
+        asked = ["explain", *ends]
+    return command.replace(f"run {name}", shlex.join(asked), 1)

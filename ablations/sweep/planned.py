@@ -74,14 +74,26 @@ def _require_defined(results: Path, request: Request) -> None:
 
 def _as_it_is_now(plan: Plan) -> Plan:
     """The plan of a study file that was named, anew where its command or code were edited since:
-    what ran before them is no result of theirs."""
+    what ran before them is no result of theirs. Of other revisions of our code it stays as it is.
+    """
     now = _resolve(Request(plan.study["name"], **plan.request))
     return plan if _configurations(now) == _configurations(plan) else now
 
 
 def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
-    """(task, variant) -> its configuration, but for the seed."""
-    return {(c["task"], c["variant"]): {**c["config"], "seed": None} for c in plan.cells}
+    """(task, variant) -> its configuration, but for the seed and the revisions of our code."""
+    found = {}
+    for cell in plan.cells:
+        config = {**cell["config"], "seed": None}
+        parts = [config["trainer"], config["task"], *config["choices"].values()]
+        of_ours = [{**part, "revision": None} for part in parts]
+        found[cell["task"], cell["variant"]] = {
+            **config,
+            "trainer": of_ours[0],
+            "task": of_ours[1],
+            "choices": dict(zip(config["choices"], of_ours[2:], strict=True)),
+        }
+    return found
 
 
 def _given(selection: Mapping[str, Any]) -> dict[str, Any]:

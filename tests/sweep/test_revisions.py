@@ -21,6 +21,7 @@ from ablations.records import Plan, Record, digest, read_plan, write_plan, write
 from ablations.request import Request
 from ablations.sweep.outdated import apart, outdated
 from ablations.sweep.plan import on_seeds, plan
+from ablations.sweep.planned import resolved
 from ablations.sweep.prepare import missing, prepare
 from ablations.trainers.revisions import current, differences
 
@@ -101,6 +102,30 @@ def test_old_cells_are_named_and_shown_as_they_were(
     assert [printed(command) for command in read] == [(out, line) for out, _ in before]
     out, _ = printed(["run", *FLAGS, "--dry-run"])
     assert f"gae: 6 cells: {6 - old} done, {old} to run" in out
+
+
+def test_old_cells_of_a_study_file_are_shown_by_either_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[study]\nname = "mine"\nbaseline = "a"\nseeds = 3\nmargin = 0.05\nsteps = 100\n'
+        '[command]\nmetric = "training/return"\nrun = "echo {seed} {lr} {folder}"\n'
+        'curve = "{folder}/log.csv"\ndepends = []\n'
+        "[variants]\na = {lr = 0.1}\nb = {lr = 0.2}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    (made,) = resolved(["mine.toml"], {})
+    old = [{**cell["config"], "trainer": {"name": "command", "revision": 1}} for cell in made.cells]
+    cells = [
+        {**cell, "config": config, "hash": digest(config)}
+        for cell, config in zip(made.cells, old, strict=True)
+    ]
+    ran(Path("results"), replace(made, cells=tuple(cells)))
+    for name in ("mine", "mine.toml"):
+        assert cli.main(["status", name]) == 0
+        shown = capsys.readouterr()
+        assert "mine: 6 done" in shown.out
+        assert "`ablations run mine.toml --profile quick` computes them again" in shown.err
 
 
 def test_cells_that_never_ran_are_not_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
