@@ -21,7 +21,7 @@ from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
 from ablations.sweep.training import Training
-from ablations.trainers import Variant
+from ablations.trainers import Variant, trainer
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
 
@@ -92,7 +92,7 @@ class Program:
         self.lanes = lanes
         fixed = cell.compiled_in(accelerator=accelerator)
         self.trainer, self._as_data = compose(cell.config, fixed)
-        choices = cell.config["choices"]
+        choices = trainer(cell.config["trainer"]["name"]).completed(cell.config)["choices"]
         self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
         self._compile(cell, cell.program(accelerator=accelerator), locks)

@@ -208,10 +208,10 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
     """Axes whose choice is compiled in: those that are structural and those that the structure asks
     for, and on an accelerator all. Under vmap every lane pays for every branch of a switch; a
     single lane only for the branch that it takes."""
-    if accelerator:
-        return tuple(config["choices"])
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
+    if accelerator:
+        return tuple(config["choices"])
     asked = definition.compiles(config["structure"]) if definition.compiles else ()
     return tuple(
         name for name in config["choices"] if registry.axis(name).structural or name in asked

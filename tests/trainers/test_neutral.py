@@ -266,6 +266,8 @@ def test_programs_of_details(toy: Definition) -> None:
     assert len(set(names)) == 3
     config = resolve(TASK, specialised, {}) | run
     assert specialised.compiled_in(config, accelerator=False) == ("toy_fn",)
+    everywhere = specialised.compiled_in(config, accelerator=True)
+    assert set(everywhere) == set(specialised.completed(config)["choices"])
     composed, as_data = compose(config | {"run": {**run["run"], "points": 2}}, fixed=("toy_fn",))
     data = as_data(config)
     assert float(composed.chunk(jnp.float32(0), data)[0]) == pytest.approx(0.3)
