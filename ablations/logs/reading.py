@@ -98,7 +98,7 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
     step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
-        raise NoValue(f"'{path.name}' is empty: it has no {metric}")
+        raise NoValue(f"'{path.name}' has nothing that is read as a value: it has no {metric}")
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
@@ -200,17 +200,17 @@ def _of_any(path: Path, metric: str, notes: list[str] | None, *, tail: bool) -> 
     if kind == ".npz":
         yield from _of_evaluations(path)
         return
-    head, body, first = _text(path, tail=tail and kind != ".json")
+    head, body = _text(path, tail=tail and kind != ".json")
     if kind in (".csv", ".tsv"):
-        yield from _of_csv(path.name, head, body, first, "\t" if kind == ".tsv" else ",")
+        yield from _of_csv(path.name, head, body, "\t" if kind == ".tsv" else ",")
     elif kind == ".json":
         yield from _of_json(path.name, body)
     else:
-        yield from _of_lines(path.name, body, first, strict=kind in _LINES)
+        yield from _of_lines(path.name, body, strict=kind in _LINES)
 
 
-def _text(path: Path, *, tail: bool) -> tuple[str, list[str], int]:
-    """The first line; the lines, or the last of them; the number of the first of these."""
+def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
+    """The first line; the lines, or the last of them."""
     with path.open("rb") as file:
         head = file.readline()
         size = file.seek(0, io.SEEK_END)
@@ -220,21 +220,22 @@ def _text(path: Path, *, tail: bool) -> tuple[str, list[str], int]:
     if start:
         data = data.partition(b"\n")[2]  # what it begins with is not whole
     text = data.decode("utf-8-sig", errors="replace")
-    return head.decode("utf-8-sig", errors="replace"), text.splitlines(keepends=True), 1
+    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
+    return head.decode("utf-8-sig", errors="replace"), list(io.StringIO(text, newline=None))
 
 
-def _of_csv(name: str, head: str, lines: list[str], first: int, comma: str) -> Iterator[Row]:
+def _of_csv(name: str, head: str, lines: list[str], comma: str) -> Iterator[Row]:
     """A line that repeats the names, or was not written to its end, is none."""
     if not lines:
         return
     try:
         names = [one.strip() for one in next(csv.reader([head], delimiter=comma), [])]
-        for number, line in enumerate(lines, first):
+        for number, line in enumerate(lines, 1):
             fields = [one.strip() for one in next(csv.reader([line], delimiter=comma), [])]
             if not fields or fields == names or not line.strip("\r\n"):
                 continue
             if len(fields) != len(names):
-                if number - first + 1 == len(lines):
+                if number == len(lines):
                     return  # still being written
                 raise UserError(
                     f"'{name}', line {number}: {len(fields)} fields, and {len(names)} names in "
@@ -249,7 +250,7 @@ def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
     try:
         whole = json.loads("".join(lines))
     except (ValueError, RecursionError):
-        yield from _of_lines(name, lines, 1, strict=True)
+        yield from _of_lines(name, lines, strict=True)
         return
     for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
         if not isinstance(one, dict):
@@ -257,8 +258,8 @@ def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
         yield _row(f"'{name}', entry {number}", _flat(one))
 
 
-def _of_lines(name: str, lines: list[str], first: int, *, strict: bool) -> Iterator[Row]:
-    for number, line in enumerate(lines, first):
+def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
         place, text = f"'{name}', line {number}", line.strip()
         one: Any = None
         if strict or text.startswith("{"):
@@ -283,7 +284,7 @@ def _of_events(folder: Path, metric: str, notes: list[str] | None) -> Iterator[R
             for place, (_, value) in enumerate(same):
                 rows.setdefault((step, place), {})[tag] = value
     for step, place in sorted(rows):
-        values = {STEP: float(step), **rows[step, place]}
+        values = {**rows[step, place], STEP: float(step)}
         yield Row(f"'{folder.name}', step {step}", values, {})
 
 
@@ -320,10 +321,16 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
+    """A name that stands there twice, with two values, has no number."""
     found: dict[str, float] = {}
     other: dict[str, str] = {}
+    seen: dict[str, Any] = {}
     for name, value in fields:
         if value is None or value == "":
+            continue
+        if str(seen.setdefault(name, value)) != str(value):
+            other[name] = f"{seen[name]} and {value}"[:40]
+            found.pop(name, None)
             continue
         number = numbers.as_number(value)
         if number is None:

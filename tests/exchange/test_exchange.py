@@ -223,6 +223,8 @@ def test_every_run_keeps_its_own_steps(tmp_path) -> None:
         ('run,seed,step,return\na,0,1,"1,2345"\n', "line 2: return must be a number"),
         ("run,seed,step,return\na,0,1,98%\n", "line 2: return must be a number, not '98%'"),
         ("run,seed,step,return\na,0,1,1,5\nb,0,1,1,5\n", "cannot read"),
+        ("run,seed,step,return,return\na,0,1,1,2\n", "has two columns 'return'"),
+        ("run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path, text: str, message: str) -> None:
@@ -258,6 +260,16 @@ def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> 
     frame = exchange.frame(plan, tmp_path)
     values = frame[frame.step == 2].set_index("variant" if column == "run" else "task").value
     assert dict(values) == {name: place for place, name in enumerate(names)}
+
+
+def test_metrics_called_like_columns_are_left_out_with_a_line(tmp_path) -> None:
+    lines = ["run,seed,step,metric,value"]
+    lines += [f"a,0,1,{metric},2" for metric in ("return", "seed", "run", "length")]
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    told: list[str] = []
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path, say=told.append)
+    assert set(exchange.frame(plan, tmp_path).metric) == {"return", "length"}
+    assert told[-1].endswith("called like other columns: seed, run")
 
 
 def test_a_file_as_others_write_it(tmp_path) -> None:
@@ -450,6 +462,10 @@ SEEDS = [
     ("seed=12/ppo", ("task", "ppo", 12)),
     ("Hopper/exp-s5", ("Hopper", "exp", 5)),
     ("Hopper/sac/2", ("Hopper", "sac", 2)),
+    ("algo=ppo,seed=3", ("task", "algo=ppo", 3)),
+    ("seed=3,algo=ppo", ("task", "algo=ppo", 3)),
+    ("vpg/vpg_s0", ("task", "vpg", 0)),
+    ("Hopper/vpg/vpg_s0", ("Hopper", "vpg", 0)),
 ]
 
 

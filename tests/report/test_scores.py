@@ -18,6 +18,7 @@ def test_final_is_the_mean_of_the_last_tenth() -> None:
     values = np.arange(20.0)
     assert final(STEPS, values) == 18.5
     assert final([100], [3.0]) == 3
+    assert final([0], [3.0]) == auc([0], [3.0]) == 3
     assert final([100, 200, 300], [1.0, 2.0, 3.0]) == 3
 
 
