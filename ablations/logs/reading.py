@@ -305,7 +305,7 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     means = {
         name: one.reshape(length, -1).mean(axis=1)
         for name, one in arrays.items()
-        if one.ndim and len(one) == length
+        if one.size and one.ndim and len(one) == length
     }
     for i in range(length):
         numbers = {name: float(one[i]) for name, one in means.items()}

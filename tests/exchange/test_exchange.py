@@ -635,6 +635,21 @@ def test_runs_of_trackio_without_a_seed_are_numbered(tmp_path) -> None:
     assert dict(frame[frame.step == 10].set_index("seed").value) == {0: 10.0, 1: 30.0}
 
 
+@pytest.mark.parametrize("step", [10.5, "x", b"\0"])
+def test_a_step_of_trackio_that_is_no_whole_number(tmp_path, step: object) -> None:
+    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", step, json.dumps({"return": 1}))]
+    with pytest.raises(UserError, match="a step of 'ppo_1' is no whole number"):
+        import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path)
+
+
+def test_rows_of_trackio_that_are_left_out_have_a_line(tmp_path) -> None:
+    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", 5, '{"return": 1')]
+    rows += [("ppo_1", "ppo_1", None, json.dumps({"return": 1}))] * 2
+    lines: list[str] = []
+    import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path, say=lines.append)
+    assert {"left out: 1 row of damaged JSON", "left out: 2 rows without a step"} <= set(lines)
+
+
 def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:
     for name, steps in (("on_1", []), ("on_2", [1, 2]), ("off_1", [1, 2]), ("off_2", [1, 2])):
         (tmp_path / "runs" / name).mkdir(parents=True)

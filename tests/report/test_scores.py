@@ -49,6 +49,7 @@ def test_auc_holds_the_first_and_last_value_and_bridges_gaps() -> None:
     assert auc([25, 50, 75, 100], [1.0, 2.0, 3.0, np.nan]) == pytest.approx(
         (25 + 37.5 + 62.5 + 75) / 100
     )
+    assert auc([25, 50, 75, 100], [1.0, np.inf, 3.0, 4.0]) == pytest.approx(full)
     assert np.isnan(auc([50, 100], [np.nan, np.nan]))
 
 
