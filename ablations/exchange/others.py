@@ -147,7 +147,7 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _numbers(metrics: bytes | str) -> dict[str, float] | None:
-    """Those of a row that are numbers; Trackio writes NaN and infinities as text. None where the row
+    """Those of a row that are numbers; Trackio writes NaN and infinities as text. None where it
     cannot be read."""
     try:
         row = json.loads(metrics)

@@ -39,9 +39,9 @@ def auc(steps: ArrayLike, values: ArrayLike) -> float:
     """Area under the curve `[n]` over the steps it spans: a mean over training, in the metric's
     units.
 
-    Trapezoids between the points that have a finite value. The first value is held back to step 0 and the
-    last one to the end, so that all variants are divided by the same steps. NaN if no point has a
-    value.
+    Trapezoids between the points that have a finite value. The first value is held back to step 0
+    and the last one to the end, so that all variants are divided by the same steps. NaN if no point
+    has a value.
     """
     ends, numbers = _points(steps, values)
     seen = np.isfinite(numbers)

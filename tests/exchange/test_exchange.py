@@ -100,6 +100,27 @@ def test_a_study_that_goes_out_and_comes_in_gives_the_same_table(ran, tmp_path) 
     assert (brax.n, brax.n_missing, brax.n_failed) == (7, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("seed", "status", "step", "message"),
+    [
+        ("1.0", "failed", "20.0", None),  # as pandas writes them again
+        ("1", "failed", "inf", "must be whole numbers, not '1' and 'inf'"),
+        ("x", "failed", "20", "whole number"),
+        ("1", "crashed", "20", "a status is done, failed or missing, not 'crashed'"),
+    ],
+)
+def test_an_export_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
+    lines = ["task,variant,seed,status,step,metric,value", "t,a,0.0,done,10.0,return,1"]
+    (tmp_path / "r.csv").write_text("\n".join([*lines, f"t,a,{seed},{status},{step},,\n"]))
+    if message is None:
+        plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+        entry = table(plan, tmp_path).entry("t", "a")
+        assert (entry.n, entry.n_failed) == (1, 1)
+        return
+    with pytest.raises(UserError, match=message):
+        import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+
+
 def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> None:
     path = tmp_path / "runs.json"
     exchange.export([ran], tmp_path, path, "marl-eval")
