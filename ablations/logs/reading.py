@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
 from ablations.logs import numbers, tensorboard
 
@@ -39,11 +40,13 @@ class NoValue(UserError):
 
 @dataclass(frozen=True)
 class Row:
-    """place: where it stands, in words. numbers: what is a number in it; NaN is one."""
+    """place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
+    without a value."""
 
     place: str
     numbers: Mapping[str, float]
     other: Mapping[str, str]
+    empty: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,11 @@ def find(pattern: str) -> Path | None:
 def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0) -> Log:
     """All of a log whose column `metric` is judged.
 
-    Its steps are those of the rows that have the metric; other rows stand beside them. step: the
-    column that counts; without one, rows are counted from 1. restarts: how often the training was
-    taken up again: so often the steps may go back, and what was written beyond is then forgotten.
+    Its steps are those of the rows that have the metric; other rows stand beside them. Where its
+    fields are empty from before the last tenth on, and were not as long before, they are NaN, as
+    tables write it. step: the column that counts; without one, rows are counted from 1. restarts:
+    how often the training was taken up again: so often the steps may go back, and what was written
+    beyond is then forgotten.
     Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be read.
     """
     notes: list[str] = []
@@ -105,6 +110,7 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
     _require_names(path.name, names)
     own: list[Point] = []
     others: list[Point] = []
+    fields: list[Point] = []  # of the rows that have a field for the metric
     left_out = {step, STEP} - {metric}
     for row in rows:
         if metric in row.other:
@@ -114,6 +120,9 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
             at = len(own) + 1 if step is None else _whole(row.numbers.get(step, math.nan))
             if at is not None and values:
                 others.append((at, values))
+            if metric in row.empty:
+                at = len(fields) + 1 if step is None else at
+                fields += [(at, {metric: math.nan})] if at is not None else []
             continue
         at = len(own) + 1 if step is None else _step_of(row, step)
         if own and at < own[-1][0]:
@@ -125,9 +134,14 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
             restarts -= 1
             del own[bisect_left(own, at, key=_at) :]
             others = [point for point in others if point[0] < at]
+            fields = [point for point in fields if point[0] < at]
         own.append((at, values))
+        fields.append((at, values))
     if not own:
         raise NoValue(f"'{path.name}' has no value of {metric}")
+    if is_cut(own[-1][0], fields[-1][0]):
+        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
+        own += [point for point in fields[tail:] if point[0] > own[-1][0]]
     beside = [point for point in others if point[0] <= own[-1][0]]
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 
@@ -325,8 +339,10 @@ def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
     found: dict[str, float] = {}
     other: dict[str, str] = {}
     seen: dict[str, Any] = {}
+    empty: set[str] = set()
     for name, value in fields:
         if value is None or value == "":
+            empty.add(name)
             continue
         if str(seen.setdefault(name, value)) != str(value):
             other[name] = f"{seen[name]} and {value}"[:40]
@@ -338,4 +354,4 @@ def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
             number = numbers.of_a_total(other[name])
         if number is not None:
             found[name] = number
-    return Row(place, found, other)
+    return Row(place, found, other, frozenset(empty - seen.keys()))

@@ -183,6 +183,39 @@ def test_two_values_of_one_name_are_none(tmp_path: Path, name: str, text: str) -
     assert logs.read(path, "eval.r" if "eval" in text else "r", "step").last == 1
 
 
+EMPTY = [
+    # rows with a value, and without; whether the run has diverged
+    ("vvvvvvvvvvvv........", True),
+    ("vvvvvvvvvvvvvvvvvvv.", False),  # a summary after them
+    ("v...v...v...v...v...", False),  # logged less often
+    ("v..v..v..v..........", True),
+    ("....vvvvvvvvvvvvvvvv", False),
+]
+
+
+@pytest.mark.parametrize(("rows", "diverged"), EMPTY)
+@pytest.mark.parametrize(
+    ("name", "step"), [("l.csv", "step"), ("l.csv", None), ("l.jsonl", "step")]
+)
+def test_fields_that_stay_empty(
+    tmp_path: Path, rows: str, diverged: bool, name: str, step: str | None
+) -> None:
+    path = tmp_path / name
+    values = [place + 1 if kind == "v" else None for place, kind in enumerate(rows)]
+    if name == "l.csv":
+        lines = [f"{at},{'' if value is None else value},7" for at, value in enumerate(values, 1)]
+        path.write_text("\n".join(["step,r,x", *lines]) + "\n")
+    else:
+        lines = [
+            f'{{"step": {at}, "r": {json.dumps(v)}, "x": 7}}' for at, v in enumerate(values, 1)
+        ]
+        path.write_text("\n".join(lines) + "\n")
+    judged = [row["r"] for _, row in logs.read(path, "r", step).points if "r" in row]
+    finite = [value for value in judged if math.isfinite(value)]
+    assert finite == [value for value in values if value is not None]
+    assert math.isnan(judged[-1]) == diverged
+
+
 def test_lines_end_where_they_do(tmp_path: Path) -> None:
     """Not within texts of JSON; progress bars end theirs by going back."""
     path = tmp_path / "log.jsonl"
