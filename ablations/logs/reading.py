@@ -103,7 +103,9 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
     step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
-        raise NoValue(f"'{path.name}' has nothing that is read as a value: it has no {metric}")
+        empty = path.is_dir() or not path.stat().st_size
+        why = "is empty" if empty else "has nothing that is read as a value"
+        raise NoValue(f"'{path.name}' {why}: it has no {metric}")
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
@@ -141,7 +143,8 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
         raise NoValue(f"'{path.name}' has no value of {metric}")
     if is_cut(own[-1][0], fields[-1][0]):
         tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
-        own += [point for point in fields[tail:] if point[0] > own[-1][0]]
+        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
+        own += missing if len(missing) > 1 else []  # one may be a summary
     beside = [point for point in others if point[0] <= own[-1][0]]
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 

@@ -187,6 +187,8 @@ EMPTY = [
     # rows with a value, and without; whether the run has diverged
     ("vvvvvvvvvvvv........", True),
     ("vvvvvvvvvvvvvvvvvvv.", False),  # a summary after them
+    ("vvvv.", False),
+    ("vvvvvvv..", True),
     ("v...v...v...v...v...", False),  # logged less often
     ("v..v..v..v..........", True),
     ("....vvvvvvvvvvvvvvvv", False),
