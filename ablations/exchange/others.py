@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ablations import logs
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
     run: str
     name: str
-    step: int | None
+    step: Any
     metrics: bytes | str
 
 
@@ -83,17 +83,23 @@ def read_trackio(
     notes = [] if notes is None else notes
     points: dict[str, list[tuple[int, dict[str, float]]]] = {}
     names: dict[str, str] = {}
-    timeless = 0
+    timeless = unread = 0
     for row in _rows(path):
-        if not (numbers := dict(_numbers(row.metrics))):
-            continue
-        if row.step is None:
+        numbers = _numbers(row.metrics)
+        if numbers is None:
+            unread += 1
+        elif numbers and row.step is None:
             timeless += 1
-            continue
-        names[row.run] = row.name
-        points.setdefault(row.run, []).append((row.step, numbers))
-    if timeless:
-        notes.append(f"left out: {count(timeless, 'row')} without a step")
+        elif numbers and not isinstance(row.step, int):
+            raise UserError(
+                f"'{path}': a step of '{row.name}' is no whole number: {row.step!r:.40}"
+            )
+        elif numbers:
+            names[row.run] = row.name
+            points.setdefault(row.run, []).append((row.step, numbers))
+    for rows, why in ((timeless, "without a step"), (unread, "of damaged JSON")):
+        if rows:
+            notes.append(f"left out: {count(rows, 'row')} {why}")
     metrics = {name: None for rows in points.values() for _, row in rows for name in row}
     judged = metric or judged_of(metrics)
     if judged is None or judged not in metrics:
@@ -140,17 +146,20 @@ def _rows(path: Path) -> list[_Row]:
     return [_Row(str(run), str(name), step, metrics) for run, name, step, metrics in rows]
 
 
-def _numbers(metrics: bytes | str) -> Iterator[tuple[str, float]]:
-    """Those of a row that are numbers; Trackio writes NaN and infinities as text."""
+def _numbers(metrics: bytes | str) -> dict[str, float] | None:
+    """Those of a row that are numbers; Trackio writes NaN and infinities as text. None where it
+    cannot be read."""
     try:
         row = json.loads(metrics)
-    except (ValueError, RecursionError):
-        return
+    except (ValueError, TypeError, RecursionError):
+        return None
+    found = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
         text = isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity")
         number = None if text or isinstance(value, bool) else as_number(value)
         if number is not None:
-            yield name, number
+            found[name] = number
+    return found
 
 
 def _by_metric(points: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, Points]:

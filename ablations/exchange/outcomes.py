@@ -11,6 +11,7 @@ from ablations.curve import diverged, is_cut
 from ablations.errors import UserError
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
+from ablations.logs.numbers import number
 from ablations.records import Failure, Plan, Record, read_results
 
 _EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]
@@ -65,14 +66,17 @@ def exported(path: Path) -> dict[Place, Outcome]:
     found: dict[Place, Outcome] = {}
     # One row says how a run ended, the others are its points.
     for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):
-        try:
-            place = (row["task"].strip(), row["variant"].strip(), int(row["seed"]))
-            found[place] = _outcome(row, int(float(row["step"])) if row["step"] else None)
-        except ValueError:
+        seed, step = (number(row[name]) for name in ("seed", "step"))
+        whole = [one is not None and one % 1 == 0 for one in (seed, step)]
+        if not whole[0] or not (whole[1] or row["step"] == ""):
             raise UserError(
                 f"'{path}': seed and step must be whole numbers, not '{row['seed']}' and "
                 f"'{row['step']}'"
-            ) from None
+            )
+        if row["status"] not in ("done", "failed", "missing"):
+            raise UserError(f"'{path}': a status is done, failed or missing, not '{row['status']}'")
+        place = (row["task"].strip(), row["variant"].strip(), int(seed or 0))
+        found[place] = _outcome(row, None if step is None else int(step))
     return found
 
 

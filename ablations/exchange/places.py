@@ -136,12 +136,15 @@ def parse(name: str, pattern: str | None) -> Name:
 
 
 def _without_empty(parts: Iterable[str], none: str = RUN) -> list[str]:
-    return [plain for part in parts if (plain := part.strip("-_. "))] or [none]
+    return [plain for part in parts if (plain := part.strip("-_., "))] or [none]
 
 
 def _task_and_run(parts: Iterable[str]) -> tuple[str, str]:
-    """The last part is the run, unless it alone is the name of a Gym task."""
+    """The last part is the run, unless it alone is the name of a Gym task. A folder called like the
+    run in it, as Spinning Up has them, says nothing more."""
     *before, run = _without_empty(parts)
+    if before[-1:] == [run]:
+        before.pop()
     task = "/".join(before)
     if task and _GYM.fullmatch(run) and not _GYM.fullmatch(before[-1]):
         return run, task

@@ -74,7 +74,11 @@ def read_csv(
         table["task"] = TASK
     keys = ["task", "run", "seed", "step"]
     if {"metric", "value"} <= set(table.columns):
-        table = table[table["metric"] != ""]
+        unclear = table["metric"].isin(keys)
+        if unclear.any() and notes is not None:
+            names = ", ".join(dict.fromkeys(table["metric"][unclear]))
+            notes.append(f"left out, as metrics called like other columns: {names}")
+        table = table[(table["metric"] != "") & ~unclear]
         if table.duplicated([*keys, "metric"]).any():
             raise UserError(f"'{path}' has two values for one run, seed, step and metric")
         wide = table.pivot(index=keys, columns="metric", values="value").reset_index()
@@ -134,6 +138,10 @@ def _text_table(path: Path) -> DataFrame:
     tabs = len(head.columns) == 1 and "\t" in head.columns[0]
     comma = "\t" if tabs else ","
     columns = list(pandas.read_csv(path, nrows=0, sep=comma).columns) if tabs else head.columns
+    first = pandas.read_csv(path, nrows=1, sep=comma, header=None, dtype=str).iloc[0].dropna()
+    again = first.str.strip()[first.str.strip().duplicated()]
+    if len(again):
+        raise UserError(f"'{path}' has two columns '{again.iloc[0]}': leave one out")
     stripped = {str(name): str(name).strip() for name in columns}
     names = {}
     for ours, theirs in _ALIASES.items():

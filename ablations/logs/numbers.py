@@ -20,7 +20,11 @@ _NUMBER = (
 _SPACE = "\u00a0\u2009\u202f"  # of thousands, elsewhere
 # What may stand after a number: a total, as in 3/10, is told apart; a spread, as in 9.5±0.1.
 _END = rf"(?![{_SPACE}]\d)(?=$|\s|±|\+/?-|[;|)\]}}>*!?\"\x1b]|[,.:'](?!\d))"
-_LIKE = rf"[-+\u2212]?\.?\d[\S{_SPACE}]*|[-+]?(?i:nan|inf(?:inity)?)(?!\w)\S*"
+_LIKE = (
+    rf"[-+\u2212]?\.?\d[\S{_SPACE}]*|[-+]?(?i:nan|inf(?:inity)?)(?!\w)\S*"
+    # An array as Python shows it.
+    r"|(?:\w{1,20}\.)?(?:tensor|[aA]rray|float\d+)?[(\[]+[-+]?(?:\.?\d|(?i:nan|inf))[^\s,;]*"
+)
 _EXACT = re.compile(_NUMBER)
 _PAIR = re.compile(rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})\s*[:=]\s*(?:({_NUMBER}){_END}|({_LIKE}))")
 _OF_A_TOTAL = re.compile(r"(\d+)/\d+[,;)\]]*")

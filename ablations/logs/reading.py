@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
 from ablations.logs import numbers, tensorboard
 
@@ -39,11 +40,13 @@ class NoValue(UserError):
 
 @dataclass(frozen=True)
 class Row:
-    """place: where it stands, in words. numbers: what is a number in it; NaN is one."""
+    """place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
+    without a value."""
 
     place: str
     numbers: Mapping[str, float]
     other: Mapping[str, str]
+    empty: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,11 @@ def find(pattern: str) -> Path | None:
 def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0) -> Log:
     """All of a log whose column `metric` is judged.
 
-    Its steps are those of the rows that have the metric; other rows stand beside them. step: the
-    column that counts; without one, rows are counted from 1. restarts: how often the training was
-    taken up again: so often the steps may go back, and what was written beyond is then forgotten.
+    Its steps are those of the rows that have the metric; other rows stand beside them. Where its
+    fields are empty from before the last tenth on, and were not as long before, they are NaN, as
+    tables write it. step: the column that counts; without one, rows are counted from 1. restarts:
+    how often the training was taken up again: so often the steps may go back, and what was written
+    beyond is then forgotten.
     Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be read.
     """
     notes: list[str] = []
@@ -98,13 +103,16 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
     step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
-        raise NoValue(f"'{path.name}' is empty: it has no {metric}")
+        empty = path.is_dir() or not path.stat().st_size
+        why = "is empty" if empty else "has nothing that is read as a value"
+        raise NoValue(f"'{path.name}' {why}: it has no {metric}")
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
     _require_names(path.name, names)
     own: list[Point] = []
     others: list[Point] = []
+    fields: list[Point] = []  # of the rows that have a field for the metric
     left_out = {step, STEP} - {metric}
     for row in rows:
         if metric in row.other:
@@ -114,6 +122,9 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
             at = len(own) + 1 if step is None else _whole(row.numbers.get(step, math.nan))
             if at is not None and values:
                 others.append((at, values))
+            if metric in row.empty:
+                at = len(fields) + 1 if step is None else at
+                fields += [(at, {metric: math.nan})] if at is not None else []
             continue
         at = len(own) + 1 if step is None else _step_of(row, step)
         if own and at < own[-1][0]:
@@ -125,9 +136,15 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
             restarts -= 1
             del own[bisect_left(own, at, key=_at) :]
             others = [point for point in others if point[0] < at]
+            fields = [point for point in fields if point[0] < at]
         own.append((at, values))
+        fields.append((at, values))
     if not own:
         raise NoValue(f"'{path.name}' has no value of {metric}")
+    if is_cut(own[-1][0], fields[-1][0]):
+        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
+        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
+        own += missing if len(missing) > 1 else []  # one may be a summary
     beside = [point for point in others if point[0] <= own[-1][0]]
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 
@@ -200,17 +217,17 @@ def _of_any(path: Path, metric: str, notes: list[str] | None, *, tail: bool) -> 
     if kind == ".npz":
         yield from _of_evaluations(path)
         return
-    head, body, first = _text(path, tail=tail and kind != ".json")
+    head, body = _text(path, tail=tail and kind != ".json")
     if kind in (".csv", ".tsv"):
-        yield from _of_csv(path.name, head, body, first, "\t" if kind == ".tsv" else ",")
+        yield from _of_csv(path.name, head, body, "\t" if kind == ".tsv" else ",")
     elif kind == ".json":
         yield from _of_json(path.name, body)
     else:
-        yield from _of_lines(path.name, body, first, strict=kind in _LINES)
+        yield from _of_lines(path.name, body, strict=kind in _LINES)
 
 
-def _text(path: Path, *, tail: bool) -> tuple[str, list[str], int]:
-    """The first line; the lines, or the last of them; the number of the first of these."""
+def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
+    """The first line; the lines, or the last of them."""
     with path.open("rb") as file:
         head = file.readline()
         size = file.seek(0, io.SEEK_END)
@@ -220,21 +237,22 @@ def _text(path: Path, *, tail: bool) -> tuple[str, list[str], int]:
     if start:
         data = data.partition(b"\n")[2]  # what it begins with is not whole
     text = data.decode("utf-8-sig", errors="replace")
-    return head.decode("utf-8-sig", errors="replace"), text.splitlines(keepends=True), 1
+    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
+    return head.decode("utf-8-sig", errors="replace"), list(io.StringIO(text, newline=None))
 
 
-def _of_csv(name: str, head: str, lines: list[str], first: int, comma: str) -> Iterator[Row]:
+def _of_csv(name: str, head: str, lines: list[str], comma: str) -> Iterator[Row]:
     """A line that repeats the names, or was not written to its end, is none."""
     if not lines:
         return
     try:
         names = [one.strip() for one in next(csv.reader([head], delimiter=comma), [])]
-        for number, line in enumerate(lines, first):
+        for number, line in enumerate(lines, 1):
             fields = [one.strip() for one in next(csv.reader([line], delimiter=comma), [])]
             if not fields or fields == names or not line.strip("\r\n"):
                 continue
             if len(fields) != len(names):
-                if number - first + 1 == len(lines):
+                if number == len(lines):
                     return  # still being written
                 raise UserError(
                     f"'{name}', line {number}: {len(fields)} fields, and {len(names)} names in "
@@ -249,7 +267,7 @@ def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
     try:
         whole = json.loads("".join(lines))
     except (ValueError, RecursionError):
-        yield from _of_lines(name, lines, 1, strict=True)
+        yield from _of_lines(name, lines, strict=True)
         return
     for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
         if not isinstance(one, dict):
@@ -257,8 +275,8 @@ def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
         yield _row(f"'{name}', entry {number}", _flat(one))
 
 
-def _of_lines(name: str, lines: list[str], first: int, *, strict: bool) -> Iterator[Row]:
-    for number, line in enumerate(lines, first):
+def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
         place, text = f"'{name}', line {number}", line.strip()
         one: Any = None
         if strict or text.startswith("{"):
@@ -283,7 +301,7 @@ def _of_events(folder: Path, metric: str, notes: list[str] | None) -> Iterator[R
             for place, (_, value) in enumerate(same):
                 rows.setdefault((step, place), {})[tag] = value
     for step, place in sorted(rows):
-        values = {STEP: float(step), **rows[step, place]}
+        values = {**rows[step, place], STEP: float(step)}
         yield Row(f"'{folder.name}', step {step}", values, {})
 
 
@@ -304,7 +322,7 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     means = {
         name: one.reshape(length, -1).mean(axis=1)
         for name, one in arrays.items()
-        if one.ndim and len(one) == length
+        if one.size and one.ndim and len(one) == length
     }
     for i in range(length):
         numbers = {name: float(one[i]) for name, one in means.items()}
@@ -320,10 +338,18 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
+    """A name that stands there twice, with two values, has no number."""
     found: dict[str, float] = {}
     other: dict[str, str] = {}
+    seen: dict[str, Any] = {}
+    empty: set[str] = set()
     for name, value in fields:
         if value is None or value == "":
+            empty.add(name)
+            continue
+        if str(seen.setdefault(name, value)) != str(value):
+            other[name] = f"{seen[name]} and {value}"[:40]
+            found.pop(name, None)
             continue
         number = numbers.as_number(value)
         if number is None:
@@ -331,4 +357,4 @@ def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
             number = numbers.of_a_total(other[name])
         if number is not None:
             found[name] = number
-    return Row(place, found, other)
+    return Row(place, found, other, frozenset(empty - seen.keys()))

@@ -131,7 +131,7 @@ def _of_array(data: Any, steps: Any, seeds: Sequence[int] | None) -> list[Row]:
         ) from None
     if seeds is not None and len(seeds) != len(lengths):
         raise UserError(f"{len(lengths)} curves, but seeds= names {len(seeds)}")
-    which = tuple(range(len(lengths))) if seeds is None else tuple(int(seed) for seed in seeds)
+    which = tuple(map(_seed, range(len(lengths)) if seeds is None else seeds))
     try:
         values = [np.asarray(row, np.float64) for row in data]
     except (TypeError, ValueError):
@@ -140,6 +140,16 @@ def _of_array(data: Any, steps: Any, seeds: Sequence[int] | None) -> list[Row]:
         raise UserError(f"curves must have the shape [seeds, points], not {list(np.shape(data))}")
     marks = _steps_of(steps, which, lengths)
     return list(zip(which, marks, values, strict=True))
+
+
+def _seed(given: Any) -> int:
+    try:
+        seed = int(given)
+    except (TypeError, ValueError, OverflowError):
+        seed = None
+    if seed is None or (seed != given and not isinstance(given, str)):
+        raise UserError(f"seeds must be whole numbers, not {given!r:.40}")
+    return seed
 
 
 def _steps_of(steps: Any, which: Sequence[int], lengths: Sequence[int]) -> list[Floats]:
@@ -173,7 +183,7 @@ def _of_frame(data: Any) -> list[Row]:
     names = list(data.columns)
     others = [name for name in names if name not in ("seed", "step")]
     value = "value" if "value" in names else others[0] if len(others) == 1 else None
-    if value is None or not {"seed", "step"} <= set(names):
+    if value is None or not {"seed", "step"} <= set(names) or len(set(names)) < len(names):
         raise UserError(
             f"a data frame of curves has the columns seed, step and value, not "
             f"{', '.join(map(str, names))}"
@@ -190,7 +200,7 @@ def _of_frame(data: Any) -> list[Row]:
         mine = mine[np.argsort(step[mine], kind="stable")]
         if len(np.unique(step[mine])) != len(mine):
             raise UserError(f"seed {one:g} has two values at one step")
-        rows.append((int(one), step[mine], number[mine]))
+        rows.append((_seed(one), step[mine], number[mine]))
     return rows
 
 

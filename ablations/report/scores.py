@@ -23,12 +23,14 @@ Status = Literal["done", "failed", "empty", "missing"]
 
 
 def final(steps: ArrayLike, values: ArrayLike) -> float:
-    """Mean over the last tenth of training: the points `[n]` that end after 90% of the last step.
+    """Mean over the last tenth of training: the points `[n]` that end after 90% of the last step,
+    which may be 0.
 
     Points without a value (null or NaN: no episode finished in them) are left out; NaN if all are.
     """
     ends, numbers = _points(steps, values)
-    inside = numbers[10 * ends > 9 * ends.max(initial=0)]
+    last = ends.max(initial=0)
+    inside = numbers[(10 * ends > 9 * last) | (ends == last)]
     inside = inside[~np.isnan(inside)]
     return float(inside.mean()) if len(inside) else math.nan
 
@@ -37,15 +39,17 @@ def auc(steps: ArrayLike, values: ArrayLike) -> float:
     """Area under the curve `[n]` over the steps it spans: a mean over training, in the metric's
     units.
 
-    Trapezoids between the points that have a value. The first value is held back to step 0 and the
-    last one to the end, so that all variants are divided by the same steps. NaN if no point has a
-    value.
+    Trapezoids between the points that have a finite value. The first value is held back to step 0
+    and the last one to the end, so that all variants are divided by the same steps. NaN if no point
+    has a value.
     """
     ends, numbers = _points(steps, values)
-    seen = ~np.isnan(numbers)
+    seen = np.isfinite(numbers)
     if not seen.any():
         return math.nan
     total = ends[-1]
+    if not total:
+        return final(steps, values)
     x = np.concatenate([[0], ends[seen], [total]]).astype(np.float64)
     y = np.concatenate([numbers[seen][:1], numbers[seen], numbers[seen][-1:]])
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2) / total)

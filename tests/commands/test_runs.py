@@ -168,7 +168,7 @@ ODD = [  # what a file of others' may hold, and why its run failed
     ("log.csv", "step,return\n1,nan\n2,inf\n", "return is no finite number from step 1 on"),
     ("log.jsonl", f'{{"step": 1, "return": {LONG}}}', "return is no finite number from step 1 on"),
     ("log.jsonl", f'{{"step": {LONG}, "return": 1}}', "step must be a whole number up to"),
-    ("log.jsonl", '{"step": 1, "return": 1, "x": ' + "[" * 10**5, "is empty: it has no return"),
+    ("log.jsonl", '{"step": 1, "return": 1, "x": ' + "[" * 10**5, "it has no return"),
     ("log.json", "[" * 10**5 + "]" * 10**5 + "\n", "is no JSON"),
     ("log.csv", "step,return\n1e300,1\n", "step must be a whole number up to"),
     ("log.csv", f"step,return\n{2**63},1\n", "step must be a whole number up to"),

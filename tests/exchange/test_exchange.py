@@ -100,6 +100,27 @@ def test_a_study_that_goes_out_and_comes_in_gives_the_same_table(ran, tmp_path) 
     assert (brax.n, brax.n_missing, brax.n_failed) == (7, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("seed", "status", "step", "message"),
+    [
+        ("1.0", "failed", "20.0", None),  # as pandas writes them again
+        ("1", "failed", "inf", "must be whole numbers, not '1' and 'inf'"),
+        ("x", "failed", "20", "whole number"),
+        ("1", "crashed", "20", "a status is done, failed or missing, not 'crashed'"),
+    ],
+)
+def test_an_export_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
+    lines = ["task,variant,seed,status,step,metric,value", "t,a,0.0,done,10.0,return,1"]
+    (tmp_path / "r.csv").write_text("\n".join([*lines, f"t,a,{seed},{status},{step},,\n"]))
+    if message is None:
+        plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+        entry = table(plan, tmp_path).entry("t", "a")
+        assert (entry.n, entry.n_failed) == (1, 1)
+        return
+    with pytest.raises(UserError, match=message):
+        import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+
+
 def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> None:
     path = tmp_path / "runs.json"
     exchange.export([ran], tmp_path, path, "marl-eval")
@@ -223,6 +244,8 @@ def test_every_run_keeps_its_own_steps(tmp_path) -> None:
         ('run,seed,step,return\na,0,1,"1,2345"\n', "line 2: return must be a number"),
         ("run,seed,step,return\na,0,1,98%\n", "line 2: return must be a number, not '98%'"),
         ("run,seed,step,return\na,0,1,1,5\nb,0,1,1,5\n", "cannot read"),
+        ("run,seed,step,return,return\na,0,1,1,2\n", "has two columns 'return'"),
+        ("run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path, text: str, message: str) -> None:
@@ -258,6 +281,16 @@ def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> 
     frame = exchange.frame(plan, tmp_path)
     values = frame[frame.step == 2].set_index("variant" if column == "run" else "task").value
     assert dict(values) == {name: place for place, name in enumerate(names)}
+
+
+def test_metrics_called_like_columns_are_left_out_with_a_line(tmp_path) -> None:
+    lines = ["run,seed,step,metric,value"]
+    lines += [f"a,0,1,{metric},2" for metric in ("return", "seed", "run", "length")]
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    told: list[str] = []
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path, say=told.append)
+    assert set(exchange.frame(plan, tmp_path).metric) == {"return", "length"}
+    assert told[-1].endswith("called like other columns: seed, run")
 
 
 def test_a_file_as_others_write_it(tmp_path) -> None:
@@ -450,6 +483,10 @@ SEEDS = [
     ("seed=12/ppo", ("task", "ppo", 12)),
     ("Hopper/exp-s5", ("Hopper", "exp", 5)),
     ("Hopper/sac/2", ("Hopper", "sac", 2)),
+    ("algo=ppo,seed=3", ("task", "algo=ppo", 3)),
+    ("seed=3,algo=ppo", ("task", "algo=ppo", 3)),
+    ("vpg/vpg_s0", ("task", "vpg", 0)),
+    ("Hopper/vpg/vpg_s0", ("Hopper", "vpg", 0)),
 ]
 
 
@@ -625,6 +662,21 @@ def test_runs_of_trackio_without_a_seed_are_numbered(tmp_path) -> None:
     assert (list(plan.variants), plan.seeds) == (["ppo"], (0, 1))
     frame = exchange.frame(plan, tmp_path)
     assert dict(frame[frame.step == 10].set_index("seed").value) == {0: 10.0, 1: 30.0}
+
+
+@pytest.mark.parametrize("step", [10.5, "x", b"\0"])
+def test_a_step_of_trackio_that_is_no_whole_number(tmp_path, step: object) -> None:
+    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", step, json.dumps({"return": 1}))]
+    with pytest.raises(UserError, match="a step of 'ppo_1' is no whole number"):
+        import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path)
+
+
+def test_rows_of_trackio_that_are_left_out_have_a_line(tmp_path) -> None:
+    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", 5, '{"return": 1')]
+    rows += [("ppo_1", "ppo_1", None, json.dumps({"return": 1}))] * 2
+    lines: list[str] = []
+    import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path, say=lines.append)
+    assert {"left out: 1 row of damaged JSON", "left out: 2 rows without a step"} <= set(lines)
 
 
 def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:

@@ -141,6 +141,7 @@ NUMBERS = [
 NONE = [
     *("9,84", "0,512", "12,34,567", "1,2345", "1.234,5", "1'234", "1.2.3", "1\u202f234", "1__0"),
     *("98%", "5ms", "5k", "0x1F", "1e", "10:22:33", "3->4", "5-6", "nan%", "8/10"),
+    *("tensor(3.0)", "tensor(nan, device='cuda:0')", "np.float64(3.0)", "[3.0]", "array([-.5])"),
 ]
 
 
@@ -165,6 +166,68 @@ def test_what_is_no_number_is_never_read_in_part(tmp_path: Path, line: str, text
         logs.read(path, "r")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.txt", "step: 1 train r: 9.0 val r: 0.7\n"),
+        ("log.csv", "step,r, r\n1,9.0,0.7\n"),
+        ("log.txt", '{"step": 1, "eval": {"r": 9.0}, "eval.r": 0.7}\n'),
+    ],
+)
+def test_two_values_of_one_name_are_none(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"must be a number, not '9\.0 and 0\.7'"):
+        logs.read(path, "eval.r" if "eval" in text else "r", "step")
+    path.write_text(text.replace("0.7", "9.0"))
+    assert logs.read(path, "eval.r" if "eval" in text else "r", "step").last == 1
+
+
+EMPTY = [
+    # rows with a value, and without; whether the run has diverged
+    ("vvvvvvvvvvvv........", True),
+    ("vvvvvvvvvvvvvvvvvvv.", False),  # a summary after them
+    ("vvvv.", False),
+    ("vvvvvvv..", True),
+    ("v...v...v...v...v...", False),  # logged less often
+    ("v..v..v..v..........", True),
+    ("....vvvvvvvvvvvvvvvv", False),
+]
+
+
+@pytest.mark.parametrize(("rows", "diverged"), EMPTY)
+@pytest.mark.parametrize(
+    ("name", "step"), [("l.csv", "step"), ("l.csv", None), ("l.jsonl", "step")]
+)
+def test_fields_that_stay_empty(
+    tmp_path: Path, rows: str, diverged: bool, name: str, step: str | None
+) -> None:
+    path = tmp_path / name
+    values = [place + 1 if kind == "v" else None for place, kind in enumerate(rows)]
+    if name == "l.csv":
+        lines = [f"{at},{'' if value is None else value},7" for at, value in enumerate(values, 1)]
+        path.write_text("\n".join(["step,r,x", *lines]) + "\n")
+    else:
+        lines = [
+            f'{{"step": {at}, "r": {json.dumps(v)}, "x": 7}}' for at, v in enumerate(values, 1)
+        ]
+        path.write_text("\n".join(lines) + "\n")
+    judged = [row["r"] for _, row in logs.read(path, "r", step).points if "r" in row]
+    finite = [value for value in judged if math.isfinite(value)]
+    assert finite == [value for value in values if value is not None]
+    assert math.isnan(judged[-1]) == diverged
+
+
+def test_lines_end_where_they_do(tmp_path: Path) -> None:
+    """Not within texts of JSON; progress bars end theirs by going back."""
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1, "r": 1, "by": "a\u2028b\x85c"}\n', encoding="utf-8")
+    assert logs.read(path, "r", "step").points == ((1, {"r": 1.0}),)
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"step: 1 r: 1\rstep: 2 r: 2\r\nstep: 3 r: 3")
+    assert [at for at, _ in logs.read(path, "r", "step").points] == [1, 2, 3]
+
+
 def test_words_after_the_name_are_no_values(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text("r: computing\nr: information\nr: None\nr: 9.5±0.3 of step: 3/10\n")
@@ -185,7 +248,7 @@ def test_versions_and_lists_on_a_line_are_no_results(tmp_path: Path) -> None:
     assert logs.read(path, "result").points == ((1, {"result": 984.0}),)
 
 
-@pytest.mark.parametrize("unit", ["a", "a/", "a ", "x=1", "1,", "x=", "="])
+@pytest.mark.parametrize("unit", ["a", "a/", "a ", "x=1", "1,", "x=", "=", "x=("])
 def test_a_line_of_a_megabyte_takes_no_hours(unit: str) -> None:
     """Its time grows with its length; else this never ends."""
     assert len(numbers.pairs(unit * (10**6 // len(unit)))) < 10**6
@@ -264,6 +327,7 @@ def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
         writer.add_scalar("r", step + 2, step)
         writer.add_scalar("r/time", step, step * 7)
         writer.add_scalar("wraps", step, step % 3)
+        writer.add_scalar("step", 100 * step, step)
     writer.close()
     found = logs.read(tmp_path, "r")
     assert found.last == 5

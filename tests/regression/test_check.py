@@ -337,6 +337,11 @@ def test_ones_own_scores() -> None:
         (lambda: from_user([[1.0, 2.0], [1.0]], steps=[[1, 2], [1, 2]]), "2 steps for 1 points"),
         (lambda: from_user([[1.0, 2.0]], steps=[1]), "1 steps for 2 points"),
         (lambda: from_user([[1.0, 2.0]] * 2, seeds=[1, 1]), "a seed occurs twice"),
+        (lambda: from_user([[1.0, 2.0]] * 2, seeds=[1, 1.5]), "seeds must be whole numbers"),
+        (
+            lambda: from_user([[1.0, 2.0]] * 2, seeds=[1, float("nan")]),
+            "seeds must be whole numbers",
+        ),
         (lambda: from_user([[1.0, 2.0]] * 2, seeds=[1]), "2 curves, but seeds= names 1"),
         (
             lambda: sequential(BASELINE, lambda s: made(s[:1])),

@@ -18,6 +18,7 @@ def test_final_is_the_mean_of_the_last_tenth() -> None:
     values = np.arange(20.0)
     assert final(STEPS, values) == 18.5
     assert final([100], [3.0]) == 3
+    assert final([0], [3.0]) == auc([0], [3.0]) == 3
     assert final([100, 200, 300], [1.0, 2.0, 3.0]) == 3
 
 
@@ -48,6 +49,7 @@ def test_auc_holds_the_first_and_last_value_and_bridges_gaps() -> None:
     assert auc([25, 50, 75, 100], [1.0, 2.0, 3.0, np.nan]) == pytest.approx(
         (25 + 37.5 + 62.5 + 75) / 100
     )
+    assert auc([25, 50, 75, 100], [1.0, np.inf, 3.0, 4.0]) == pytest.approx(full)
     assert np.isnan(auc([50, 100], [np.nan, np.nan]))
 
 

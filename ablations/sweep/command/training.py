@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations import logs
+from ablations.curve import diverged, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
 from ablations.logs.order import WHOLE
@@ -154,7 +155,7 @@ class Run:
             outcome = {
                 "status": "failed",
                 "failure": "diverged",
-                "reason": f"{self.line.metric} is no finite number from step {at:,} on",
+                "reason": diverged(self.line.metric, at),
                 "failed_step": at,
             }
         return Ended(outcome, columns, files=self.folder)
@@ -264,14 +265,12 @@ class Run:
             minus = [None if one is None else -one for one in columns[line.metric]]
             columns = {"step": columns.pop("step"), line.judged: minus, **columns}
         judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
-        diverged = None
-        for at, value in reversed(judged):
-            if math.isfinite(value):
-                break
-            diverged = at
-        if diverged is None and (line.step or path.is_dir()):
+        curve = logged([at for at, _ in judged], [value for _, value in judged])
+        if curve.status == "diverged":
+            return {**columns, "diverged": int(curve.end)}
+        if line.step or path.is_dir():
             self._require_whole(log.last)
-        return {**columns, "diverged": diverged}
+        return {**columns, "diverged": None}
 
     def _require_whole(self, last: int) -> None:
         """Raises CommandFailed for a curve that stops well before the steps that were told."""
