@@ -303,8 +303,8 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     """A stored plan of a study: the one of that name, else the last that ran."""
-    folder = plans_folder(results, study)
-    if not folder.is_dir():
+    folder = results / "plans" / study
+    if not NAME.fullmatch(study) or not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
         raise UserError(
             f"'{study}' has not run in '{results}': start with `ablations run {study}`, "

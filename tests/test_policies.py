@@ -265,7 +265,7 @@ def test_the_command_lists_them(study, cell) -> None:
         ("policies gea", "'gea' has not run"),
         ("policies gae --task hopper", "unknown task of 'gae' 'hopper': known: fast"),
         ("policies gae --variant bracks", "unknown variant of 'gae' 'bracks'"),
-        ("policies .", "no run of '.'"),
+        ("policies .", "holds no checkpoint of Brax"),
         ("policies gae --seed 5", "'gae' has no seed 5: it ran with seeds 0 to 0"),
         ("policies gae --step 7 --brax out", "has no policy of step 7: there are best, last and"),
     ],

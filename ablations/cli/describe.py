@@ -332,13 +332,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
         theirs = _flat(_config(resolved, task, baseline)) if baseline in resolved.variants else {}
         different = {n: v for n, v in _flat(mine).items() if theirs.get(n) != v}
         lines.append(f"    differs from {baseline} in" if different else f"    as {baseline}")
-    if not different:
-        return lines
-    import variants as registry
-
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
-        if name in registry.axes() and value in registry.axis(name):
+        if name in mine.get("choices", {}):
+            import variants as registry
+
             choice = registry.axis(name)[value]
             lines += [
                 f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()

@@ -194,6 +194,9 @@ class Command(Definition):
             "command": {**self.line.plain(), "revision": site.code},
         }
 
+    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(config)
+
     def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
         return {}
 

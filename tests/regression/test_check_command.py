@@ -112,7 +112,7 @@ def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
     assert not (shell.folder / "results/checks/up/records").exists()
     shell("run", "toy", "--variants", "down", "--seeds", "6", "--quiet")
     said = shell("check", "up", "--records", "results", code=2)
-    assert "has no up on line" in said
+    assert "has no toy/line/up" in said
 
 
 def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:

@@ -198,7 +198,7 @@ def test_a_command_has_the_environment_of_whoever_runs_it(monkeypatch: pytest.Mo
     for commands, kept in ((True, True), (False, False)):
         crew = Crew.__new__(Crew)
         crew.order = SimpleNamespace(commands=commands, accelerator=False, native=False)
-        assert ("JAX_ENABLE_X64" in crew._environment()) == kept
+        assert ("JAX_ENABLE_X64" in crew._environment(0)) == kept
 
 
 def test_arithmetic_names_what_no_worker_has(monkeypatch: pytest.MonkeyPatch) -> None:

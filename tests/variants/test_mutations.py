@@ -531,8 +531,8 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         assert source.count(function) == 1
         source = source.replace(function, function.replace(mutation.old, mutation.new))
     module = ModuleType(original.__name__)
-    if "AXIS = register(" not in source:  # choices of another module's axis
-        axis = original.AXIS
+    axis = getattr(original, "AXIS", None)
+    if axis is not None and "AXIS = register(" not in source:  # choices of another module's axis
         module.AXIS = variants.Axis(
             axis.name,
             summary=axis.summary,

@@ -76,7 +76,9 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
             continue
         share = plan.study["margin"] if claim.statistic != "spread" else 0.05
         ends, values = smoothed_together(curves)
-        mean = np.nanmean(values, axis=0)
+        if not (seen := np.isfinite(values).any(axis=0)).any():
+            continue
+        ends, mean = ends[seen], np.nanmean(values[:, seen], axis=0)
         before = int(np.searchsorted(ends, _LAST * ends[-1], side="right")) - 1
         rose[task] = float(mean[-1] - mean[max(before, 0)]) / (share * unit.size)
     return rose

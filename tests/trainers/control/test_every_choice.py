@@ -103,7 +103,7 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     state = init(jax.random.key(0), one)
     chosen = {**AXES, **sets}
     silent = {
-        "policy/clip_fraction": chosen["policy_loss"] in ("none", "kl_penalty"),
+        "policy/clip_fraction": chosen["policy_loss"] in ("none", "kl_penalty", "sapo"),
         "value/clip_fraction": chosen["value_clip"] == "none",
     }
     for _ in range(CHUNKS):
