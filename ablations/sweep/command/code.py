@@ -21,10 +21,10 @@ from pathlib import Path
 from ablations.errors import UserError
 from ablations.private import private_folder
 from ablations.records import write_atomically
+from ablations.sweep.claims import TICK_SECONDS
 
 MOST_FILES = 5_000
 LARGE_BYTES = 16 * 2**20
-TICK_SECONDS = 3.0  # coarser than the clock of any file system
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
