@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 import shutil
 import sys
 import tempfile
