@@ -42,7 +42,7 @@ class Outcome:
 
 def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
     """How a run ended by its curve: diverged from a place on, if any; else cut, if it ends before
-    the last tenth of a whole run, which has `whole` steps."""
+    90% of a whole run, which has `whole` steps."""
     if place is not None:
         at = int(run.steps[place])
         return Outcome("failed", "diverged", diverged(metric, at), at)
