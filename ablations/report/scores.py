@@ -210,6 +210,12 @@ def moves(found: Scores) -> bool:
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
+def largest(found: Scores) -> float:
+    """The finite value of a metric that is furthest from 0; 0 where there is none."""
+    values = [cell.curve.values for cell in found.cells]
+    return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
+
+
 def is_score(plan: Plan, metric: str) -> bool:
     """Whether a metric is in the units of the task's score, where higher is better."""
     return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
