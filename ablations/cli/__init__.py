@@ -26,7 +26,7 @@ from ablations.cli import (
     tuning,
 )
 from ablations.cli.arguments import Parser, unpack
-from ablations.errors import UserError, missing_extra
+from ablations.errors import UserError, missing_extra, printable
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"ablations: {error}", file=sys.stderr)
+        print(f"ablations: {printable(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:

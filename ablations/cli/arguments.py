@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from ablations.errors import UserError
+from ablations.errors import UserError, printable
 from ablations.request import ARITHMETICS, GEOMETRIES, parse_levels, parse_settings, seeds_of
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def shown(options: argparse.Namespace) -> list[Plan]:
     found = plans(options)
     for plan in found:
         for line in filter(None, [outdated(plan, options.results), *edited(plan, options.results)]):
-            print(f"ablations: {line}", file=sys.stderr)
+            print(f"ablations: {printable(line)}", file=sys.stderr)
     return found
 
 

@@ -314,6 +314,24 @@ def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None
     assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
 
 
+def test_no_command_prints_what_a_terminal_obeys(folder, capsys) -> None:
+    folder.run()
+    plan = read_plan(folder.results, "walk")
+    cell = plan.cells[0]
+    shutil.rmtree(cell_folder(folder.results, cell["hash"]))
+    odd = "\x1b[2Jgone\x9b31m\x07\u202e"
+    log = {"log": [odd], "plugins": {odd: "a"}}
+    failed = Record(cell["hash"], cell["config"], "failed", "error", odd, provenance=log)
+    write_record(folder.results, failed, {"step": []})
+    said(capsys)
+    name = cell["hash"]
+    for words in (["table", "walk"], ["status", "walk"], ["show", name], ["table", odd]):
+        main(words)
+        shown = said(capsys)
+        assert "gone" in shown
+        assert all(c.isprintable() or c == "\n" for c in shown)
+
+
 # Folders of a group
 
 
