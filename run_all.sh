@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 STUDIES=(gae value_coefficient value_clipping advantage_normalization prompt_normalization)
-UV=0.13.8 # only installs the lock file, faster than pip
+# requirements.lock: what the studies need; -test: that and what the tests need (rlax brings a nightly
+# build of TensorFlow Probability); -tools: uv, faster than pip, and what builds this package.
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
@@ -52,18 +53,19 @@ make_venv() {
   exit 2
 }
 
-set_up() {
+set_up() { # a file of locked dependencies
+  local lock=$1 installed=.venv/installed-$1
   [ -x .venv/bin/python ] || { say "Making .venv"; make_venv; }
   local wanted
-  wanted=$(sha256sum requirements.lock pyproject.toml)
-  if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
+  wanted=$(sha256sum "$lock" requirements-tools.lock pyproject.toml)
+  if [ "$(cat "$installed" 2>/dev/null)" != "$wanted" ]; then
     say "Installing the locked dependencies"
     # Errors alone: pip also warns of folders in its settings that are not there
-    .venv/bin/python -m pip install -qq --disable-pip-version-check "uv==$UV"
+    .venv/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --requirement requirements-tools.lock
     # Their bytecode too, or the first processes compile the same imports side by side.
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode --require-hashes --requirement requirements.lock
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
-    printf '%s' "$wanted" >.venv/installed
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode --require-hashes --requirement "$lock"
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+    printf '%s' "$wanted" >"$installed"
   fi
 }
 
@@ -93,7 +95,7 @@ out_of_date() {
     [ -n "$(find ablations results/cells \( -name '*.py' -o -name record.json \) -newer results/.drawn -print -quit)" ]
 }
 
-set_up
+if [ "${1:-}" = test ]; then set_up requirements-test.lock; else set_up requirements.lock; fi
 export PATH="$PWD/.venv/bin:$PATH"
 unset PYTHONDONTWRITEBYTECODE # or every process compiles its imports anew: seconds each
 case "${1:-}" in

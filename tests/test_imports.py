@@ -14,12 +14,13 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"errors", "names", "plugins", "private", "records", "request"}
+COMMON = {"errors", "git", "names", "plugins", "private", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
     "names": {"errors"},
     "private": set(),
+    "git": set(),
     "distributions": set(),
     "curve": set(),
     "parquet": set(),
@@ -32,12 +33,12 @@ ALLOWED = {
     "logs": {"curve", "errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
-    "report": {"curve", "looks", "distributions", "errors", "names", "records"},
+    "report": {"curve", "looks", "distributions", "errors", "names", "plugins", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"curve", "report", "looks", "distributions", "errors", "records"},
+    "regression": {"curve", "report", "looks", "distributions", "errors", "git", "records"},
     # The scores that it exports.
     "exchange": {"curve", "report", "logs", "errors", "names", "private", "records", "parquet"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.

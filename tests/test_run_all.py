@@ -3,9 +3,11 @@ calls are scripts of a few lines."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,8 +45,9 @@ class Machine:
         self.programs = folder / "programs"
         self.programs.mkdir()
         shutil.copy(SCRIPT, folder)
-        for name in ("requirements.lock", "pyproject.toml"):
+        for name in ("requirements-test.lock", "pyproject.toml"):
             (folder / name).write_text("")
+        shutil.copy(SCRIPT.with_name("requirements-tools.lock"), folder)
         for tool in (*TOOLS, "cp"):
             (self.programs / tool).symlink_to(str(shutil.which(tool)))
         self.program("id", "echo 0")
@@ -110,5 +113,28 @@ def test_a_lock_that_nobody_lets_go_of_is_named(machine: Machine) -> None:
 
 def test_pip_says_what_is_wrong_and_nothing_of_settings(machine: Machine) -> None:
     said = machine()
-    assert "ERROR: No matching distribution found for uv" in said
+    assert "ERROR: No matching distribution found for editables" in said
     assert "WARNING" not in said
+
+
+def _locked(name: str) -> dict[str, str]:
+    """Package -> version, of those that a file locks; each has a hash."""
+    whole = SCRIPT.with_name(name).read_text().replace("\\\n", " ")
+    lines = [line.split() for line in whole.splitlines() if re.match(r"[\w.-]+==", line)]
+    assert all(any(word.startswith("--hash=sha256:") for word in line) for line in lines)
+    return dict(line[0].split("==") for line in lines)
+
+
+def test_what_is_installed_is_locked_by_its_hash_and_no_more_than_is_needed() -> None:
+    tests, studies = _locked("requirements-test.lock"), _locked("requirements.lock")
+    assert studies.items() <= tests.items()
+    assert not {"tfp-nightly", "rlax", "pytest"} & studies.keys()
+    tools = _locked("requirements-tools.lock")
+    assert {name: tests[name] for name in tools.keys() & tests.keys()}.items() <= tools.items()
+    asked = tomllib.loads(SCRIPT.with_name("pyproject.toml").read_text())["build-system"]
+    assert asked["requires"] == [f"hatchling=={tools['hatchling']}"]
+    assert "uv" in tools
+    script = SCRIPT.read_text()
+    for line in script.splitlines():
+        if "pip install" in line and "--editable" not in line:
+            assert "--require-hashes" in line

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -25,11 +26,14 @@ from ablations.cli import (
     tuning,
 )
 from ablations.cli.arguments import Parser, unpack
-from ablations.errors import UserError, missing_extra
+from ablations.errors import UserError, missing_extra, printable
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE)
+_UNREADABLE = (
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 class _Version(argparse.Action):
@@ -44,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a
     gate stays undecided, 130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
+            stream.reconfigure(errors="backslashreplace")
     options = argparse.Namespace()
     try:
         options = _parser().parse_args(arguments)
@@ -56,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"ablations: {error}", file=sys.stderr)
+        print(f"ablations: {printable(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:

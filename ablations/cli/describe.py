@@ -16,7 +16,7 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError, printable, unknown
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request
 
@@ -56,7 +56,7 @@ def _show(options: argparse.Namespace) -> None:
         print("\n".join(preset_lines(options.name, options.against)))
         return
     given = {name: value for name, value in selection(options).items() if value is not None}
-    print("\n".join(show(options.name, options.results, given)))
+    print(printable("\n".join(show(options.name, options.results, given))))
 
 
 def catalogue(kind: str) -> dict[str, Any]:

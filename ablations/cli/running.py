@@ -137,7 +137,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         outcome = local.run(plans, options.results, fresh=options.fresh, **how)
     for cell, record in outcome.failed:
         print(
-            f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",
+            printable(f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}"),
             file=sys.stderr,
         )
     if not options.quiet:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, read_curve, read_results, write_atomically
+from ablations.report.formats.spreadsheets import inert
 from ablations.report.scores import final
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def export(
 
     whole = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
     if format == "csv":
+        for name in ("study", "task", "variant", "metric", "reason"):
+            whole[name] = whole[name].map({text: inert(text) for text in whole[name].unique()})
         write_atomically(path, whole.to_csv(index=False))
         return
     present = whole.astype(object).where(whole.notna(), None)

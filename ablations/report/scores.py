@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations import plugins
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import unknown
 from ablations.records import Plan, Record, read_curve, read_results
@@ -85,12 +86,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a plan's cells, and which package versions made how many of them."""
+    """The scores of a plan's cells, which package versions made how many of them, and lines on
+    plugins that were edited in between."""
 
     metric: str
     score: str
     cells: tuple[Cell, ...]
     versions: tuple[tuple[Mapping[str, str], int], ...]
+    edited: tuple[str, ...] = ()
 
     def of(self, task: str, variant: str) -> list[Cell]:
         """The cells of a task and variant, by seed."""
@@ -207,6 +210,12 @@ def moves(found: Scores) -> bool:
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
+def largest(found: Scores) -> float:
+    """The finite value of a metric that is furthest from 0; 0 where there is none."""
+    values = [cell.curve.values for cell in found.cells]
+    return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
+
+
 def is_score(plan: Plan, metric: str) -> bool:
     """Whether a metric is in the units of the task's score, where higher is better."""
     return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
@@ -252,12 +261,14 @@ def _read(
         raise unknown("score", score, SCORES)
     cells: dict[str, list[Cell]] = {column: [] for column in columns}
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
+    used: list[Mapping[str, str]] = []
     for cell, record in read_results(results, plan):
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
             for column in columns:
                 cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
             continue
+        used.append(record.provenance.get("plugins", {}))
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         curve = None if record.status == "failed" else read_curve(results, record)
@@ -268,9 +279,9 @@ def _read(
             made = _cell(place, record, curve, column, SCORES[score])
             cells[column].append(replace(made, hash=cell["hash"]))
     makers = tuple((dict(which), count) for which, count in versions.most_common())
+    edited = tuple(plugins.edited(used))
     return {
-        column: Scores(metric=column, score=score, cells=tuple(of), versions=makers)
-        for column, of in cells.items()
+        column: Scores(column, score, tuple(of), makers, edited) for column, of in cells.items()
     }
 
 

@@ -43,8 +43,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("rejax", "vmap", "brax")
-# Besides the versions of requirements.lock, which hold for all. Rejax's environments of Brax lack
-# what later versions of gymnax ask of a state.
+# Besides the versions of requirements-test.lock, which hold for all. Rejax's environments of Brax
+# lack what later versions of gymnax ask of a state.
 PACKAGES = {"rejax": ("rejax==0.1.3", "gymnax==0.0.9", "brax==0.14.2"), "brax": ("brax==0.14.2",)}
 SHOWN = ("rejax", "gymnax", "distrax", "brax", "jax", "jaxlib", "flax", "optax")
 # Ours: a study whose baseline sets nothing but what both presets have.
@@ -371,7 +371,7 @@ def environment_of(peer: str, folder: Path) -> Path:
     """The Python of a peer's environment, made where it is not there yet."""
     if peer not in PACKAGES:
         return Path(sys.executable)
-    lock = (ROOT / "requirements.lock").read_text()
+    lock = (ROOT / "requirements-test.lock").read_text()
     pins = re.findall(r"^([\w.-]+==[^\s;]+)", lock, re.M)
     place = folder / peer
     wanted = "\n".join([sys.version, *PACKAGES[peer], *pins])

@@ -220,6 +220,25 @@ def test_a_run_that_ends_well_before_its_steps_has_failed(folder, script: str, r
     assert [reason in str(one) for one in reasons] == ([True] if reason else [])
 
 
+def test_the_memory_of_a_command_is_its_own(tmp_path: Path) -> None:
+    """Not that of the largest child that its worker has had."""
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from ablations.sweep.command.process import Process\n"
+        "for megabytes in (300, 1):\n"
+        "    held = f'held = bytearray({megabytes} << 20)'\n"
+        "    one = Process([sys.executable, '-S', '-c', held], '.', os.environ, Path('log'))\n"
+        "    assert one.code == 0\n"
+        "    print(one.peak_megabytes)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    large, small = map(int, done.stdout.split())
+    assert large > 300 > 150 > small > 0
+
+
 def test_rows_without_the_metric_are_no_steps(folder) -> None:
     """Settings before it, a summary after it, another axis of the same file."""
     rows = [json.dumps({"lr": 0.1, "step": 10**6})] * 7
@@ -430,7 +449,7 @@ def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:
     still waits for it."""
     folder.script("echo $$ > $out/pid; sleep 1000")
     (plan,) = folder.plans()
-    order = Order("run", str(folder.results), "cache", tuple(cells_of(plan)))
+    order = Order("run", str(folder.results), tuple(cells_of(plan)))
     worker = Worker(order, 0)
 
     def work() -> None:

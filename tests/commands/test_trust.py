@@ -143,7 +143,7 @@ def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> 
     from ablations.sweep.prepare import prepare
 
     work = prepare(folder.plans(), folder.results)
-    order = Order("run", str(folder.results), str(folder.path / "cache"), work.todo)
+    order = Order("run", str(folder.results), work.todo)
     path = order.write(folder.path / "order.json")
     gone = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
     told = [str(OUR_ROOT), str(path), "0", gone.stdout.strip()]
@@ -165,6 +165,90 @@ def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
         assert again == first
         assert (again.here / "walk.sh").read_text() == (folder.path / "walk.sh").read_text()
         assert not (again.here / "random.py").exists()
+
+
+@pytest.mark.parametrize("setting", ["core.fsmonitor", "core.hooksPath", "hooks", "diff.external"])
+def test_git_starts_no_program_that_a_repository_names(setting: str, folder, capsys) -> None:
+    folder.write("more.py", "1\n")
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    for words in (["init", "-q"], ["add", "walk.sh", "more.py"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *who, *words], cwd=folder.path, check=True)
+    program = folder.write("hooks/post-index-change", f"#!/bin/sh\ntouch {folder.path}/executed\n")
+    program.chmod(0o755)
+    if setting == "hooks":
+        (folder.path / ".git/hooks").mkdir(exist_ok=True)
+        shutil.copy(program, folder.path / ".git/hooks/post-index-change")
+    else:
+        named = program.parent if setting == "core.hooksPath" else program
+        subprocess.run(["git", "config", setting, str(named)], cwd=folder.path, check=True)
+    folder.write("more.py", "2\n")
+    os.utime(folder.path / "walk.sh")
+    folder.run()
+    checked_out(folder.path, "HEAD", folder.results)
+    checked_out(folder.path, "HEAD", folder.results)
+    assert main(["table", "walk.toml"]) == main(["status", "walk.toml"]) == 0
+    assert not (folder.path / "executed").exists()
+
+
+def test_git_is_asked_in_one_place() -> None:
+    package = Path(checked_out.__globals__["__file__"]).parents[2]
+    asking = [path.name for path in package.rglob("*.py") if '"git",' in path.read_text()]
+    assert asking == ["git.py"]
+
+
+# Names
+
+NO_TEXT = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8:strict", "ascii"])
+def test_a_folder_whose_name_is_no_text(encoding: str, folder) -> None:
+    here = folder.path / NO_TEXT
+    folder.study(("drift helps", "drift helps \u03b4"), name=f"{NO_TEXT}/walk.toml")
+    folder.write(f"{NO_TEXT}/walk.sh", (folder.path / "walk.sh").read_text())
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    for words in (["init", "-q"], ["add", "walk.sh"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *who, *words], cwd=here, check=True)
+    (here / "link.py").symlink_to(NO_TEXT)
+    python = [sys.executable, "-m", "ablations.cli"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for words in (
+        ["run", "walk.toml", "--results", str(here / "results")],
+        ["table", "walk"],
+        ["status", "walk.toml"],
+        ["export", "walk", "--format", "csv"],
+    ):
+        done = subprocess.run(
+            [*python, *words], cwd=here, env=environment, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b""), words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["table", "LONG"], ["status", "LONG.toml"], ["run", "LONG.toml"], ["show", "LONG"]),
+        *(["report", "walk", "--results", "LONG"], ["table", "walk", "--output", "LONG"]),
+        *(["import", "LONG.csv", "--study", "a"], ["import", "walk.csv", "--study", "LONG"]),
+        *(
+            ["export", "walk", "--format", "csv", "--output", "LONG"],
+            ["clean", "--results", "LONG"],
+        ),
+        *(["run", "walk.toml", "--results", "LONG"], ["run", "--preset", "LONG"]),
+    ],
+    ids=" ".join,
+)
+def test_a_name_of_300_letters_ends_in_a_line(words: list[str], folder, capsys) -> None:
+    if "walk" in words:
+        folder.run(seeds=1)
+    said(capsys)
+    assert main([word.replace("LONG", "n" * 300) for word in words]) == 2
+    assert len(said(capsys).splitlines()) == 1
+
+
+def test_an_unknown_preset_is_called_one(capsys) -> None:
+    assert main(["run", "--preset", "cleanr"]) == 2
+    assert "unknown preset 'cleanr': did you mean 'cleanrl'?" in said(capsys)
 
 
 # Deletion
@@ -228,6 +312,24 @@ def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None
     with Progress([cell], tmp_path) as progress:
         progress.update()
     assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
+
+
+def test_no_command_prints_what_a_terminal_obeys(folder, capsys) -> None:
+    folder.run()
+    plan = read_plan(folder.results, "walk")
+    cell = plan.cells[0]
+    shutil.rmtree(cell_folder(folder.results, cell["hash"]))
+    odd = "\x1b[2Jgone\x9b31m\x07\u202e"
+    log = {"log": [odd], "plugins": {odd: "a"}}
+    failed = Record(cell["hash"], cell["config"], "failed", "error", odd, provenance=log)
+    write_record(folder.results, failed, {"step": []})
+    said(capsys)
+    name = cell["hash"]
+    for words in (["table", "walk"], ["status", "walk"], ["show", name], ["table", odd]):
+        main(words)
+        shown = said(capsys)
+        assert "gone" in shown
+        assert all(c.isprintable() or c == "\n" for c in shown)
 
 
 # Folders of a group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -261,6 +262,7 @@ NAMES = [
     ["1.10", "1.1", "1.100", "1"],
     ["3e-4", "0.0003", "3E-4"],
     ["007", "7", "0x7"],
+    ["0.9", "0.90", "0.900", "=0.9", "+0.9", "-x"],
     ["1e5", "100000", "100_000"],
     ["2026-02-01", "inf", "-0", "0"],
 ]
@@ -607,6 +609,14 @@ def trackio(path: Path, rows: list[tuple], *, ids: bool = True) -> Path:
             database.execute(f"INSERT INTO metrics ({names}) VALUES ({marks})", values)
         database.commit()
     return path
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "a#b.db", "a%41b.db", os.fsdecode(b"caf\xe9?.db")])
+def test_a_database_is_read_whatever_its_name(name: str, tmp_path) -> None:
+    rows = [("a_0", "a_0", step, '{"return": 1}') for step in (1, 2)]
+    path = trackio(tmp_path / "theirs.db", rows).rename(tmp_path / name)
+    assert import_runs([path], "tracked", tmp_path / "results").variants.keys() == {"a"}
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "results"])
 
 
 @pytest.mark.parametrize("as_bytes", [True, False])

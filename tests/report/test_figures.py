@@ -19,6 +19,7 @@ import ablations
 from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
+from ablations.report import page
 from ablations.report.figures import (
     COLORS,
     DASHES,
@@ -393,3 +394,15 @@ def test_bad_input(drawn, tmp_path) -> None:
     with pytest.raises(DamagedRecord):
         figure(plan, results, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("far", "drawn"), [(1.7e308, False), (1e302, False), (1e299, True)])
+def test_values_further_than_an_axis_end_in_a_line(far, drawn, study, tmp_path) -> None:
+    finals = {("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}
+    plan, results = study(finals, baseline="a", points=10)
+    if drawn:
+        assert figure(plan, results, tmp_path)
+    else:
+        with pytest.raises(UserError, match=r"gae: training/return reaches .*e\+30"):
+            figure(plan, results, tmp_path)
+        assert page.write([plan], results).exists()

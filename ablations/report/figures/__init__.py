@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ablations.errors import unknown
+from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.figures.aggregates import intervals, profiles, sample_efficiency
 from ablations.report.figures.curves import curves, diagnostics
@@ -17,7 +17,7 @@ from ablations.report.figures.effects import effect_matrix, main_effects
 from ablations.report.figures.sensitivity import plane, sensitivity
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
 from ablations.report.figures.waterfall import waterfall
-from ablations.report.scores import diagnostic_scores, is_score, scores
+from ablations.report.scores import diagnostic_scores, is_score, largest, scores
 from ablations.report.sensitivity import plane as points_of
 from ablations.report.tables import table
 from ablations.report.tables.explained import shares_sheet
@@ -45,6 +45,9 @@ __all__ = [
     "style",
     "waterfall",
 ]
+
+
+FAR = 1e300  # beyond it ticks are too far apart for a number
 
 
 def figure(
@@ -85,8 +88,14 @@ def figure(
 def draw(
     plan: Plan, results: Path, metric: str | None = None, *, each_seed: bool = False
 ) -> Iterator[tuple[str, Figure]]:
-    """name, figure: every one that a study has, within `style()`."""
+    """name, figure: every one that a study has, within `style()`. Raises UserError for a metric
+    that no axis can hold."""
     found = scores(plan, results, metric=metric)
+    if (most := largest(found)) > FAR:
+        raise UserError(
+            f"{plan.study['name']}: {found.metric} reaches {most:.3g}, further than an axis does: "
+            f"`ablations table` has the numbers"
+        )
     explained = shares_sheet(plan, results, found)
     if explained is not None:
         if (drawn := waterfall(plan, found, explained)) is not None:
@@ -111,7 +120,9 @@ def draw(
         else effect_matrix(plan, effects) or main_effects(plan, effects, found.metric),
     }
     if found.metric == plan.study["metric"]:
-        maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))
+        others = diagnostic_scores(plan, results)
+        near = {name: one for name, one in others.items() if largest(one) <= FAR}
+        maybe["diagnostics"] = diagnostics(plan, near)
     for name, drawn in maybe.items():
         if drawn is not None:
             yield name, drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ablations.errors import unknown
+from ablations.errors import printable, unknown
 from ablations.report.formats.files import csv_sheet, csv_table, json_sheet, json_table
 from ablations.report.formats.html import html, html_sheet
 from ablations.report.formats.latex import latex, latex_sheet
@@ -34,4 +34,5 @@ def render(made: Table | Sheet, format: str) -> str:
     """A table or a sheet in one of `FORMATS`. Raises UserError for another format."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    return _SHEETS[format](made) if isinstance(made, Sheet) else _TABLES[format](made)
+    text = _SHEETS[format](made) if isinstance(made, Sheet) else _TABLES[format](made)
+    return printable(text) if format == "markdown" else text  # which a terminal is shown

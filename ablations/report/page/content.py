@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import re
@@ -377,11 +378,11 @@ def _figures(
 
 
 def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
-    """Every static figure as a data URI of SVG."""
+    """Every static figure as a data URI of SVG; none where an axis cannot hold the values."""
     from ablations.report import figures
     from ablations.report.figures.style import METADATA, style
 
-    with style():
+    with style(), contextlib.suppress(UserError):
         for name, drawn in figures.draw(plan, results):
             text = io.BytesIO()
             drawn.savefig(text, format="svg", metadata=METADATA["svg"])
