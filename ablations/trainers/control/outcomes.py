@@ -42,8 +42,25 @@ def whole_episodes(
     start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros)
     end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
     _, _, reward_sum, length = end
-    return {
-        "evaluation/return": jnp.mean(reward_sum),
-        "evaluation/return_std": jnp.std(reward_sum),
-        "evaluation/length": jnp.mean(length),
+    return with_usual_return(
+        {
+            "evaluation/return": jnp.mean(reward_sum),
+            "evaluation/return_std": jnp.std(reward_sum),
+            "evaluation/length": jnp.mean(length),
+        },
+        environments,
+    )
+
+
+def with_usual_return(metrics: Metrics, environments: Environments) -> Metrics:
+    """With the mean return that the usual settings of the task would have paid for the same
+    episodes, where these pay another: R + unpaid·length, as <where>/usual_return."""
+    if not environments.unpaid:
+        return metrics
+    usual = {
+        name.replace("/return", "/usual_return"): value
+        + environments.unpaid * metrics[name.replace("/return", "/length")]
+        for name, value in metrics.items()
+        if name.endswith("/return")
     }
+    return metrics | usual

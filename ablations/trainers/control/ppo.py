@@ -33,7 +33,11 @@ from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.outcomes import finished_episodes, whole_episodes
+from ablations.trainers.control.outcomes import (
+    finished_episodes,
+    whole_episodes,
+    with_usual_return,
+)
 from ablations.trainers.control.state import Rollout, State
 from ablations.trainers.losses import Metrics
 from ablations.trainers.optimizer import Learner
@@ -104,7 +108,8 @@ class PPO:
         means = {name: jnp.mean(value) for name, value in metrics.items()}
         for name in ("training/return", "training/length"):
             means[name] = jnp.where(episodes > 0, jnp.sum(metrics[name]) / episodes, jnp.nan)
-        return state, means | {"training/episodes": episodes}
+        means["training/episodes"] = episodes
+        return state, with_usual_return(means, self.environments)
 
     def iteration(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """A rollout, and what is learned from it."""

@@ -119,7 +119,7 @@ def compose(
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(choices or {})
     std = fixed["policy_std"]
-    env = task.make(settings)
+    env, unpaid = task.make(settings), task.unpaid(settings)
     # Brax's env.observation_size resets an environment, operation by operation: seven seconds
     observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
     if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
@@ -137,8 +137,11 @@ def compose(
             reset_group_size=settings.get("reset_group_size", 1),
             random_elapsed_steps=settings.get("random_elapsed_steps", True),
             reset_pool=structure["reset_pool"],
+            unpaid=unpaid,
         ),
-        evaluation_environments=Environments(env, evaluation_envs, settings["episode_length"]),
+        evaluation_environments=Environments(
+            env, evaluation_envs, settings["episode_length"], unpaid=unpaid
+        ),
         networks=make_networks(
             observation_size=size,
             action_size=env.action_size,
