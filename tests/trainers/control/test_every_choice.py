@@ -49,7 +49,7 @@ COMPILED_IN = [
     },
     {
         "action_distribution": "tanh_normal_inverted",
-        "policy_std": "exp_parameter",
+        "policy_std": "exp_head",
         "observation_statistics": "per_environment",
         "observation_scaling": "epsilon_clipped",
         "kl_stop": "epoch",
@@ -75,6 +75,7 @@ COMPILED_IN = [
     },
     {
         **TORCHRL,
+        "policy_std": "shifted_softplus_head",
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",
     },
