@@ -56,8 +56,14 @@ class Policy:
         about = self.config["task"]
         if self.config["trainer"]["name"] != "ppo":
             raise UserError(f"policies on '{about['name']}' are not evaluated by episodes")
-        env = tasks.task(about["name"]).make(about["settings"])
-        environments = Environments(env, episodes, about["settings"]["episode_length"])
+        task = tasks.task(about["name"])
+        settings = task.completed(about["settings"])
+        environments = Environments(
+            task.make(settings),
+            episodes,
+            settings["episode_length"],
+            unpaid=task.unpaid(settings),
+        )
         metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
         return {name: float(value) for name, value in metrics.items()}
 

@@ -34,6 +34,7 @@ ALLOWED = {
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"curve", "looks", "distributions", "errors", "names", "plugins", "records"},
+    "exam": {"sweep", "report", "tasks", "errors", "records", "request"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},

@@ -44,7 +44,11 @@ def softplus_head(*, head: Array) -> Array:
     return jax.nn.softplus(head) + MIN_STD
 
 
-INITIAL_LOG_STD = Number(0.0, -20.0, 10.0, "log σ that policy_std=exp_parameter starts at")
+INITIAL_STD = Number(1.0, 1e-6, 1e6, "σ that clamped_parameter and shifted_softplus_head start at")
+INITIAL_LOG_STD = Number(
+    0.0, -20.0, 10.0, "log σ that policy_std starts at where it is an exponential"
+)
+STD_LOW = Number(0.0, 0.0, 1.0, "lowest σ of policy_std=exp_parameter and exp_head")
 BOUNDS = (1e-6, 1e6)
 
 
@@ -55,7 +59,7 @@ BOUNDS = (1e-6, 1e6)
     summary="one log std per action dimension, learned: the same in every state",
     numbers={
         "initial_log_std": INITIAL_LOG_STD,
-        "std_low": Number(0.0, 0.0, 1.0, "lowest σ of policy_std=exp_parameter"),
+        "std_low": STD_LOW,
     },
 )
 def exp_parameter(
@@ -70,9 +74,7 @@ def exp_parameter(
     formula="σ = clip(initial_std + s, 10⁻⁶, 10⁶),  s from 0",
     source="RSL-RL (rsl_rl/modules/distribution.py, std_type='scalar')",
     summary="the std itself is learned, not its logarithm: its steps are as large when it is small",
-    numbers={
-        "initial_std": Number(1.0, 1e-6, 1e6, "σ that policy_std=clamped_parameter starts at"),
-    },
+    numbers={"initial_std": INITIAL_STD},
 )
 def clamped_parameter(*, parameter: Array, initial_std: Array | float) -> Array:
     """clip(initial_std + s, 1e-6, 1e6); outside, no gradient brings it back."""
@@ -90,3 +92,31 @@ def clamped_exp_parameter(*, parameter: Array, initial_log_std: Array | float) -
     """exp(clip(initial_log_std + s, log 1e-6, log 1e6)); outside, no gradient brings it back."""
     low, high = (math.log(bound) for bound in BOUNDS)
     return jnp.exp(jnp.clip(initial_log_std + parameter, low, high))
+
+
+@AXIS.choice(
+    "exp_head",
+    formula="σ = max(exp(initial_log_std + h), std_low),  h: outputs of the policy beside the mean",
+    source="exp_parameter with a head; Andrychowicz et al. 2021 compare the two",
+    summary="exp_parameter, but a function of the state: they differ in that alone",
+    numbers={"initial_log_std": INITIAL_LOG_STD, "std_low": STD_LOW},
+)
+def exp_head(*, head: Array, initial_log_std: Array | float, std_low: Array | float) -> Array:
+    """max(exp(initial_log_std + h), std_low)."""
+    return jnp.maximum(jnp.exp(initial_log_std + head), std_low)
+
+
+@AXIS.choice(
+    "shifted_softplus_head",
+    formula=(
+        "σ = log(1 + exp(h + b)) + 0.001,  h: outputs of the policy beside the mean,\n"
+        "b = log(exp(initial_std) - 1), so that σ = initial_std + 0.001 where h = 0"
+    ),
+    source="softplus_head with an initial σ, which Andrychowicz et al. 2021 vary",
+    summary="softplus_head that starts at a σ of choice; at log 2 it is softplus_head",
+    numbers={"initial_std": INITIAL_STD},
+)
+def shifted_softplus_head(*, head: Array, initial_std: Array | float) -> Array:
+    """softplus(h + b) + 0.001."""
+    shift = initial_std + jnp.log(-jnp.expm1(-jnp.asarray(initial_std)))
+    return jax.nn.softplus(head + shift) + MIN_STD

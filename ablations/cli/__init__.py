@@ -19,6 +19,7 @@ from ablations.cli import (
     checking,
     claiming,
     describe,
+    examining,
     explaining,
     gating,
     results,
@@ -132,6 +133,16 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (describe, running, tuning, explaining, results, claiming, checking, gating):
+    for room in (
+        describe,
+        running,
+        tuning,
+        examining,
+        explaining,
+        results,
+        claiming,
+        checking,
+        gating,
+    ):
         room.add_commands(commands)
     return parser

@@ -179,7 +179,7 @@ def _play(
             load_policy(cell, step, task=task, settings=settings_of_brax) for step in wanted
         ]
         about = policies[0].config["task"]
-        settings = about["settings"]
+        settings = tasks.task(about["name"]).completed(about["settings"])
         key = canonical(settings)
         if key not in made:
             made[key] = tasks.task(about["name"]).make(settings)

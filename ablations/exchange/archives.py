@@ -43,6 +43,7 @@ MOST_BYTES = 1_000_000
 # Kept beside the metric of the study.
 JUDGED = (
     *("training/return", "evaluation/return"),
+    *("training/usual_return", "evaluation/usual_return"),
     *("evaluation/accuracy", "evaluation/pass_at_4", "evaluation/entropy"),
 )
 

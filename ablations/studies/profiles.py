@@ -90,6 +90,37 @@ def claims(
     }
 
 
+# Of the protocol in docs/evidence.md: tasks that pass `ablations exam`, at the length and with the
+# settings at which they do.
+JUDGED: dict[str, dict[str, Any]] = {
+    "ant": {},
+}
+_BASE: dict[str, Any] = {
+    "num_minibatches": 16,
+    "learning_rate": 1e-3,
+    "discount": 0.99,
+}
+
+
+def evidence(
+    variants: Iterable[str], *, seeds: int, tasks: Iterable[str] = tuple(JUDGED), **settings: Any
+) -> dict[str, Profile]:
+    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps."""
+    return {
+        "evidence": Profile(
+            tasks=tuple(tasks),
+            seeds=seeds,
+            steps=1_000_000,
+            points=20,
+            evaluations=10,
+            evaluation_envs=64,
+            variants=tuple(variants),
+            settings=_BASE | settings,
+            task_settings={task: JUDGED[task] for task in tasks},
+        )
+    }
+
+
 BATCH = 64  # completions of an iteration of the language tasks: what a step of the curve counts
 # How a language study judges: greedy accuracy changes only where the likeliest answer does, so that
 # a policy which merely becomes surer of what it says gains nothing; see docs/language.md.

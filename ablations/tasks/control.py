@@ -6,7 +6,9 @@ import contextlib
 import io
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from ablations.tasks.task import Task, check_episodes, register
@@ -14,17 +16,35 @@ from ablations.tasks.task import Task, check_episodes, register
 BACKENDS = ("spring", "positional", "generalized", "mjx")
 
 
+# What Brax's environments pay for each step in which they do not fall, or in which they do.
+HEALTHY_REWARD = "healthy_reward"
+
+
 def _make(name: str, settings: Mapping[str, Any]) -> Any:
     with quiet():
         import brax.envs
 
-        return brax.envs.get_environment(name, backend=settings["backend"])
+        _mend_fluids()
+        told = {one: settings[one] for one in ("backend", HEALTHY_REWARD) if one in settings}
+        return brax.envs.get_environment(name, **told)
 
 
-def _check(settings: Mapping[str, Any]) -> list[str]:
+def _mend_fluids() -> None:
+    """Forces of fluids, which swimmer has: Brax 0.14.2 calls clip(x, a_min=...), an argument that
+    JAX 0.10 took away."""
+    import jax.numpy as jnp
+    from brax import fluid
+
+    def clip(x: Any, a_min: float) -> Any:
+        return jnp.clip(x, a_min)
+
+    fluid.jp = SimpleNamespace(**{**vars(jnp), "clip": clip})
+
+
+def _check(backends: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
     complaints = check_episodes(settings)
-    if settings["backend"] not in BACKENDS:
-        complaints.append(f"backend={settings['backend']} is not one of {', '.join(BACKENDS)}")
+    if settings["backend"] not in backends:
+        complaints.append(f"backend={settings['backend']} is not one of {', '.join(backends)}")
     return complaints
 
 
@@ -72,24 +92,34 @@ def _register(
     *,
     steps: int,
     source: str,
+    backends: tuple[str, ...] = BACKENDS,
+    healthy_reward: float | None = None,
     **hyperparameters: Any,
 ) -> None:
-    """A Brax environment as a task."""
+    """A Brax environment as a task.
+
+    backends: those that it works on, its own first. healthy_reward: what it pays for every step,
+    whatever is done in it; an episode that falls ends. None: nothing.
+    """
+    paid = {} if healthy_reward is None else {HEALTHY_REWARD: healthy_reward}
     register(
         Task(
             name=name,
             summary=summary,
             make=lambda settings: _make(name, settings),
             settings={
-                "backend": "spring",
+                "backend": backends[0],
                 "episode_length": 1000,  # as in Brax's configurations, for every task
                 "reset_group_size": 1,
                 "random_elapsed_steps": True,
+                **paid,
             },
+            neutral=paid,
+            unpaid=lambda settings: sum((x - settings.get(n, x) for n, x in paid.items()), 0.0),
             hyperparameters={"ppo": hyperparameters},
             steps=steps,
             source=source,
-            check=_check,
+            check=partial(_check, backends),
         )
     )
 
@@ -128,6 +158,7 @@ _register(
     "hop forward on one leg without falling",
     steps=5_000_000,
     source=_OWN,
+    healthy_reward=1.0,
     learning_rate=1e-3,
     discount=0.99,
     entropy_coefficient=1e-2,
@@ -138,6 +169,7 @@ _register(
     "walk forward on two legs without falling",
     steps=5_000_000,
     source=_OWN,
+    healthy_reward=1.0,
     learning_rate=1e-3,
     discount=0.99,
     entropy_coefficient=1e-2,
@@ -158,6 +190,7 @@ _register(
     "walk forward on four legs",
     steps=10_000_000,
     source=_BRAX,
+    healthy_reward=1.0,
     learning_rate=3e-4,
     discount=0.97,
     entropy_coefficient=1e-2,
@@ -167,8 +200,30 @@ _register(
     "walk forward as a humanoid without falling",
     steps=20_000_000,
     source=_BRAX,
+    healthy_reward=5.0,
     learning_rate=3e-4,
     discount=0.97,
     entropy_coefficient=1e-3,
     reward_scale=0.1,
+)
+_register(
+    "swimmer",
+    "swim forward with three jointed links; never terminates",
+    steps=5_000_000,
+    source=_OWN,
+    backends=("generalized",),  # Brax has it on no other
+    learning_rate=1e-3,
+    discount=0.99,
+    entropy_coefficient=1e-3,
+)
+_register(
+    "pusher",
+    "push a cylinder to a goal with a seven-jointed arm; never terminates (Gymnasium truncates at "
+    "100)",
+    steps=5_000_000,
+    source=_OWN,
+    backends=("generalized", "mjx", "spring", "positional"),
+    learning_rate=3e-4,
+    discount=0.95,
+    entropy_coefficient=1e-3,
 )

@@ -26,6 +26,11 @@ class Task:
         (`Variant.task`) instead of having them compiled in. Tasks with the same `make` that differ
         in such settings alone share their programs; `make` does not read them.
     check: settings -> complaints in words, [] when the task can be made with them.
+    neutral: setting -> value, of settings that joined later: the value under which the environment
+        is what it was before. Configurations leave the setting out there, so that no result of
+        before is renamed; `completed` puts it back.
+    unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
+        trainers then record the return with it too, as usual_return.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
 
@@ -38,7 +43,13 @@ class Task:
     source: str = ""
     data: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
+    neutral: Mapping[str, Any] = field(default_factory=dict)
+    unpaid: Callable[[Mapping[str, Any]], float] = field(default=lambda settings: 0.0)
     revision: int = 1
+
+    def completed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a configuration with those that it leaves out as neutral."""
+        return {**self.neutral, **settings}
 
     def program(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """What of the task, with these settings, names the programs that it is compiled into."""

@@ -110,10 +110,12 @@ def resolve(
     if complaints:
         raise UserError("; ".join(complaints))
     left_out = neutral(definition)
-    return config | {
-        part: {n: value for n, value in config[part].items() if left_out[part].get(n) != value}
-        for part in PARTS
-    }
+    config["task"]["settings"] = _without(task.neutral, settings)
+    return config | {part: _without(left_out[part], config[part]) for part in PARTS}
+
+
+def _without(neutral: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in values.items() if neutral.get(name) != one}
 
 
 def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
@@ -146,9 +148,12 @@ def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
 
 def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with what it reads and leaves out, as `resolve` saw it."""
+    about = config["task"]
+    settings = definition.task(about["name"]).completed(about["settings"])
+    config = {**config, "task": {**about, "settings": settings}}
     left_out = neutral(definition)
     if not any(left_out.values()):
-        return dict(config)
+        return config
     whole = {part: {**left_out[part], **config[part]} for part in PARTS}
     choices = {axis: _choice(axis, one["name"]) for axis, one in whole["choices"].items()}
     options = {name: one.default for name, one in definition.structure.items()}
@@ -156,7 +161,7 @@ def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, An
         definition,
         {**options, **whole["structure"]},
         {**definition.axes, **choices},
-        config["task"]["settings"],
+        settings,
     )
     names = [*definition.axes, *known_numbers(definition), *definition.structure]
     return {

@@ -1,4 +1,4 @@
-"""A step of Adam down a gradient, as every trainer takes it."""
+"""A step down a gradient, as every trainer takes it: of Adam, if no other rule is compiled in."""
 
 from __future__ import annotations
 
@@ -14,23 +14,59 @@ from ablations.trainers.choices import apply
 from ablations.trainers.trainer import Variant
 
 
+class Rule(NamedTuple):
+    """What is compiled in of how steps are taken: choices of the axes optimizer, optimizer_reset
+    and weight_regularization, and Adam's β₁ and β₂."""
+
+    optimizer: str = "adam"
+    reset: str = "none"
+    regularization: str = "none"
+    beta1: float = 0.9
+    beta2: float = 0.999
+
+
+ADAM = Rule()
+
+
 class Learner(NamedTuple):
-    """What a gradient step changes. schedule: what the axis learning_rate_schedule carries."""
+    """What a gradient step changes, and what it needs beside.
+
+    schedule: what the axis learning_rate_schedule carries. began: int32, steps before those on this
+    batch; None where Adam does not start anew. initial: the parameters that training started from;
+    None where nothing pulls towards them.
+    """
 
     parameters: Any
-    optimizer: optax.OptState
+    optimizer: Any
     schedule: Any
+    began: jax.Array | None = None
+    initial: Any = None
 
 
-def start(parameters: Any, variant: Variant) -> Learner:
+def start(parameters: Any, variant: Variant, rule: Rule = ADAM) -> Learner:
     """Before the first step."""
+    plain = optax.ScaleByScheduleState(jnp.int32(0))  # only counts
     return Learner(
         parameters=parameters,
-        optimizer=optax.scale_by_adam().init(parameters),
+        optimizer=plain if rule.optimizer == "sgd" else optax.scale_by_adam().init(parameters),
         schedule=variants.axis("learning_rate_schedule").init(
             learning_rate=variant.numbers["learning_rate"]
         ),
+        # A copy: a compiled chunk writes over what it is given, each array once.
+        initial=jax.tree.map(jnp.copy, parameters) if rule.regularization == "to_initial" else None,
     )
+
+
+def begin(learner: Learner, rule: Rule) -> Learner:
+    """The learner before its first step on a new batch."""
+    if rule.reset == "none" or rule.optimizer != "adam":
+        return learner
+    adam = learner.optimizer
+    if rule.reset == "batch_moments":
+        adam = adam._replace(
+            mu=jax.tree.map(jnp.zeros_like, adam.mu), nu=jax.tree.map(jnp.zeros_like, adam.nu)
+        )
+    return learner._replace(optimizer=adam, began=adam.count)
 
 
 def descend(
@@ -44,18 +80,19 @@ def descend(
     steps: int,
     variant: Variant,
     factors: Mapping[str, jax.Array] | None = None,
+    rule: Rule = ADAM,
 ) -> tuple[Learner, jax.Array]:
     """The learner after one step, and the learning rate of that step.
 
     approximate_kl, exact_kl, offset_kl: how far the policy is from the one that acted, for the
         schedule; not every trainer knows the last two. progress: share of the run that is done.
         steps: of an iteration. factors: of outermost entries of the parameters, what multiplies the
-        rate there.
+        rate there. rule: what is compiled in.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
+    gradient = _pulled(gradient, learner, rule, variant)
     gradient = apply("gradient_clip", variant, gradients=gradient)
-    adam = optax.scale_by_adam(eps=variant.numbers["adam_epsilon"])
-    direction, optimizer = adam.update(gradient, learner.optimizer)
+    direction, optimizer = _direction(gradient, learner, rule, variant)
     schedule, rate = apply(
         "learning_rate_schedule",
         variant,
@@ -73,4 +110,27 @@ def descend(
             for name, part in direction.items()
         }
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
-    return Learner(parameters, optimizer, schedule), rate
+    learner = learner._replace(parameters=parameters, optimizer=optimizer, schedule=schedule)
+    return learner, rate
+
+
+def _pulled(gradient: Any, learner: Learner, rule: Rule, variant: Variant) -> Any:
+    """With that of c ‖θ‖² or c ‖θ - θ₀‖², by the choice of weight_regularization."""
+    if rule.regularization == "none":
+        return gradient
+    twice, pulled = 2.0 * variant.numbers["weight_l2"], learner.parameters
+    if rule.regularization == "to_initial":
+        pulled = jax.tree.map(jnp.subtract, pulled, learner.initial)
+    return jax.tree.map(lambda g, w: g + twice * w, gradient, pulled)
+
+
+def _direction(gradient: Any, learner: Learner, rule: Rule, variant: Variant) -> tuple[Any, Any]:
+    """What a step goes down, before its rate, and the optimiser's next state."""
+    state = learner.optimizer
+    if rule.optimizer == "sgd":
+        return gradient, state._replace(count=optax.safe_increment(state.count))
+    adam = optax.scale_by_adam(rule.beta1, rule.beta2, eps=variant.numbers["adam_epsilon"])
+    if learner.began is None:
+        return adam.update(gradient, state)
+    direction, local = adam.update(gradient, state._replace(count=state.count - learner.began))
+    return direction, local._replace(count=local.count + learner.began)

@@ -250,6 +250,7 @@ BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
     "language": "ablations.trainers.language.settings",
     "command": "ablations.trainers.command",
+    "trivial": "ablations.trainers.trivial",
 }
 _REGISTERED: dict[str, Definition] = {}
 

@@ -18,6 +18,7 @@ from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
 from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments
+from ablations.trainers.control.outcomes import whole_episodes
 from ablations.trainers.control.settings import AXES, DEFINITION, STRUCTURE, compose
 
 NAMES = (
@@ -28,7 +29,9 @@ NAMES = (
     "humanoid",
     "inverted_double_pendulum",
     "inverted_pendulum",
+    "pusher",
     "reacher",
+    "swimmer",
     "walker2d",
 )
 
@@ -78,6 +81,65 @@ def test_settings_that_make_no_sense_are_named() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("name", "usual"), [("hopper", 1.0), ("walker2d", 1.0), ("ant", 1.0), ("humanoid", 5.0)]
+)
+def test_what_being_healthy_pays_joined_later(name: str, usual: float) -> None:
+    """At Brax's own value a configuration has no word of it; elsewhere every step pays less."""
+    import inspect
+
+    import brax.envs
+
+    one = task(name)
+    brax_s = inspect.signature(brax.envs._envs[name].__init__).parameters["healthy_reward"].default
+    assert one.settings["healthy_reward"] == brax_s == usual
+    at, away = (DEFINITION.resolve(one, {"healthy_reward": x}) for x in (usual, usual - 1.0))
+    assert at == DEFINITION.resolve(one, {})
+    assert "healthy_reward" not in at["task"]["settings"]
+    assert DEFINITION.completed(at)["task"]["settings"] == one.settings
+    assert away["task"]["settings"]["healthy_reward"] == usual - 1.0
+    assert one.program(away["task"]["settings"]) != one.program(at["task"]["settings"])
+    # Without the setting, as records of before have it, the environment is Brax's.
+    for settings, paid in ((at, usual), (away, usual - 1.0)):
+        env = one.make(settings["task"]["settings"])
+        assert env._healthy_reward == paid
+        assert one.unpaid(settings["task"]["settings"]) == usual - paid
+
+
+def test_the_usual_return_stands_beside_the_one_that_is_paid() -> None:
+    """Of the same episodes, by an environment that pays it."""
+
+    class Paying:
+        def __init__(self, bonus: float) -> None:
+            self.cart, self.bonus = task("fast").make({}), bonus
+            self.reset, self.action_size = self.cart.reset, self.cart.action_size
+
+        def step(self, state: Any, action: Any) -> Any:
+            after = self.cart.step(state, action)
+            return after.replace(reward=after.reward + self.bonus)
+
+    def played(bonus: float, unpaid: float) -> dict[str, float]:
+        environments = Environments(Paying(bonus), 7, 9, unpaid=unpaid)
+
+        def act(observation: jax.Array) -> jax.Array:
+            return jnp.sin(9 * observation[:, :1])
+
+        episodes = jax.jit(lambda key: whole_episodes(environments, act, key))
+        return {name: float(x) for name, x in episodes(jax.random.key(3)).items()}
+
+    usual, less = played(2.5, 0.0), played(0.0, 2.5)
+    assert "evaluation/usual_return" not in usual
+    assert less["evaluation/usual_return"] == pytest.approx(usual["evaluation/return"], rel=1e-5)
+    assert less["evaluation/return"] < usual["evaluation/return"]
+
+
+def test_a_setting_that_a_backend_does_not_have_is_named() -> None:
+    swimmer = task("swimmer")
+    assert swimmer.check({**swimmer.settings, "backend": "spring"}) == [
+        "backend=spring is not one of generalized"
+    ]
+
+
 def test_fast_moves_as_it_says() -> None:
     env = task("fast").make(task("fast").settings)
     state = env.reset(jax.random.key(0))
@@ -112,7 +174,7 @@ def test_a_task_of_ones_own_trains() -> None:
         updates_per_chunk=1,
         choices=AXES,
     )
-    one = DEFINITION.data({"choices": {}, "numbers": {}, "task": {"name": "fast", "settings": {}}})
+    one = DEFINITION.data(DEFINITION.resolve(task("fast"), {}))
     state = jax.eval_shape(ppo.init, jax.random.key(0), one)
     after, metrics = jax.eval_shape(ppo.chunk, state, one)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)

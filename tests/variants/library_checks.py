@@ -75,6 +75,18 @@ def stds_are_positive_and_start_where_they_should(module: ModuleType) -> None:
     close(apply("clamped_exp_parameter", **inputs, initial_log_std=-1.0), np.exp(parameter - 1))
     far = {"head": head, "parameter": jnp.asarray([-20.0, 20.0])}
     close(apply("clamped_exp_parameter", **far), [1e-6, 1e6], atol=1e-9)
+    close(apply("exp_head", **inputs, initial_log_std=-1.0, std_low=0.1), _floored(head - 1))
+    zero = {"head": jnp.zeros((1, 2)), "parameter": jnp.asarray(parameter)}
+    for first in (0.05, 0.6, 3.0, 200.0):
+        close(apply("shifted_softplus_head", **zero, initial_std=first), [[first + 1e-3] * 2])
+        shifted = np.logaddexp(0, head + np.log(np.expm1(first))) + 1e-3
+        close(apply("shifted_softplus_head", **inputs, initial_std=first), shifted)
+    same = apply("shifted_softplus_head", **inputs, initial_std=np.log(2.0))
+    close(same, apply("softplus_head", **inputs))
+
+
+def _floored(log_std: np.ndarray) -> np.ndarray:
+    return np.maximum(np.exp(log_std), 0.1)
 
 
 def a_choice_reads_what_its_network_needs(module: ModuleType) -> None:

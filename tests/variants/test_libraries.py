@@ -66,6 +66,13 @@ MUTATIONS = (
     Mutation("another smallest std", _std.softplus_head, "+ MIN_STD", "+ 10 * MIN_STD"),
     Mutation("starts at σ = 0 + s", _std.clamped_parameter, "jnp.clip(initial_std + ", "jnp.clip("),
     Mutation(
+        "a head that starts elsewhere",
+        _std.shifted_softplus_head,
+        "initial_std + jnp.log(-jnp.expm1(-jnp.asarray(initial_std)))",
+        "jnp.log(initial_std)",
+    ),
+    Mutation("a head without its floor", _std.exp_head, "head), std_low)", "head), 0.0)"),
+    Mutation(
         "a log std without bounds",
         _std.clamped_exp_parameter,
         "jnp.clip(initial_log_std + parameter, low, high)",

@@ -28,6 +28,7 @@ EXPRESSED = {
     "policy_std": "softplus_head",
     "observation_scaling": "bounded_std",
     "value_normalization": "none",
+    "network_normalization": "none",
 }
 DESCRIPTION = "ppo_network_config.json"
 # Arguments of Brax's make_ppo_networks, by its defaults, that decide how a policy acts.

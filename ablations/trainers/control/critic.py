@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 import variants
 from ablations.trainers.control import normalizer as statistics
+from ablations.trainers.control.networks import layers_of
 from ablations.trainers.control.normalizer import Normalizer
 
 Array = jax.Array
@@ -62,7 +63,7 @@ class Critic(NamedTuple):
         shift = moved(jnp.zeros(1))
         factor = moved(jnp.ones(1)) - shift
         layers = parameters["value"]["params"]
-        last = f"hidden_{len(layers) - 1}"
+        last = f"hidden_{layers_of(parameters['value']) - 1}"
         layer = layers[last]
         rescaled = {"kernel": layer["kernel"] * factor, "bias": layer["bias"] * factor + shift}
         value = {**parameters["value"], "params": {**layers, last: rescaled}}

@@ -97,6 +97,7 @@ class Environments:
     reset_pool: so many resets of each environment, drawn at the start, are taken in turn: episode k
         starts from reset k mod reset_pool. 1: every episode starts from the first, as in Brax's
         AutoResetWrapper. A larger pool goes on where a smaller one begins anew.
+    unpaid: reward per step that the task usually pays and here does not; `Task.unpaid`.
     """
 
     env: Any
@@ -105,6 +106,7 @@ class Environments:
     reset_group_size: int = 1
     random_elapsed_steps: bool = False
     reset_pool: int = 1
+    unpaid: float = 0.0
 
     @property
     def num_groups(self) -> int:

@@ -22,6 +22,7 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 HIDDEN_GAIN = math.sqrt(2.0)
+NORM_EPSILON = 1e-6
 # Where the policy's parameters hold a std that does not depend on the state.
 SPREAD = "spread"
 
@@ -53,11 +54,31 @@ class Start(NamedTuple):
     value_scale: Any = 1.0
 
 
+class LayerNorm(linen.Module):
+    """γ·(x - mean(x))/√(var(x) + 1e-6) + β over the last axis, as `linen.LayerNorm` in float32, by
+    operations that every processor rounds alike."""
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        size = (x.shape[-1],)
+        scale = self.param("scale", linen.initializers.ones_init(), size, jnp.float32)
+        bias = self.param("bias", linen.initializers.zeros_init(), size, jnp.float32)
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(jnp.square(centred), axis=-1, keepdims=True)
+        return centred / jnp.sqrt(variance + NORM_EPSILON) * scale + bias
+
+
+def layers_of(network: Mapping[str, Any]) -> int:
+    """How many dense layers a network's parameters have."""
+    return sum(name.startswith("hidden_") for name in network["params"])
+
+
 class MLP(linen.Module):
     """Dense layers with an activation between them.
 
     layers: output size of each layer. activate_final: whether the last one is activated too.
-    hidden_gain: what `kernel_init` is told of the layers that are activated.
+    hidden_gain: what `kernel_init` is told of the layers that are activated. normalized: whether a
+    LayerNorm stands before each activation.
     """
 
     layers: Sequence[int]
@@ -66,6 +87,7 @@ class MLP(linen.Module):
     kernel_init: KernelInit = Start().kernel
     bias_init: BiasInit = Start().bias
     hidden_gain: Any = HIDDEN_GAIN
+    normalized: bool = False
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -82,6 +104,8 @@ class MLP(linen.Module):
                 ),
                 name=f"hidden_{i}",
             )(x)
+            if activated and self.normalized:
+                x = LayerNorm(name=f"norm_{i}")(x)
             if activated:
                 x = self.activation(x)
         return x
@@ -111,23 +135,31 @@ def make_networks(
     torso: str = "separate",
     activation: str = "tanh",
     spread_parameter: bool = False,
+    normalized: str = "none",
 ) -> Networks:
     """Two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
     spread_parameter: the last A of `raw` are one more weight each, from 0 on and of the policy's,
-        instead of outputs of its last layer.
+        instead of outputs of its last layer. normalized: the choice of network_normalization.
     """
     activate = ACTIVATIONS[activation]
     example = jnp.zeros(observation_size)
     shared = torso == "shared"
     outputs = action_size if spread_parameter else 2 * action_size
     if shared:
-        trunk = MLP(tuple(policy_layers), activate, activate_final=True)
+        trunk = MLP(
+            tuple(policy_layers), activate, activate_final=True, normalized=normalized != "none"
+        )
         policy_net, value_net = MLP((outputs,), activate), MLP((1,), activate)
         example = jnp.zeros(policy_layers[-1] if policy_layers else observation_size)
     else:
-        policy_net = MLP((*policy_layers, outputs), activate)
-        value_net = MLP((*value_layers, 1), activate)
+        policy_net, value_net = (
+            MLP(layers, activate, normalized=normalized in ("both", name))
+            for name, layers in (
+                ("policy", (*policy_layers, outputs)),
+                ("critic", (*value_layers, 1)),
+            )
+        )
 
     def init(key: jax.Array, start: Start = Start()) -> Any:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)

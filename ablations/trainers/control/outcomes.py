@@ -24,26 +24,46 @@ def finished_episodes(outcome: Outcome) -> Metrics:
 
 
 def whole_episodes(
-    environments: Environments, act: Callable[[jax.Array], jax.Array], key: jax.Array
+    environments: Environments, act: Callable[..., jax.Array], key: jax.Array, counted: bool = False
 ) -> Metrics:
-    """One whole episode per environment. act: observations [N, O] -> actions [N, A]."""
+    """One whole episode per environment. act: observations [N, O] -> actions [N, A]; counted: it
+    takes the number of the step, a uint32, too."""
     zeros = jnp.zeros(environments.num_envs)
+    first = (jnp.uint32(0),) if counted else ()
 
     def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
-        episodes, active, reward_sum, length = now
-        episodes, outcome = environments.step(episodes, act(episodes.observation))
+        episodes, active, reward_sum, length, *count = now
+        episodes, outcome = environments.step(episodes, act(episodes.observation, *count))
         return (
             episodes,
             active & ~outcome.finished,
             jnp.where(active, outcome.reward_sum, reward_sum),
             jnp.where(active, outcome.length.astype(jnp.float32), length),
+            *(one + 1 for one in count),
         )
 
-    start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros)
+    start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros, *first)
     end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
-    _, _, reward_sum, length = end
-    return {
-        "evaluation/return": jnp.mean(reward_sum),
-        "evaluation/return_std": jnp.std(reward_sum),
-        "evaluation/length": jnp.mean(length),
+    _, _, reward_sum, length, *_ = end
+    return with_usual_return(
+        {
+            "evaluation/return": jnp.mean(reward_sum),
+            "evaluation/return_std": jnp.std(reward_sum),
+            "evaluation/length": jnp.mean(length),
+        },
+        environments,
+    )
+
+
+def with_usual_return(metrics: Metrics, environments: Environments) -> Metrics:
+    """With the mean return that the usual settings of the task would have paid for the same
+    episodes, where these pay another: R + unpaid·length, as <where>/usual_return."""
+    if not environments.unpaid:
+        return metrics
+    usual = {
+        name.replace("/return", "/usual_return"): value
+        + environments.unpaid * metrics[name.replace("/return", "/length")]
+        for name, value in metrics.items()
+        if name.endswith("/return")
     }
+    return metrics | usual

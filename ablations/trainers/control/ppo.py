@@ -33,10 +33,14 @@ from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.outcomes import finished_episodes, whole_episodes
+from ablations.trainers.control.outcomes import (
+    finished_episodes,
+    whole_episodes,
+    with_usual_return,
+)
 from ablations.trainers.control.state import Rollout, State
 from ablations.trainers.losses import Metrics
-from ablations.trainers.optimizer import Learner
+from ablations.trainers.optimizer import Learner, Rule
 from ablations.trainers.trainer import Variant
 from variants.observation_statistics import PER_BATCH
 
@@ -46,6 +50,7 @@ class PPO:
     """The functions of the trainer, closed over one task and one structure.
 
     fixed: axis -> the choice that is compiled in instead of the variant's, structural ones always.
+    rule: how steps are taken.
     """
 
     environments: Environments
@@ -56,6 +61,7 @@ class PPO:
     epochs: int
     updates_per_chunk: int
     fixed: Mapping[str, str] = field(default_factory=dict)
+    rule: Rule = optimizer.ADAM
 
     def init(self, key: jax.Array, variant: Variant) -> State:
         """Networks, environments and optimiser at their start: of all that a variant says, only
@@ -73,7 +79,7 @@ class PPO:
         )
         parameters = self.networks.init(key_networks, start)
         episodes = self.environments.reset(key_reset)
-        learner = optimizer.start(parameters, variant)
+        learner = optimizer.start(parameters, variant, self.rule)
         return State(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
@@ -90,6 +96,7 @@ class PPO:
             episodes=episodes,
             key=key_training,
             iteration=jnp.uint32(0),
+            initial=learner.initial,
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
@@ -104,7 +111,8 @@ class PPO:
         means = {name: jnp.mean(value) for name, value in metrics.items()}
         for name in ("training/return", "training/length"):
             means[name] = jnp.where(episodes > 0, jnp.sum(metrics[name]) / episodes, jnp.nan)
-        return state, means | {"training/episodes": episodes}
+        means["training/episodes"] = episodes
+        return state, with_usual_return(means, self.environments)
 
     def iteration(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """A rollout, and what is learned from it."""
@@ -148,9 +156,10 @@ class PPO:
 
         progress = state.iteration.astype(jnp.float32) / variant.iterations
         stopped = None if self.fixed["kl_stop"] == "none" else jnp.bool_(False)
+        learner = Learner(parameters, state.optimizer, state.schedule, initial=state.initial)
         (learner, _), metrics = jax.lax.scan(
             lambda now, draw: self.epoch(now, experience, batch, draw, progress, critic, variant),
-            (Learner(parameters, state.optimizer, state.schedule), stopped),
+            (optimizer.begin(learner, self.rule), stopped),
             draws,
         )
         state = state._replace(
@@ -334,7 +343,7 @@ class PPO:
         critic: Critic,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One step of Adam down the gradient of the loss.
+        """One step down the gradient of the loss, of Adam unless the rule says otherwise.
 
         experience: that of the minibatch; a function, so that only the timing that estimates from
             it here has it gathered.
@@ -360,6 +369,7 @@ class PPO:
             progress=progress,
             steps=self.epochs * self.num_minibatches,
             variant=variant,
+            rule=self.rule,
         )
         metrics["training/learning_rate"] = rate
         return learner, metrics

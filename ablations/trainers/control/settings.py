@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import variants
 from ablations.errors import UserError
 from ablations.tasks.task import Task
+from ablations.trainers.rates import BETAS, complaints_of
 from ablations.trainers.trainer import Definition, Option, Trainer, Variant
 from variants import Number
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from ablations.trainers.control.ppo import PPO
 
 ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
+
+# Axes that joined later, where PPO is what it was before.
+DETAILS = {
+    "network_normalization": "none",
+    "optimizer": "adam",
+    "optimizer_reset": "none",
+    "weight_regularization": "none",
+}
 
 AXES = {
     "advantage": "standard",
@@ -44,6 +53,7 @@ AXES = {
     "kl_stop": "none",
     "value_normalization": "none",
     "advantage_scaling": "none",
+    **DETAILS,
 }
 
 NUMBERS = {
@@ -85,6 +95,7 @@ STRUCTURE = {
     "reset_pool": Option(
         1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
     ),
+    **BETAS,
 }
 
 
@@ -115,11 +126,12 @@ def compose(
     from ablations.trainers.control.environment import Environments
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
+    from ablations.trainers.optimizer import Rule
 
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(choices or {})
     std = fixed["policy_std"]
-    env = task.make(settings)
+    env, unpaid = task.make(settings), task.unpaid(settings)
     # Brax's env.observation_size resets an environment, operation by operation: seven seconds
     observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
     if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
@@ -137,8 +149,11 @@ def compose(
             reset_group_size=settings.get("reset_group_size", 1),
             random_elapsed_steps=settings.get("random_elapsed_steps", True),
             reset_pool=structure["reset_pool"],
+            unpaid=unpaid,
         ),
-        evaluation_environments=Environments(env, evaluation_envs, settings["episode_length"]),
+        evaluation_environments=Environments(
+            env, evaluation_envs, settings["episode_length"], unpaid=unpaid
+        ),
         networks=make_networks(
             observation_size=size,
             action_size=env.action_size,
@@ -147,12 +162,20 @@ def compose(
             torso=structure["torso"],
             activation=structure["activation"],
             spread_parameter="parameter" in variants.axis("policy_std")[std].inputs,
+            normalized=fixed["network_normalization"],
         ),
         unroll_length=structure["unroll_length"],
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
         updates_per_chunk=updates_per_chunk,
         fixed=fixed,
+        rule=Rule(
+            optimizer=fixed["optimizer"],
+            reset=fixed["optimizer_reset"],
+            regularization=fixed["weight_regularization"],
+            beta1=structure["adam_beta1"],
+            beta2=structure["adam_beta2"],
+        ),
     )
 
 
@@ -232,7 +255,7 @@ def check(
     numbers: Mapping[str, float] | None = None,
 ) -> list[str]:
     """What does not fit together, in words."""
-    complaints = []
+    complaints = complaints_of(structure)
     num_envs = structure["num_envs"]
     group_size = settings.get("reset_group_size", 1)
     if num_envs % group_size:
@@ -264,6 +287,7 @@ DEFINITION = Definition(
     name="ppo",
     summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
     axes=AXES,
+    neutral=DETAILS,
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,

@@ -20,6 +20,7 @@ class State(NamedTuple):
     value_targets: statistics of them for value_normalization; None where it reads none.
     acting: the numbers that a policy needs to act, by name.
     key: the seed's. iteration: uint32, how many are done.
+    initial: the parameters that training started from; None where nothing pulls towards them.
     """
 
     parameters: Any
@@ -33,6 +34,7 @@ class State(NamedTuple):
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
+    initial: Any = None
 
 
 class Rollout(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ablations.tasks.task import Task
+from ablations.trainers.rates import BETAS, complaints_of
 from ablations.trainers.trainer import Definition, Option, Trainer
 from variants import Number
 
@@ -83,6 +84,7 @@ STRUCTURE = {
     "heads": Option(4, "of attention", low=1),
     "mlp_width": Option(128, "of the hidden layer after attention", low=1),
     "warm_start_steps": Option(0, "supervised steps on right answers before training", low=0),
+    **BETAS,
 }
 
 
@@ -110,6 +112,7 @@ def compose(
     from ablations.trainers.language.decoder import DecoderConfig, make_decoder
     from ablations.trainers.language.trainer import Language
     from ablations.trainers.language.warm_start import warm_start
+    from ablations.trainers.optimizer import Rule
 
     problems = task.make(settings)
     config = DecoderConfig(
@@ -137,6 +140,7 @@ def compose(
         critic=structure["critic"],
         updates_per_chunk=updates_per_chunk,
         evaluation_prompts=evaluation_envs,
+        rule=Rule(beta1=structure["adam_beta1"], beta2=structure["adam_beta2"]),
         fixed={"completion_unit": AXES["completion_unit"], **(choices or {})},
     )
 
@@ -177,7 +181,7 @@ def check(
     numbers: Mapping[str, float] | None = None,
 ) -> list[str]:
     """What does not fit together, in words."""
-    complaints = []
+    complaints = complaints_of(structure)
     width, heads = structure["width"], structure["heads"]
     if width % (2 * heads):
         complaints.append(

@@ -36,7 +36,7 @@ from ablations.trainers.language.decoder import Decoder
 from ablations.trainers.language.loss import Batch, language_loss, single, values
 from ablations.trainers.language.scores import accuracies, average, outcomes
 from ablations.trainers.losses import Metrics, mean, variance
-from ablations.trainers.optimizer import Learner
+from ablations.trainers.optimizer import Learner, Rule
 from ablations.trainers.shuffles import orders
 from ablations.trainers.trainer import Variant
 
@@ -66,7 +66,7 @@ class Language:
     start: seed -> parameters of the decoder, from which all variants of the seed start, and
     closeness to which is measured. prompts, samples: P and K. length: L, the longest completion.
     evaluation_prompts: how many held-out prompts an evaluation has. fixed: axis -> the choice that
-    is compiled in.
+    is compiled in. rule: how steps are taken.
     """
 
     problems: Problems
@@ -82,6 +82,7 @@ class Language:
     updates_per_chunk: int
     evaluation_prompts: int
     fixed: Mapping[str, str] = field(default_factory=dict)
+    rule: Rule = optimizer.ADAM
 
     def init(self, key: jax.Array, variant: Variant, given: Any = None) -> State:
         """given: what `start` made for the seed; without it the networks are untaught."""
@@ -91,7 +92,7 @@ class Language:
         if self.critic == "separate":
             head = jnp.zeros(self.decoder.config.width)
             parameters["critic"] = {"decoder": reference, "head": head}
-        learner = optimizer.start(parameters, variant)
+        learner = optimizer.start(parameters, variant, self.rule)
         return State(
             parameters=learner.parameters,
             reference=reference,
@@ -339,6 +340,7 @@ class Language:
             steps=self.epochs * self.num_minibatches,
             variant=variant,
             factors={"critic": variant.numbers["critic_rate_factor"]},
+            rule=self.rule,
         )
         return learner, metrics | {"training/learning_rate": rate}
 

@@ -12,7 +12,7 @@ import pytest
 from composed import compiled, only, program, same_bits, train, variant
 
 import variants
-from ablations.trainers.control.settings import AXES
+from ablations.trainers.control.settings import AXES, DETAILS
 
 UPDATES, CHUNKS = 14, 7
 STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
@@ -30,6 +30,7 @@ TORCHRL = {
     "kl_stop": "none",
     "value_normalization": "none",
     "advantage_scaling": "none",
+    **DETAILS,
 }
 # All choices of the axes that are compiled in, in as few programs as they fit into.
 COMPILED_IN = [
@@ -41,15 +42,23 @@ COMPILED_IN = [
         "kl_stop": "minibatch",
         "value_normalization": "running",
         "advantage_scaling": "percentile",
+        "network_normalization": "critic",
+        "optimizer": "sgd",
+        "optimizer_reset": "none",
+        "weight_regularization": "to_zero",
     },
     {
         "action_distribution": "tanh_normal_inverted",
-        "policy_std": "exp_parameter",
+        "policy_std": "exp_head",
         "observation_statistics": "per_environment",
         "observation_scaling": "epsilon_clipped",
         "kl_stop": "epoch",
         "value_normalization": "popart",
         "advantage_scaling": "symlog",
+        "network_normalization": "both",
+        "optimizer": "adam",
+        "optimizer_reset": "batch",
+        "weight_regularization": "to_initial",
     },
     {
         "action_distribution": "normal_unclipped",
@@ -59,9 +68,14 @@ COMPILED_IN = [
         "kl_stop": "none",
         "value_normalization": "symlog",
         "advantage_scaling": "none",
+        "network_normalization": "policy",
+        "optimizer": "adam",
+        "optimizer_reset": "batch_moments",
+        "weight_regularization": "none",
     },
     {
         **TORCHRL,
+        "policy_std": "shifted_softplus_head",
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",
     },

@@ -151,3 +151,58 @@ def test_a_scale_of_one_keeps_the_bits() -> None:
         np.testing.assert_allclose(
             scaled["policy"]["params"][name]["kernel"], factor * layer["kernel"], rtol=1e-6
         )
+
+
+def test_normalised_layers_are_those_of_flax_and_of_the_formula() -> None:
+    """Before the activation, in the hidden layers of the networks of the choice alone; kernels
+    start as they do without."""
+    from flax import linen
+
+    x = jax.random.normal(jax.random.key(1), (6, 5)) * 3 + 1
+    plain = make_networks(5, 2, (8, 7), (8, 7)).init(jax.random.key(0))
+    for choice, normalised in (("critic", "value"), ("policy", "policy"), ("both", "")):
+        nets = make_networks(5, 2, (8, 7), (8, 7), normalized=choice)
+        parameters = nets.init(jax.random.key(0))
+        for name, network in parameters.items():
+            layers = network["params"]
+            for layer, one in plain[name]["params"].items():
+                assert same_bits(layers[layer], one)
+            expected = {"norm_0", "norm_1"} if normalised in (name, "") else set()
+            assert {layer for layer in layers if layer.startswith("norm")} == expected
+        moved = jax.tree.map(
+            lambda p: p + 0.3 * jnp.cos(jnp.arange(p.size)).reshape(p.shape), parameters
+        )
+        for name, output in (("policy", nets.policy(moved, x)), ("value", nets.value(moved, x))):
+            layers, h = moved[name]["params"], np.asarray(x, np.float64)
+            for place in range(3):
+                dense = layers[f"hidden_{place}"]
+                h = h @ np.asarray(dense["kernel"], np.float64) + np.asarray(dense["bias"])
+                if place < 2 and normalised in (name, ""):
+                    norm = layers[f"norm_{place}"]
+                    flaxs = linen.LayerNorm().apply({"params": norm}, jnp.asarray(h, jnp.float32))
+                    mean, variance = h.mean(-1, keepdims=True), h.var(-1, keepdims=True)
+                    h = (h - mean) / np.sqrt(variance + 1e-6)
+                    h = h * np.asarray(norm["scale"]) + np.asarray(norm["bias"])
+                    np.testing.assert_allclose(flaxs, h, rtol=1e-4, atol=1e-5)
+                h = np.tanh(h) if place < 2 else h
+            np.testing.assert_allclose(
+                output, h if name == "policy" else h[..., 0], rtol=1e-4, atol=1e-5
+            )
+    shared = make_networks(5, 2, (8, 7), torso="shared", normalized="critic")
+    parameters = shared.init(jax.random.key(0))
+    assert {"norm_0", "norm_1"} <= parameters["torso"]["params"].keys()
+    assert parameters["policy"]["params"].keys() == {"hidden_0"}
+
+
+def test_popart_moves_the_last_layer_of_a_normalised_critic() -> None:
+    from ablations.trainers.control import critic as critics
+
+    nets = make_networks(5, 2, (8,), (8,), normalized="critic")
+    parameters = nets.init(jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (6, 5))
+    critic = critics.Critic(nets.value, "popart", critics.start("popart"))
+    targets = 5 + 3 * jax.random.normal(jax.random.key(2), (6, 4))
+    after, moved = critic.after(targets, parameters)
+    np.testing.assert_allclose(
+        after.value(moved, x), critic.value(parameters, x), rtol=1e-4, atol=1e-4
+    )

@@ -1,0 +1,79 @@
+"""The command `exam`: whether tasks can judge a detail."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ablations.cli.arguments import add_command, load_installed_plugins, whole
+from ablations.cli.results import FORMATS
+from ablations.cli.running import add_running, carry_out
+from ablations.errors import UserError
+from ablations.request import parse_settings, seeds_of
+
+
+def add_commands(commands: Any) -> None:
+    """Add `exam` to the parser."""
+    one = add_command(
+        commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
+    )
+    one.add_argument("tasks", nargs="+", metavar="TASK")
+    one.add_argument("--profile", default="paper", help="whose settings; default: paper")
+    one.add_argument(
+        "--rates", metavar="A,B,...", help="learning rates of the baseline; default: 3e-4,1e-3,3e-3"
+    )
+    one.add_argument(
+        "--presets", nargs="*", metavar="P", help="libraries that the best score is sought among"
+    )
+    one.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
+    one.add_argument(
+        "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="default: 1000-1004, tuning's"
+    )
+    one.add_argument(
+        "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting of the baseline"
+    )
+    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_running(one)
+    one.set_defaults(until=None)
+
+
+def _exam(options: argparse.Namespace) -> int:
+    from ablations import exam
+    from ablations.report import formats
+    from ablations.sweep.prepare import missing
+
+    load_installed_plugins()
+    planned = exam.plans(
+        exam.requests(
+            options.tasks,
+            rates=_rates(options.rates),
+            presets=_presets(options.presets),
+            seeds=options.seeds or exam.SEEDS,
+            steps=options.steps,
+            profile=options.profile,
+            settings=parse_settings(options.set or []),
+        )
+    )
+    code = carry_out(options, planned)
+    if not (options.dry_run or options.script or missing(planned, options.results)):
+        sheet = exam.sheet(exam.results_of(planned, options.results))
+        print(f"\n{formats.render(sheet, options.format)}\n")
+    return code
+
+
+def _rates(given: str | None) -> tuple[float, ...]:
+    from ablations import exam
+
+    if given is None:
+        return exam.RATES
+    try:
+        return tuple(float(rate) for rate in given.split(","))
+    except ValueError:
+        raise UserError(f"--rates takes numbers such as 3e-4,1e-3, not '{given}'") from None
+
+
+def _presets(given: list[str] | None) -> tuple[str, ...]:
+    """Return the presets of control that were named; every one where none was."""
+    from ablations.studies.library_defaults import DEFAULTS
+
+    return () if given is None else tuple(given or DEFAULTS)

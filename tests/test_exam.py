@@ -1,0 +1,146 @@
+"""The entrance exam of tasks: its rule on made-up scores, its reading of made-up curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ablations import exam
+from ablations.exam import Candidate, Task
+from ablations.records import Record, write_record
+from ablations.tasks import task as task_named
+
+FLOOR = {"zero": 100.0, "uniform": 40.0}
+
+
+def candidate(*scores: float, failed: int = 0, rise: float = 0.0) -> Candidate:
+    return Candidate("line", "baseline", 1000, scores, failed, rise)
+
+
+def sat(*candidates: Candidate) -> list[list[str]]:
+    task = Task("line", FLOOR, candidates)
+    return [task.complaints(one) for one in candidates]
+
+
+LEARNED = (190.0, 200.0, 210.0, 195.0, 205.0)  # 100 above the floor, of a deviation of 7.9
+
+
+@pytest.mark.parametrize(
+    ("scores", "failed", "passes"),
+    [
+        (LEARNED, 0, True),
+        (LEARNED, 1, False),
+        ([100 + 2 * (s - 200) + 100 for s in LEARNED], 0, True),  # 6.3 deviations
+        ([100 + 3 * (s - 200) + 100 for s in LEARNED], 0, False),  # 4.2
+        ([s - 100 for s in LEARNED], 0, False),  # as good as doing nothing
+        ([s - 120 for s in LEARNED], 0, False),  # better than random actions alone
+        ((200.0,), 0, False),
+        ((), 0, False),
+    ],
+)
+def test_a_baseline_stands_out_of_policies_that_learn_nothing(
+    scores: list[float], failed: int, passes: bool
+) -> None:
+    (complaints,) = sat(candidate(*scores, failed=failed))
+    assert (not complaints) == passes
+
+
+@pytest.mark.parametrize(("best", "passes"), [(290.0, True), (299.0, True), (301.0, False)])
+def test_half_way_to_the_best_is_enough(best: float, passes: bool) -> None:
+    own, other = sat(candidate(*LEARNED), candidate(best, best))
+    assert (not own) == passes
+    assert not any("way to the best" in line for line in other)
+
+
+def test_a_ceiling_is_what_several_runs_share() -> None:
+    alone = candidate(150.0, 151.0, 152.0, 153.0, 200.0)
+    assert Task("line", FLOOR, (alone,)).at_ceiling(alone) == 0.0
+    shared = candidate(198.0, 190.0, 199.6, 199.8, 200.0)
+    task = Task("line", FLOOR, (shared,))
+    assert task.at_ceiling(shared) == 0.6
+    assert any("ceiling" in line for line in task.complaints(shared))
+    one_of_five = candidate(190.0, 191.0, 192.0, 193.0, 200.0)
+    reached_by_another = candidate(200.0, 200.0)
+    task = Task("line", FLOOR, (one_of_five, reached_by_another))
+    assert task.at_ceiling(one_of_five) == 0.2
+    assert not task.complaints(one_of_five)
+
+
+def test_the_verdict_knows_neither_zero_nor_unit_of_the_return() -> None:
+    """Adding a constant to all returns and multiplying them change no number but the scores."""
+    for slope, shift in ((1.0, -500.0), (0.01, 0.0), (30.0, 7.0)):
+
+        def moved(values: tuple[float, ...], slope: float = slope, shift: float = shift):
+            return tuple(slope * value + shift for value in values)
+
+        before = Task("line", FLOOR, (candidate(*LEARNED, rise=3.0), candidate(280.0, 281.0)))
+        after = Task(
+            "line",
+            dict(zip(FLOOR, moved(tuple(FLOOR.values())), strict=True)),
+            tuple(
+                candidate(*moved(one.scores), rise=slope * one.rise) for one in before.candidates
+            ),
+        )
+        for one, other in zip(before.candidates, after.candidates, strict=True):
+            for number in (Task.lead, Task.place, Task.at_ceiling, Task.slope):
+                assert number(after, other) == pytest.approx(number(before, one))
+            assert after.complaints(other) == before.complaints(one)
+
+
+def written(results: Path, name: str) -> list[Task]:
+    """An exam whose records rise by 1 at each of thirty evaluations, seed by seed 100 higher."""
+    planned = exam.plans(exam.requests([name], rates=(1e-3,), seeds=(0, 1), steps=30_720))
+    for made in planned:
+        for cell in made.cells:
+            rises = 0.0 if cell["variant"] in ("zero", "uniform") else 1.0
+            columns = {
+                "step": np.arange(1, 31) * 1024,
+                "evaluation/return": 100.0 * cell["seed"] + rises * np.arange(1, 31),
+            }
+            write_record(results, Record(cell["hash"], cell["config"], "done"), columns)
+    return exam.results_of(planned, results)
+
+
+def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path: Path) -> None:
+    (task,) = written(tmp_path, "fast")
+    assert task.trivial == {"zero": 50.0, "uniform": 50.0}
+    assert [one.steps for one in task.candidates] == [10_240, 20_480, 30_720]
+    # the mean of evaluations 8, 9, 10 of ten, which are 1, 2 or 3 of the thirty apart
+    assert [one.scores for one in task.candidates] == [
+        (9.0, 109.0),
+        (18.0, 118.0),
+        (27.0, 127.0),
+    ]
+    assert [one.rise for one in task.candidates] == [2.0, 4.0, 6.0]
+    rows = exam.sheet([task]).records()
+    assert [row["verdict"] for row in rows[:2]] == ["learns nothing"] * 2
+    assert [row["seeds"] for row in rows[2:]] == [2, 2, 2]
+
+
+def test_what_is_set_reaches_whom_it_concerns() -> None:
+    trivial, trained, presets = exam.requests(
+        ["hopper"],
+        rates=(1e-3, 3e-3),
+        presets=("sb3",),
+        settings={"healthy_reward": 0.0, "epochs": 8},
+    )
+    assert "healthy_reward" in task_named("hopper").settings
+    assert trivial.set["healthy_reward"] == presets.set["healthy_reward"] == 0.0
+    assert trained.set["epochs"] == 8
+    assert "epochs" not in {*trivial.set, *presets.set}
+    assert trained.vary == {"learning_rate": (1e-3, 3e-3)}
+
+
+def test_the_command_plans_and_refuses(shell) -> None:
+    said = shell("exam", "fast", "--rates", "1e-3,3e-3", "--seeds", "2", "--dry-run").stdout
+    assert "8 cells" in said
+    for flags, reason in (
+        (("nosuch",), "unknown task 'nosuch'"),
+        (("fast", "--rates", "quick"), "--rates takes numbers"),
+        (("fast", "--presets", "nosuch"), "unknown variant of 'exam' 'nosuch'"),
+    ):
+        line = shell("exam", *flags, "--dry-run", code=2).stderr
+        assert reason in line
+        assert len(line.splitlines()) == 1

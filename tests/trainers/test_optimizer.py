@@ -1,0 +1,197 @@
+"""Steps down a gradient against plain loops in double precision, and optax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import variants
+from ablations.errors import UserError
+from ablations.tasks import task
+from ablations.trainers import Variant, trainer
+from ablations.trainers.optimizer import ADAM, Rule, begin, descend, start
+
+RATE, EPSILON, L2, LIMIT = 0.03, 1e-5, 0.2, 0.7
+BATCHES, STEPS = 4, 3
+RNG = np.random.default_rng(0)
+FIRST = {"policy": RNG.normal(size=(3, 2)), "value": RNG.normal(size=4)}
+# The gradient of batch 2 on is much larger, as where a target changes.
+GRADIENTS = [
+    {n: RNG.normal(size=x.shape) * (1 + 9 * (batch > 1)) for n, x in FIRST.items()}
+    for batch in range(BATCHES)
+    for _ in range(STEPS)
+]
+
+
+def single(tree: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
+
+
+def taken(rule: Rule, clip: str = "none", schedule: str = "constant") -> list[Any]:
+    """The parameters after each step, and how many steps the optimiser says that it took."""
+    variant = Variant(
+        choices={"gradient_clip": clip, "learning_rate_schedule": schedule},
+        numbers={
+            "learning_rate": jnp.float32(RATE),
+            "adam_epsilon": jnp.float32(EPSILON),
+            "weight_l2": jnp.float32(L2),
+            "max_gradient_norm": jnp.float32(LIMIT),
+        },
+        iterations=jnp.float32(BATCHES),
+    )
+    learner, found = start(single(FIRST), variant, rule), []
+    step = jax.jit(
+        lambda learner, gradient: descend(
+            learner,
+            gradient,
+            approximate_kl=jnp.float32(0),
+            progress=jnp.float32(0),
+            steps=STEPS,
+            variant=variant,
+            rule=rule,
+        )
+    )
+    for place, gradient in enumerate(GRADIENTS):
+        if place % STEPS == 0:
+            learner = begin(learner, rule)
+        learner, _ = step(learner, single(gradient))
+        found.append(learner.parameters)
+    assert int(learner.optimizer.count) == len(GRADIENTS), "the schedule counts every step"
+    return found
+
+
+def looped(rule: Rule, clip: bool = False) -> list[Any]:
+    """The same, by the formulas."""
+    x = {n: one.copy() for n, one in FIRST.items()}
+    m = {n: np.zeros_like(one) for n, one in FIRST.items()}
+    v, t, found = {n: one.copy() for n, one in m.items()}, 0, []
+    for place, gradient in enumerate(GRADIENTS):
+        if place % STEPS == 0 and rule.reset != "none":
+            t = 0
+            if rule.reset == "batch_moments":
+                m, v = ({n: 0 * one for n, one in of.items()} for of in (m, v))
+        t += 1
+        towards = {n: FIRST[n] if rule.regularization == "to_initial" else 0 for n in x}
+        pull = 2 * L2 * (rule.regularization != "none")
+        g = {n: gradient[n] + pull * (x[n] - towards[n]) for n in x}
+        norm = np.sqrt(sum((one**2).sum() for one in g.values()))
+        g = {n: one * (min(1, LIMIT / norm) if clip else 1) for n, one in g.items()}
+        for n in x:
+            if rule.optimizer == "sgd":
+                x[n] = x[n] - RATE * g[n]
+                continue
+            m[n] = rule.beta1 * m[n] + (1 - rule.beta1) * g[n]
+            v[n] = rule.beta2 * v[n] + (1 - rule.beta2) * g[n] ** 2
+            mean, square = m[n] / (1 - rule.beta1**t), v[n] / (1 - rule.beta2**t)
+            x[n] = x[n] - RATE * mean / (np.sqrt(square) + EPSILON)
+        found.append({n: one.copy() for n, one in x.items()})
+    return found
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ADAM,
+        Rule(beta1=0.5, beta2=0.9),
+        Rule(beta1=0.0),
+        Rule(reset="batch"),
+        Rule(reset="batch_moments", beta2=0.99),
+        Rule(regularization="to_zero"),
+        Rule(regularization="to_initial", reset="batch"),
+        Rule(optimizer="sgd"),
+        Rule(optimizer="sgd", regularization="to_initial"),
+    ],
+    ids=lambda rule: "-".join(map(str, rule)) if isinstance(rule, Rule) else str(rule),
+)
+def test_steps_are_those_of_the_formulas(rule: Rule, clip: bool) -> None:
+    ours = taken(rule, "global_norm" if clip else "none")
+    for one, other in zip(ours, looped(rule, clip), strict=True):
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(("beta1", "beta2"), [(0.9, 0.999), (0.8, 0.95)])
+def test_adam_is_that_of_optax(beta1: float, beta2: float) -> None:
+    adam = optax.adam(RATE, beta1, beta2, eps=EPSILON)
+    parameters, state = single(FIRST), adam.init(single(FIRST))
+    ours = taken(Rule(beta1=beta1, beta2=beta2))
+    for one, gradient in zip(ours, GRADIENTS, strict=True):
+        updates, state = adam.update(single(gradient), state)
+        parameters = optax.apply_updates(parameters, updates)
+        for name in one:
+            np.testing.assert_allclose(one[name], parameters[name], rtol=1e-6, atol=1e-7)
+
+
+def test_a_new_count_makes_no_large_step_where_gradients_grow() -> None:
+    """What Adam-Rel is for, on its own example: ten times the gradient from one batch to the next,
+    after long training."""
+    moved = {}
+    for reset in ("none", "batch", "batch_moments"):
+        rule = Rule(reset=reset)
+        variant = Variant(
+            {"gradient_clip": "none", "learning_rate_schedule": "constant"},
+            {"learning_rate": jnp.float32(1), "adam_epsilon": jnp.float32(0)},
+        )
+        learner = start(jnp.zeros(1), variant, rule)
+        for place in range(401):
+            learner = begin(learner, rule) if place % 100 == 0 else learner
+            before = learner.parameters
+            gradient = jnp.full(1, 10.0 if place == 400 else 1.0)
+            learner, _ = descend(
+                learner,
+                gradient,
+                approximate_kl=jnp.float32(0),
+                progress=jnp.float32(0),
+                steps=100,
+                variant=variant,
+                rule=rule,
+            )
+        moved[reset] = float(before[0] - learner.parameters[0])
+    assert moved["batch_moments"] == pytest.approx(1.0)
+    assert moved["batch"] < 1.0 < moved["none"]
+
+
+def test_details_joined_later() -> None:
+    """At what they are by default nothing is said of them, and the state is the one of before."""
+    ppo, fast = trainer("ppo"), task("fast")
+    whole = ppo.completed(ppo.resolve(fast, {}))
+    at = {axis: whole["choices"][axis]["name"] for axis in ppo.neutral}
+    at |= {name: whole["structure"][name] for name in ("adam_beta1", "adam_beta2")}
+    assert at == {
+        "network_normalization": "none",
+        "optimizer": "adam",
+        "optimizer_reset": "none",
+        "weight_regularization": "none",
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+    }
+    config = ppo.resolve(fast, at)
+    assert config == ppo.resolve(fast, {})
+    assert at.keys().isdisjoint({*config["choices"], *config["structure"]})
+    learner = start(single(FIRST), Variant({}, {"learning_rate": 1.0}))
+    assert learner.initial is learner.began is None
+    assert begin(learner, ADAM) is learner
+    away = ppo.resolve(fast, {"weight_regularization": "to_initial", "adam_beta1": 0})
+    assert (
+        away["numbers"]["weight_l2"]
+        == variants.axis("weight_regularization").known_numbers["weight_l2"].default
+    )
+    assert away["structure"]["adam_beta1"] == 0.0
+
+
+def test_what_cannot_act_or_be_is_named() -> None:
+    ppo, fast = trainer("ppo"), task("fast")
+    config = ppo.resolve(fast, {"optimizer": "sgd"})
+    names = ("adam_epsilon", "adam_beta1", "optimizer_reset", "learning_rate")
+    assert set(ppo.inert(config, names)) == {"adam_epsilon", "adam_beta1", "optimizer_reset"}
+    for name in ("ppo", "language"):
+        with pytest.raises(UserError, match="adam_beta2=1 must be below 1"):
+            trainer(name).resolve(
+                task("fast" if name == "ppo" else "addition"), {"adam_beta2": 1.0}
+            )

@@ -1,0 +1,35 @@
+"""How a gradient becomes a step: a loop axis, and structural, as its choices carry other states.
+
+g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
+"""
+
+from variants.registry import Axis, register
+from variants.rules import inert
+
+AXIS = register(Axis("optimizer", summary="how a gradient becomes a step", structural=True))
+
+AXIS.declare(
+    "adam",
+    formula=(
+        "m ← β₁m + (1-β₁)g,  v ← β₂v + (1-β₂)g²\n"
+        "d = (m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε),  t: steps so far, this one included,\n"
+        "β₁ = adam_beta1,  β₂ = adam_beta2,  ε = adam_epsilon"
+    ),
+    source="Kingma & Ba 2015; every library here",
+    summary="steps of about one size, whatever that of the gradient",
+)
+AXIS.declare(
+    "sgd",
+    formula="d = g",
+    source="a control: here a factor on a loss is a factor on its step",
+    summary="plain gradient descent, without momentum; wants a learning rate of its own",
+)
+
+OF_ADAM = ("adam_epsilon", "adam_beta1", "adam_beta2", "optimizer_reset")
+
+
+@inert
+def plain_descent_has_no_moments(*, optimizer: str) -> dict[str, str]:
+    if optimizer == "adam":
+        return {}
+    return dict.fromkeys(OF_ADAM, f"optimizer={optimizer} has no moments")

@@ -1,0 +1,33 @@
+"""Whether Adam starts anew at each batch: a loop axis, and structural.
+
+m, v and t are Adam's moments and its count of steps, as in `optimizer`. A batch is what one rollout
+brought: its loss is a new one, as advantages, targets and old log densities are new.
+"""
+
+from variants.registry import Axis, register
+
+AXIS = register(
+    Axis("optimizer_reset", summary="whether Adam starts anew at each batch", structural=True)
+)
+
+AXIS.declare(
+    "none",
+    formula="m, v and t go on",
+    source="every library's default",
+    summary="Adam's state lasts for the whole training",
+)
+AXIS.declare(
+    "batch",
+    formula="t = 0 before the first step on a batch; m and v go on",
+    source="Adam-Rel (Ellis et al. 2024, arXiv 2412.17113)",
+    summary=(
+        "steps are counted from the last batch on: a gradient that grows there makes no large "
+        "step, and the first steps on a batch are smaller"
+    ),
+)
+AXIS.declare(
+    "batch_moments",
+    formula="m = 0, v = 0 and t = 0 before the first step on a batch",
+    source="Adam-MR (Asadi et al. 2023, arXiv 2306.17833; compared with in 2412.17113)",
+    summary="Adam forgets at each batch all that it knew",
+)
