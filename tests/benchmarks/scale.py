@@ -31,7 +31,7 @@ COMMANDS = {
     "table": ("table", "synthetic"),
     "export csv": ("export", "synthetic", "--output", "runs.csv"),
     "report": ("report",),
-    "run again": ("run", "synthetic", "--quiet"),
+    "run again": ("run", "synthetic", "--plugin", "synthetic", "--quiet"),
 }
 SYNTHETIC = """\
 import jax
@@ -95,7 +95,7 @@ def ablations(folder: Path, *arguments: str) -> Cost:
     started = time.monotonic()
     with (folder / "output.txt").open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ablations.cli", *arguments, "--plugin", "synthetic"],
+            [sys.executable, "-m", "ablations.cli", *arguments],
             cwd=folder,
             env=environment,
             stdout=output,
@@ -119,8 +119,8 @@ def begun(folder: Path) -> Path:
 def run(folder: Path, cells: int) -> Cost:
     """Run so many cells in a new folder."""
     seeds = str(cells // VARIANTS)
-    workers = ("--workers", "2", "--quiet")
-    return ablations(begun(folder), "run", "synthetic", "--seeds", seeds, *workers)
+    how = ("--plugin", "synthetic", "--workers", "2", "--keep-policies", "0", "--quiet")
+    return ablations(begun(folder), "run", "synthetic", "--seeds", seeds, *how)
 
 
 def main() -> None:
@@ -158,8 +158,9 @@ def head(beginning: float) -> list[str]:
         "",
         "CPU time of all processes and the peak memory of the largest, by",
         "`python tests/benchmarks/scale.py --write`, with a synthetic trainer: 20 variants, curves",
-        f"of ten points, two workers. The beginning of a run ({beginning:.1f} s: imports and",
-        "compilation in three processes) is not in its milliseconds per cell.",
+        "of ten points, two workers, no saved policies. The beginning of a run",
+        f"({beginning:.1f} s: imports and compilation in three processes) is not in its",
+        "milliseconds per cell.",
         "",
         f"| {' | '.join(names)} |",
         f"|{'---:|' * len(names)}",
