@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "scale.md"
 VARIANTS = 20
+MANY = 20_000  # beyond, a worker runs 64 cells side by side, and no page of reports is made
 FEW = 1000  # up to here a run is repeated, for the beginning is a large part of it
 COMMANDS = {
     "status": ("status",),
@@ -120,7 +121,18 @@ def run(folder: Path, cells: int) -> Cost:
     """Run so many cells in a new folder."""
     seeds = str(cells // VARIANTS)
     how = ("--plugin", "synthetic", "--workers", "2", "--keep-policies", "0", "--quiet")
+    how += ("--lanes", "64") if cells > MANY else ()
     return ablations(begun(folder), "run", "synthetic", "--seeds", seeds, *how)
+
+
+def read(folder: Path, cells: int) -> dict[str, Cost]:
+    """Run each command that reads what is in a folder."""
+    costs = {}
+    for what, arguments in COMMANDS.items():
+        seeds = ("--seeds", str(cells // VARIANTS)) if what == "run again" else ()
+        if what != "report" or cells < MANY:
+            costs[what] = ablations(folder, *arguments, *seeds)
+    return costs
 
 
 def main() -> None:
@@ -136,12 +148,7 @@ def main() -> None:
         for cells in options.cells:
             made = [run(folder, cells) for _ in range(3 if cells <= FEW else 1)]
             middle = sorted(made, key=lambda cost: cost.cpu)[len(made) // 2]
-            per_cell = 1000 * (middle.cpu - beginning) / (cells - VARIANTS)
-            costs = {"run": middle}
-            for what, arguments in COMMANDS.items():
-                seeds = ("--seeds", str(cells // VARIANTS)) if what == "run again" else ()
-                costs[what] = ablations(folder, *arguments, *seeds)
-            rows.append(row(cells, per_cell, costs))
+            rows.append(row(cells, beginning, {"run": middle, **read(folder, cells)}))
             print(rows[-1], flush=True)
     page = "\n".join([*head(beginning), *rows]) + "\n"
     print(page)
@@ -160,18 +167,21 @@ def head(beginning: float) -> list[str]:
         "`python tests/benchmarks/scale.py --write`, with a synthetic trainer: 20 variants, curves",
         "of ten points, two workers, no saved policies. The beginning of a run",
         f"({beginning:.1f} s: imports and compilation in three processes) is not in its",
-        "milliseconds per cell.",
+        f"milliseconds per cell. More than {MANY:,} cells run 64 side by side.",
         "",
         f"| {' | '.join(names)} |",
         f"|{'---:|' * len(names)}",
     ]
 
 
-def row(cells: int, per_cell: float, costs: dict[str, Cost]) -> str:
+def row(cells: int, beginning: float, costs: dict[str, Cost]) -> str:
     """A line of the table."""
-    fields = [f"{cells:,}", f"{per_cell:.2f}", f"{costs['run'].megabytes:,.0f}"]
+    made = costs["run"]
+    per_cell = 1000 * (made.cpu - beginning) / (cells - VARIANTS)
+    fields = [f"{cells:,}", f"{per_cell:.2f}", f"{made.megabytes:,.0f}"]
     for what in COMMANDS:
-        fields += [f"{costs[what].cpu:.1f}", f"{costs[what].megabytes:,.0f}"]
+        cost = costs.get(what)
+        fields += [f"{cost.cpu:.1f}", f"{cost.megabytes:,.0f}"] if cost else ["", ""]
     return f"| {' | '.join(fields)} |"
 
 
