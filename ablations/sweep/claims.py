@@ -32,7 +32,7 @@ from ablations.sweep.locks import file_lock, flock_works
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
 TICK_SECONDS = 3.0  # coarser than the clock of any file system
-SCAN_PAUSE = 19  # times as long as a scan for records took
+SCAN_PAUSE = 49  # times as long as a scan for records took
 RUNNING = "running.lock"
 
 
@@ -225,7 +225,7 @@ def checkpoint_points(results: Path, cell: str) -> list[int]:
 
 class Arrivals:
     """The records that appear in a results folder, found by a scan of it whenever it changed; where
-    it is large, not at every chance, so that scans take a twentieth of a core at most."""
+    it is large, not at every chance, so that scans take a fiftieth of a core at most."""
 
     def __init__(self, results: Path):
         self._folder = results / "cells"

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,10 +66,11 @@ class Worker:
         self._programs = {
             cell.hash: cell.program(accelerator=order.accelerator) for cell in order.cells
         }
-        # kind -> hash -> cell, of those that are not known to have a record
-        self._waiting: dict[Kind, dict[str, Cell]] = {}
+        # Kind -> hash -> cell, of those that are not known to have a record. A plain dict would go
+        # over the places of all that were deleted whenever it is gone through.
+        self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
         for cell in order.cells:
-            self._waiting.setdefault(self._kind(cell), {})[cell.hash] = cell
+            self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
         while self._waiting:
