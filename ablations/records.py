@@ -21,12 +21,12 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from ablations import parquet
 from ablations.errors import UserError
@@ -65,18 +65,28 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
     """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
     the power fails, which takes some milliseconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = _beside(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
             if lasting:
-                os.fsync(file.fileno())
-        os.chmod(temporary, permitted(0o666))
+                flush_to_disc(file)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def _beside(path: Path) -> Path:
+    """Return a new hidden name in the folder of a path. What is made there has the permissions that
+    the umask leaves, unlike what `tempfile` makes."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def flush_to_disc(file: IO[Any]) -> None:
+    """Have what was written to a file outlast the power."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -129,25 +139,28 @@ def write_record(
     policies: Path | None = None,
     files: Path | None = None,
     *,
+    within: Path | None = None,
     lasting: bool = True,
 ) -> bool:
     """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None,
     `step` first, all of one length.
 
     policies: the folder with the files that `record.policies` names. files: a folder on the same
-    disc that becomes run/ of the cell's. lasting: also after the power fails. Returns False, and
-    changes nothing, if somebody else published the same cell first.
+    disc that becomes run/ of the cell's. within: another one, in which the record is written before
+    it is published, for whoever clears up there after a kill. lasting: also after the power fails.
+    Returns False, and changes nothing, if somebody else published the same cell first.
     """
     folder = cell_folder(results, record.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{record.hash}.", dir=folder.parent))
+    temporary = _beside(folder if within is None else within / folder.name)
     try:
+        temporary.mkdir()
         curve = parquet.encode(columns, ("config", canonical(record.config)))
         (temporary / "curve.parquet").write_bytes(curve)
         if policies and record.policies:
             (temporary / "policies").mkdir()
             for step in record.policies["files"]:
-                shutil.copyfile(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
+                _share(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
         described = _as_read(
             vars(record)
             | {
@@ -161,35 +174,40 @@ def write_record(
         with (temporary / "record.json").open("w") as file:
             file.write(_with_checksum(described))
             if lasting:
-                file.flush()
-                os.fsync(file.fileno())
-        os.chmod(temporary, permitted(0o777))
+                flush_to_disc(file)
         if files is not None:
             os.rename(files, temporary / "run")
-        try:
-            os.rename(temporary, folder)
-        except OSError:
-            if not (folder / "record.json").exists():
-                raise
-            return False
+        os.rename(temporary, folder)
         return True
+    except OSError:  # whoever was first may have cleared up meanwhile
+        if not (folder / "record.json").exists():
+            raise
+        return False
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _share(file: Path, other: Path) -> None:
+    """Have a file of ours under another name too; as a copy, where the disc has no links."""
+    try:
+        os.link(file, other)
+    except OSError:
+        shutil.copyfile(file, other)
+
+
 def read_record(results: Path, cell: str) -> Record | None:
     """The record of a cell, or None where there is none. Raises DamagedRecord."""
-    path = cell_folder(results, cell) / "record.json"
     try:
-        data = path.read_bytes()
+        data = _read_file(results, cell, "record.json")
     except FileNotFoundError:
-        if path.parent.is_dir():
+        if cell_folder(results, cell).is_dir():
             raise _damaged(cell, "record.json is missing") from None
         return None
     try:
         fields = json.loads(data)
         checksum = fields.pop("checksum", None)  # earlier records have none
-        whole = checksum in (None, _checksum(fields))
+        # As it was written; else as it says the same, in another spelling.
+        whole = checksum in (None, _checksum_of_lines(data)) or checksum == _checksum(fields)
         if fields.pop("format") != FORMAT:
             raise UserError(
                 f"record {cell} has another format than {FORMAT}: another version of "
@@ -203,6 +221,13 @@ def read_record(results: Path, cell: str) -> Record | None:
     if not whole:
         raise _damaged(cell, "record.json fails its checksum")
     return record
+
+
+def _read_file(results: Path, cell: str, name: str) -> bytes:
+    """The bytes of a file of a record: of `cell_folder`, whose joins take longer than the file."""
+    named = require_name("the name of a cell", cell)
+    with open(os.path.join(results, "cells", named, name), "rb") as file:
+        return file.read()
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
@@ -223,6 +248,13 @@ def _with_checksum(fields: Mapping[str, Any]) -> str:
     return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
 
 
+def _checksum_of_lines(text: bytes) -> str:
+    """The checksum of what stands below the first line of `_with_checksum`. JSON has no other ends
+    of lines."""
+    _, _, lines = text.partition(b"\n")
+    return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()
+
+
 def read_curve(results: Path, record: Record) -> parquet.Columns:
     """The curve of a record: `step`, then a column per metric, None where it has no value."""
     return parquet.decode(verify_curve(results, record))[0]
@@ -230,9 +262,8 @@ def read_curve(results: Path, record: Record) -> parquet.Columns:
 
 def verify_curve(results: Path, record: Record) -> bytes:
     """The bytes of a record's curve file. Raises DamagedRecord if they are not those written."""
-    path = cell_folder(results, record.hash) / "curve.parquet"
     try:
-        data = path.read_bytes()
+        data = _read_file(results, record.hash, "curve.parquet")
     except FileNotFoundError:
         raise _damaged(record.hash, "curve.parquet is missing") from None
     if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):

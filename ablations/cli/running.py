@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -322,11 +323,11 @@ def _all_lines(found: Status) -> Iterable[str]:
         mine = [row for row in found.rows if row["study"] == study]
         width = max(20, *(len(row["variant"]) for row in mine))
         yield f"{study}: {_states(mine)}"
-        for variant in dict.fromkeys(row["variant"] for row in mine):
-            per_task = []
-            for task in dict.fromkeys(row["task"] for row in mine):
-                of_both = [r for r in mine if (r["variant"], r["task"]) == (variant, task)]
-                per_task.append(f"{task} {_states(of_both)}")
+        grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+        for row in mine:
+            grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
+        for variant, of_tasks in grouped.items():
+            per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
             yield f"    {variant:<{width}} {'; '.join(per_task)}"
         yield from _shortened([line for row in mine for line in _running(row)])
         yield from _waiting(mine)
@@ -400,8 +401,8 @@ def _where(row: Mapping[str, Any]) -> str:
 def _states(rows: Sequence[Mapping[str, Any]]) -> str:
     from ablations.sweep.status import STATES
 
-    counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
-    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    counts = Counter(row["state"] for row in rows)
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
 def duration(seconds: float) -> str:

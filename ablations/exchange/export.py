@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations import parquet
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, read_curve, read_results, write_atomically
+from ablations.records import Plan, Record, read_curve, read_results, write_atomically
 from ablations.report.formats.spreadsheets import inert
 from ablations.report.scores import final
 
@@ -34,38 +34,48 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     """
     import pandas
 
-    parts: list[pandas.DataFrame] = []
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     known: set[str] = set()
+
+    def add(cell: Mapping[str, Any], record: Record | None, **own: Sequence[Any]) -> None:
+        """Rows of a cell; own: the columns in which they differ."""
+        shared = {name: cell[name] for name in ("task", "variant", "seed")}
+        shared |= {"study": plan.study["name"], "status": record.status if record else "missing"}
+        if record is not None:
+            shared |= {"failure": record.failure, "reason": record.reason}
+        count = len(own["step"])
+        for name, column in columns.items():
+            column += own[name] if name in own else [shared.get(name)] * count
+
     for cell, record in read_results(results, plan):
-        place = {"study": plan.study["name"]}
-        place |= {name: cell[name] for name in ("task", "variant", "seed")}
-        nothing = {"status": "missing", **dict.fromkeys(COLUMNS[-5:])}
-        if record is None:
-            parts.append(pandas.DataFrame([place | nothing]))
+        if record is None or record.status != "done":
+            add(cell, record, step=[record and record.failed_step])
             continue
-        nothing |= {"status": record.status, "step": record.failed_step}
-        nothing |= {"failure": record.failure, "reason": record.reason}
-        if record.status != "done":
-            parts.append(pandas.DataFrame([place | nothing]))
-            continue
-        curve = pandas.DataFrame(read_curve(results, record))
-        known |= set(curve.columns) - {"step"}
-        wanted = [name for name in curve.columns if name != "step"]
-        if metrics is not None:
-            wanted = [name for name in metrics if name in wanted]
-        long = curve.melt("step", wanted, "metric", "value").dropna(subset="value")
-        if long.empty:
-            last = curve["step"].max() if len(curve) else None
-            parts.append(pandas.DataFrame([place | nothing | {"step": last}]))
-            continue
-        parts.append(long.assign(**place, status="done", failure=None, reason=None))
+        curve = read_curve(results, record)
+        steps = curve.pop("step")
+        known |= curve.keys()
+        seen = 0
+        for name in curve if metrics is None else [name for name in metrics if name in curve]:
+            shown = [place for place, value in enumerate(curve[name]) if not _is_missing(value)]
+            seen += len(shown)
+            add(
+                cell,
+                record,
+                step=[steps[place] for place in shown],
+                metric=[name] * len(shown),
+                value=[curve[name][place] for place in shown],
+            )
+        if not seen:
+            add(cell, record, step=[max(steps, default=None)])
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
-    empty = pandas.DataFrame(columns=list(COLUMNS), dtype=object)
-    whole = pandas.concat([empty, *(part[list(COLUMNS)].astype(object) for part in parts)])
     types = {"seed": "int64", "step": "Int64", "value": "float64"}
-    return whole.astype(types).reset_index(drop=True)
+    return pandas.DataFrame(columns, dtype=object).astype(types)
+
+
+def _is_missing(value: float | None) -> bool:
+    return value is None or math.isnan(value)
 
 
 def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ are JSON objects; a number on a line of its own is a "result". What a number is,
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import itertools
@@ -88,18 +89,25 @@ def find(pattern: str) -> Path | None:
     return inside[0] if inside else None
 
 
-def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0) -> Log:
+def read(
+    path: Path,
+    metric: str,
+    step: str | None = None,
+    *,
+    restarts: int = 0,
+    events: tensorboard.Events | None = None,
+) -> Log:
     """All of a log whose column `metric` is judged.
 
     Its steps are those of the rows that have the metric; other rows stand beside them. Where its
     fields are empty from before the last tenth on, and were not as long before, they are NaN, as
     tables write it. step: the column that counts; without one, rows are counted from 1. restarts:
     how often the training was taken up again: so often the steps may go back, and what was written
-    beyond is then forgotten.
+    beyond is then forgotten. events: of a folder of event files, what was read of it before.
     Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be read.
     """
     notes: list[str] = []
-    rows = list(_rows(path, metric, notes))
+    rows = list(_rows(path, metric, notes, events=events))
     step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
@@ -149,14 +157,18 @@ def read(path: Path, metric: str, step: str | None = None, *, restarts: int = 0)
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 
 
-def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
+def latest(
+    path: Path, metric: str, step: str | None, events: tensorboard.Events | None = None
+) -> tuple[int, float | None] | None:
     """The last step of a log that is being written, and its last value; None where that cannot be
-    said yet. Reads the end of the file alone, where the format allows that."""
+    said yet. Reads the end of the file alone, where the format allows that; of event files what was
+    written since `events` was read."""
     try:
+        if path.is_dir():
+            return _latest_event(events or tensorboard.Events(path), metric)
         rows = list(_rows(path, metric, tail=True))
     except (OSError, UserError):
         return None
-    step = STEP if path.is_dir() else step
     steps = [_whole(row.numbers[step]) for row in rows if step in row.numbers] if step else []
     reached = [at for at in steps if at is not None]
     values = [row.numbers[metric] for row in rows if metric in row.numbers]
@@ -164,6 +176,15 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
         return None
     value = values[-1] if values and math.isfinite(values[-1]) else None
     return (max(reached[-1:], default=0) if step else 0), value
+
+
+def _latest_event(events: tensorboard.Events, metric: str) -> tuple[int, float | None] | None:
+    with _errors_of(events.folder):
+        events.read_on()
+    if (last := events.last(metric)) is None:
+        return None
+    step, value = last
+    return _whole(step) or 0, None if value is None or not math.isfinite(value) else value
 
 
 def _at(point: Point) -> int:
@@ -194,14 +215,29 @@ def _require_names(file: str, names: Iterable[str]) -> None:
 
 
 def _rows(
-    path: Path, metric: str, notes: list[str] | None = None, *, tail: bool = False
+    path: Path,
+    metric: str,
+    notes: list[str] | None = None,
+    *,
+    tail: bool = False,
+    events: tensorboard.Events | None = None,
 ) -> Iterator[Row]:
     """In the order written. tail: those near the end are enough. Raises UserError for whatever a
     file of others' may hold, OSError where it cannot be read."""
     if not path.is_dir() and not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
+    with _errors_of(path):
+        if path.is_dir():
+            yield from _of_events(events or tensorboard.Events(path), metric, notes)
+        else:
+            yield from _of_file(path, tail=tail)
+
+
+@contextlib.contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with a file of others', as a UserError in a line."""
     try:
-        yield from _of_any(path, metric, notes, tail=tail)
+        yield
     except (OSError, UserError):
         raise
     except Exception as error:
@@ -209,10 +245,7 @@ def _rows(
         raise UserError(f"'{path.name}' cannot be read: {type(error).__name__}: {why}") from None
 
 
-def _of_any(path: Path, metric: str, notes: list[str] | None, *, tail: bool) -> Iterator[Row]:
-    if path.is_dir():
-        yield from _of_events(path, metric, notes)
-        return
+def _of_file(path: Path, *, tail: bool) -> Iterator[Row]:
     kind = path.suffix.lower()
     if kind == ".npz":
         yield from _of_evaluations(path)
@@ -293,16 +326,17 @@ def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
             yield _row(place, pairs)
 
 
-def _of_events(folder: Path, metric: str, notes: list[str] | None) -> Iterator[Row]:
+def _of_events(events: tensorboard.Events, metric: str, notes: list[str] | None) -> Iterator[Row]:
     """A row per step; several, where tags have several points at it."""
+    events.read_on(notes)
     rows: dict[tuple[int, int], dict[str, float]] = {}
-    for tag, points in tensorboard.read_scalars(folder, metric, notes).items():
+    for tag, points in tensorboard.joined(events.parts(), metric, notes).items():
         for step, same in itertools.groupby(points, key=lambda point: point[0]):
             for place, (_, value) in enumerate(same):
                 rows.setdefault((step, place), {})[tag] = value
     for step, place in sorted(rows):
         values = {**rows[step, place], STEP: float(step)}
-        yield Row(f"'{folder.name}', step {step}", values, {})
+        yield Row(f"'{events.folder.name}', step {step}", values, {})
 
 
 def _of_evaluations(path: Path) -> Iterator[Row]:

@@ -9,14 +9,24 @@ dtype = 1, tensor_content = 4, float_val = 5, double_val = 6.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BLOCK_BYTES = 2**20
+FEW = 32  # records of one length: their checksums are faster one by one
 _FLOAT, _DOUBLE = 1, 2
+_LENGTH = struct.Struct("<Q")
 
 Scalars = dict[str, Points]
 
@@ -40,30 +50,81 @@ def read_files(folder: Path, notes: list[str] | None = None) -> dict[str, list[P
     after a crash of its machine, is read up to there. notes: takes a line where that is so. Raises
     UserError for one that is no event file, or damaged.
     """
-    tags: dict[str, list[Part]] = {}
-    for path in sorted(folder.glob("*tfevents*")):
-        if not path.is_file():
-            continue
-        points: Scalars = {}
-        times: list[float] = []
-        for record in _records(path, notes):
-            step, summary = 0, b""
-            for number, value in _fields(record, path):
-                if number == 1 and isinstance(value, bytes) and len(value) == 8:
-                    times.append(struct.unpack("<d", value)[0])
-                elif number == 2 and isinstance(value, int):
-                    step = value if value < 2**63 else value - 2**64
-                elif number == 5 and isinstance(value, bytes):
-                    summary = value
-            for number, value in _fields(summary, path):
-                if number == 1 and isinstance(value, bytes):
-                    tag, scalar = _value(value, path)
-                    if scalar is not None:
-                        points.setdefault(tag, []).append((step, scalar))
-        began, ended = (min(times), max(times)) if times else (0.0, 0.0)
-        for tag, of_tag in points.items():
-            tags.setdefault(tag, []).append(Part(path.name, of_tag, began, ended))
-    return tags
+    events = Events(folder)
+    events.read_on(notes)
+    return events.parts()
+
+
+class Events:
+    """The event files of a folder in which more may be written: each byte is read once."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._files: dict[Path, _EventFile] = {}
+
+    def read_on(self, notes: list[str] | None = None) -> None:
+        """Read what was written since the last call, as `read_files` does."""
+        paths = sorted(path for path in self.folder.glob("*tfevents*") if path.is_file())
+        known = {path: file for path, file in self._files.items() if file.grows}
+        self._files = {path: known.get(path) or _EventFile(path) for path in paths}
+        for file in self._files.values():
+            file.read_on(notes)
+
+    def parts(self) -> dict[str, list[Part]]:
+        """Return what was read, as `read_files` does."""
+        tags: dict[str, list[Part]] = {}
+        for path, file in self._files.items():
+            for tag, points in file.points.items():
+                tags.setdefault(tag, []).append(Part(path.name, points, file.began, file.ended))
+        return tags
+
+    def last(self, tag: str) -> tuple[int, float | None] | None:
+        """Return the last step of the newest file, and the last value of a tag; None without
+        either."""
+        step, value = None, None
+        for file in self._files.values():
+            if file.points:
+                step = max(points[-1][0] for points in file.points.values())
+                value = file.points[tag][-1][1] if tag in file.points else value
+        return None if step is None else (step, value)
+
+
+@dataclass
+class _EventFile:
+    """at: how many bytes were read. began, ended: the times of the first and last event."""
+
+    path: Path
+    at: int = 0
+    points: Scalars = field(default_factory=dict)
+    began: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is still there, and was not begun anew."""
+        return self.path.is_file() and self.path.stat().st_size >= self.at
+
+    def read_on(self, notes: list[str] | None) -> None:
+        for end, record in _records(self.path, self.at, notes):
+            self._take(record)
+            self.at = end
+
+    def _take(self, record: bytes) -> None:
+        step, summary = 0, b""
+        for number, value in _fields(record, self.path):
+            if number == 1 and isinstance(value, bytes) and len(value) == 8:
+                (time,) = struct.unpack("<d", value)
+                self.began = min(self.began or time, time)
+                self.ended = max(self.ended, time)
+            elif number == 2 and isinstance(value, int):
+                step = value if value < 2**63 else value - 2**64
+            elif number == 5 and isinstance(value, bytes):
+                summary = value
+        for number, value in _fields(summary, self.path):
+            if number == 1 and isinstance(value, bytes):
+                tag, scalar = _value(value, self.path)
+                if scalar is not None:
+                    self.points.setdefault(tag, []).append((step, scalar))
 
 
 def joined(
@@ -86,27 +147,79 @@ def joined(
     return found
 
 
-def _records(path: Path, notes: list[str] | None = None) -> Iterator[bytes]:
-    data = path.read_bytes()
-    written = len(data.rstrip(b"\0"))
-    at = 0
-    while at + 12 <= len(data):
-        length, check = struct.unpack_from("<QI", data, at)
-        end = at + 12 + length
-        whole = _masked_crc(data[at : at + 8]) == check
-        if whole and end + 4 > len(data):
-            return
-        record = data[at + 12 : end]
-        if not whole or (_masked_crc(record),) != struct.unpack_from("<I", data, end):
-            if written < min(len(data), end + 4 if whole else at + 12):
-                if notes is not None:
-                    notes.append(
-                        f"'{path.parent.name}/{path.name}' ends in zeros, and is read up to there"
-                    )
+def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole records from a byte on, each with the byte at which the next one begins."""
+    wanted = BLOCK_BYTES
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        while at + 12 <= size:
+            file.seek(at)
+            data = file.read(min(wanted, size - at))
+            if len(data) < min(wanted, size - at):
+                return  # somebody cut it meanwhile
+            spans = _spans(data)
+            good = _checked(data, spans)
+            for start, end in spans[:good]:
+                yield at + end + 4, data[start:end]
+            done = spans[good - 1][1] + 4 if good else 0
+            at, rest = at + done, data[done : done + 12]
+            if len(rest) < 12:
+                continue
+            length, check = struct.unpack("<QI", rest)
+            whole = _masked_crc(rest[:8]) == check
+            end = at + 16 + length if whole else at + 12
+            if whole and end > size:
                 return
-            raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
-        yield record
-        at = end + 4
+            if whole and good == len(spans):  # it is larger than what was read
+                wanted = max(BLOCK_BYTES, end - at)
+                continue
+            if not _is_zero(file, min(size, end) - 1):
+                raise UserError(f"'{path}' is no TensorBoard event file, or it is damaged")
+            if notes is not None:
+                notes.append(
+                    f"'{path.parent.name}/{path.name}' ends in zeros, and is read up to there"
+                )
+            return
+
+
+def _is_zero(file: IO[bytes], at: int) -> bool:
+    """Return whether a file has nothing but zeros from a byte on."""
+    file.seek(at)
+    return not any(block.strip(b"\0") for block in iter(lambda: file.read(BLOCK_BYTES), b""))
+
+
+def _spans(data: bytes) -> list[tuple[int, int]]:
+    """Return where the data of each record begin and end, by the lengths that the records tell, of
+    those that lie wholly in some bytes."""
+    spans, at = [], 0
+    while at + 16 <= len(data):
+        (length,) = _LENGTH.unpack_from(data, at)
+        start, at = at + 12, at + 16 + length
+        if at > len(data):
+            break
+        spans.append((start, at - 4))
+    return spans
+
+
+def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
+    """Return how many records, from the first on, have the checksums that they tell."""
+    import numpy as np
+
+    if not spans:
+        return 0
+    whole = np.frombuffer(data, np.uint8)
+    starts, ends = np.array(spans).T
+    told = [whole[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
+    good = _masked_crcs(whole[starts[:, None] + np.arange(-12, -4)]) == told[0]
+    lengths = ends - starts
+    for length in np.unique(lengths):
+        same = np.flatnonzero(lengths == length)
+        if len(same) >= FEW:
+            found = _masked_crcs(whole[starts[same][:, None] + np.arange(length)])
+        else:
+            found = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
+        good[same] &= found == told[1][same]
+    return len(spans) if good.all() else int(good.argmin())
 
 
 def _value(data: bytes, path: Path) -> tuple[str, float | None]:
@@ -190,3 +303,15 @@ def _masked_crc(data: bytes) -> int:
         crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     crc ^= 0xFFFFFFFF
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _masked_crcs(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The checksums of many records of one length, `[n, bytes]`, side by side."""
+    import numpy as np
+
+    table = np.array(_CRC, np.uint32)
+    crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    for column in np.ascontiguousarray(rows.T):
+        crc = table[(crc ^ column) & 0xFF] ^ (crc >> 8)
+    crc = ~crc
+    return np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8), np.uint32)

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ablations.records import canonical, cell_folder, permitted
+from ablations.records import canonical, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
@@ -218,12 +218,11 @@ def discard_after(results: Path, cell: str, point: int) -> None:
 def tidy(results: Path, cell: str) -> None:
     """Deletes what a killed process left half written: checkpoints, policies, records, signs."""
     work = work_folder(results, cell)
-    halves = [
+    halves = (
         *folder_of(results, cell).glob(".saving-*"),
         *work.glob(".*"),
-        *work.glob("*/.*.npz.*"),
-    ]
-    halves += cell_folder(results, cell).parent.glob(f".{cell}.*")
+        *work.glob("policies/.*.npz.*"),
+    )
     for path in halves:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

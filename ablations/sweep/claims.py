@@ -32,6 +32,7 @@ from ablations.sweep.locks import file_lock, flock_works
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
 TICK_SECONDS = 3.0  # coarser than the clock of any file system
+SCAN_PAUSE = 49  # times as long as a scan for records took
 RUNNING = "running.lock"
 
 
@@ -223,15 +224,21 @@ def checkpoint_points(results: Path, cell: str) -> list[int]:
 
 
 class Arrivals:
-    """The records that appear in a results folder, found by one scan of it whenever it changed."""
+    """The records that appear in a results folder, found by a scan of it whenever it changed; where
+    it is large, not at every chance, so that scans take a fiftieth of a core at most."""
 
     def __init__(self, results: Path):
         self._folder = results / "cells"
         self._known: set[str] = set()
         self._stamp = 0
+        self._next = 0.0
 
-    def since_last(self) -> set[str]:
-        """Return the cells whose records appeared since the last call; at the first, all."""
+    def since_last(self, *, at_once: bool = False) -> set[str]:
+        """Return the cells whose records appeared since the last call; at the first, all. at_once:
+        also where it is too early for another scan."""
+        began = time.monotonic()
+        if began < self._next and not at_once:
+            return set()
         try:
             changed = self._folder.stat().st_mtime_ns
             # Of a change in the same tick of the clock as the last scan the stamp says nothing.
@@ -243,6 +250,8 @@ class Arrivals:
         self._stamp = changed
         new = {name for name in names - self._known if not name.startswith(".")}
         self._known |= new
+        now = time.monotonic()
+        self._next = now + SCAN_PAUSE * (now - began)
         return new
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,11 @@ class Order:
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
     def write(self, path: Path) -> Path:
-        write_atomically(path, json.dumps(asdict(self)))
+        fields = vars(self) | {
+            "cells": [vars(cell) for cell in self.cells],
+            "keeping": vars(self.keeping),
+        }
+        write_atomically(path, json.dumps(fields))
         return path
 
     @classmethod

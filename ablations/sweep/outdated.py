@@ -19,11 +19,13 @@ def outdated(plan: Plan, results: Path) -> str | None:
     """The cells of a plan that have a record of another revision than the code has, in a line; None
     where there is none. Starts no JAX."""
     now = current()
-    there = {cell["hash"]: cell["config"] for cell in plan.cells}
+    there = {cell["hash"]: (cell["task"], cell["variant"]) for cell in plan.cells}
+    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    of_places = {place: differences(config, now) for place, config in configs.items()}
     found = [
-        differing
-        for name, config in there.items()
-        if (differing := differences(config, now)) and cell_folder(results, name).exists()
+        of_places[place]
+        for name, place in there.items()
+        if of_places[place] and cell_folder(results, name).exists()
     ]
     if not found:
         return None

@@ -230,15 +230,13 @@ class Program:
         """
         block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
         seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
-        whole = jax.vmap(jax.random.key)(seeds)
-        keys = jax.vmap(jax.random.split)(whole)
-        measuring = whole if cells[0].is_diagnosis else keys[:, 1]
+        whole, training, evaluating = _keys(seeds if self.lanes > 1 else seeds[0])
+        measuring = whole if cells[0].is_diagnosis else evaluating
         configs = [cell.config for cell in block]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, configs))
-        inputs = keys[:, 0], measuring, data
         if self.lanes == 1:
-            inputs = jax.tree.map(lambda x: x[0], inputs)
-        return tuple(map(self._place, inputs))
+            data = jax.tree.map(lambda x: x[0], data)
+        return tuple(map(self._place, (training, measuring, data)))
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Any, ...]:
         """What the trainer gives to init, of a block padded with its last cell."""
@@ -341,6 +339,18 @@ class Block:
         return tree if self._program.lanes == 1 else jax.tree.map(lambda x: x[index], tree)
 
 
+@jax.jit
+def _keys(seeds: Any) -> tuple[Any, Any, Any]:
+    """The keys of seeds, or of one, and what each is split into: to train with, to evaluate."""
+
+    def of_one(seed: Any) -> tuple[Any, Any, Any]:
+        whole = jax.random.key(seed)
+        return whole, *jax.random.split(whole)
+
+    return of_one(seeds) if seeds.ndim == 0 else jax.vmap(of_one)(seeds)
+
+
+@jax.jit
 def _fold_in(keys: Any, point: int) -> Any:
     if keys.ndim == 0:
         return jax.random.fold_in(keys, point)

@@ -40,6 +40,8 @@ class Progress:
         self._line_seconds = line_seconds
         self._names = {cell.hash: cell.name for cell in cells}
         self._steps = {cell.hash: cell.steps for cell in cells}
+        self._total = sum(self._steps.values())
+        self._told = all(self._steps.values())  # how many steps each cell takes
         self._compiles = not any(cell.is_command for cell in cells)
         self._waiting = dict.fromkeys(self._steps)
         self._arrivals = Arrivals(results)
@@ -66,6 +68,7 @@ class Progress:
         if self._live:
             self._live.stop()
         if kind is None:
+            self._collect(at_once=True)
             self._print_line(self._beats())
 
     def update(self) -> None:
@@ -80,8 +83,9 @@ class Progress:
         """Shows a line for good, above what changes."""
         self.console.print(line, markup=False, soft_wrap=True)
 
-    def _collect(self) -> None:
-        for cell in sorted(self._arrivals.since_last() & self._waiting.keys()):
+    def _collect(self, *, at_once: bool = False) -> None:
+        found = self._arrivals.since_last(at_once=at_once)
+        for cell in sorted(found & self._waiting.keys()):
             if not published(self.results, cell):
                 continue
             del self._waiting[cell]
@@ -95,9 +99,8 @@ class Progress:
     def _beats(self) -> dict[str, Heartbeat]:
         folder = self.results / "work"
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-        beats = {
-            cell: read_heartbeat(self.results, cell) for cell in self._waiting if cell in names
-        }
+        shown = sorted(names & self._waiting.keys(), key=self._names.__getitem__)
+        beats = {cell: read_heartbeat(self.results, cell) for cell in shown}
         return {cell: beat for cell, beat in beats.items() if beat}
 
     def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float, float | None]:
@@ -105,8 +108,8 @@ class Progress:
         elapsed = time.monotonic() - self._started
         self._head_start |= {cell: beat.start for cell, beat in beats.items() if beat.start}
         rate = (steps - sum(self._head_start.values())) / elapsed if elapsed else 0.0
-        left = (sum(self._steps.values()) - steps) / rate if rate > 0 else None
-        if not all(self._steps.values()):  # how long a command runs is known when the first is done
+        left = (self._total - steps) / rate if rate > 0 else None
+        if not self._told:  # how long a command runs is known when the first is done
             done = len(self._steps) - len(self._waiting)
             left = elapsed * len(self._waiting) / done if done else None
         return steps, rate, left
@@ -118,8 +121,8 @@ class Progress:
 
     def _bar(self, steps: int, done: int) -> ProgressBar:
         """Of steps, or of cells where nobody knows how many steps there will be."""
-        if all(self._steps.values()):
-            return ProgressBar(total=max(1, sum(self._steps.values())), completed=steps, width=30)
+        if self._told:
+            return ProgressBar(total=max(1, self._total), completed=steps, width=30)
         return ProgressBar(total=max(1, len(self._steps)), completed=done, width=30)
 
     def _print_line(self, beats: Mapping[str, Heartbeat]) -> None:
@@ -128,7 +131,7 @@ class Progress:
         done = len(self._steps) - len(self._waiting)
         parts = [
             f"[{_clock(time.monotonic() - self._started)}] {done}/{len(self._steps)} cells",
-            f"{_si(steps)}{f'/{_si(total)}' if (total := sum(self._steps.values())) else ''} steps",
+            f"{_si(steps)}{f'/{_si(self._total)}' if self._total else ''} steps",
             f"{_si(rate)} steps/s",
         ]
         if self._waiting:

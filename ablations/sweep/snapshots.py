@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ablations.records import canonical, write_atomically
+from ablations.records import canonical, flush_to_disc, write_atomically
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import work_folder
 
@@ -50,14 +50,20 @@ class Snapshots:
         return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
 
     def write(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keeps the policy of a step, by `to_arrays`."""
+        """Keep the policy of a step, by `to_arrays`; it outlasts the power from `flush` on."""
         data = io.BytesIO()
         dtypes = {name: str(array.dtype) for name, array in arrays.items()}
         about = canonical({"config": self.cell.config, "step": step, "dtypes": dtypes}).encode()
         # bfloat16 and its like are not NumPy's own: as plain bytes they are stored without pickle
         plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
         np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
-        write_atomically(self.folder / f"{step}.npz", data.getvalue())
+        write_atomically(self.folder / f"{step}.npz", data.getvalue(), lasting=False)
+
+    def flush(self) -> None:
+        """Have them outlast the power, which is due before a checkpoint that goes on from them."""
+        for path in _files(self.folder).values():
+            with path.open("rb") as file:
+                flush_to_disc(file)
 
     def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
         """The step with the highest value of what ranks them, the first of equals; None where there
@@ -83,9 +89,11 @@ class Snapshots:
     def finish(self, lane: Lane) -> dict[str, Any]:
         """What the record says of them: {"files": {step: sha256}, "best": step, "last": step}, or
         nothing where none was kept."""
+        if not self.count:
+            return {}
         self.prune(lane)
         files = _files(self.folder)
-        if not files or not self.count:
+        if not files:
             return {}
         last = max(files)
         return {

@@ -79,8 +79,7 @@ class Training:
             self._keep_policies()
             for cell, lane, claim in zip(self.cells, self.block.lanes, claims, strict=True):
                 score = lane.columns.get(cell.metric, [None])[-1]
-                last = self.block.step == steps
-                claim.beat("training", self.block.step, steps, self.rate, score, force=last)
+                claim.beat("training", self.block.step, steps, self.rate, score)
             stop = stopping()
             if stop or self._checkpoint_is_due():
                 self._save()
@@ -137,6 +136,7 @@ class Training:
     def _save(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
             spent, lane = self._spent[index], self.lane(index)
+            snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
             checkpoint = Checkpoint(self.block.saved(index), so_far, snapshots.score(lane))
             after = save(self.results, self.cells[index], checkpoint, self.keeping.checkpoints)

@@ -22,16 +22,16 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations import plugins
 from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.sweep.cell import Cell
-from ablations.sweep.claims import Claim, checkpoint_points, claim, published
+from ablations.sweep.claims import Claim, checkpoint_points, claim, published, work_folder
 from ablations.sweep.machine import even_lanes, use_cache
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 
@@ -42,6 +42,14 @@ MAX_TRIES = 3
 LOG_LINES = 12
 WAIT_SECONDS = 0.5
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+class Kind(NamedTuple):
+    """What cells have in common that may run side by side, but for how far they are."""
+
+    program: str
+    points: int
+    measured: frozenset[int]
 
 
 class Worker:
@@ -58,10 +66,11 @@ class Worker:
         self._programs = {
             cell.hash: cell.program(accelerator=order.accelerator) for cell in order.cells
         }
-        # program -> hash -> cell, of those that are not known to have a record
-        self._waiting: dict[str, dict[str, Cell]] = {}
+        # Kind -> hash -> cell, of those that are not known to have a record. A plain dict would go
+        # over the places of all that were deleted whenever it is gone through.
+        self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
         for cell in order.cells:
-            self._waiting.setdefault(self._programs[cell.hash], {})[cell.hash] = cell
+            self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
         while self._waiting:
@@ -93,45 +102,54 @@ class Worker:
         Each cell is looked at until it is found done, or held by another: so many looks, however
         many cells there are.
         """
+        for kind in self._kinds():
+            waiting = self._waiting[kind]
+            block, done = self._claim_among(waiting.values())
+            for cell in done:
+                del waiting[cell.hash]
+            if not waiting:
+                del self._waiting[kind]
+            if block:
+                return block
+        return []
+
+    def _claim_among(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
+        """Claim a block of cells of one kind. Return it, and the cells that have a record."""
         from ablations.sweep.checkpoints import tidy
 
         block: list[Cell] = []
         done: list[Cell] = []
-        for cell in self._candidates():
-            if block and self._kind(cell) != self._kind(block[0]):
-                continue
+        start = 0
+        for cell in cells:
             if published(self.results, cell.hash):
                 done.append(cell)
-            elif held := claim(self.results, cell.hash):
+                continue
+            if block and self._last_checkpoint(cell) != start:
+                continue
+            if held := claim(self.results, cell.hash):
                 point = self._last_checkpoint(cell)
                 if held.tries(self._attempt, point) >= MAX_TRIES:
                     self._give_up(cell, held)
                     continue
+                start = start if block else point
                 held.begin(self._attempt, point)
                 tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
-            if block and len(block) == self._lanes(block[0]):
-                break
-        for cell in done:
-            self._forget(cell)
-        return block
+                if len(block) == self._lanes(cell):
+                    break
+        return block, done
 
-    def _candidates(self) -> Iterator[Cell]:
-        """Yield the cells that wait: those of the program at hand first; else each worker starts
-        with another program, to compile side by side."""
-        programs = list(self._waiting)
+    def _kinds(self) -> list[Kind]:
+        """The kinds of cells that wait: those of the program at hand first; else each worker starts
+        with another one, to compile side by side."""
+        kinds = list(self._waiting)
+        programs = list(dict.fromkeys(kind.program for kind in kinds))
         at_hand = self._program[0] if self._program else None
         start = programs.index(at_hand) if at_hand in programs else self.index % len(programs)
-        for program in (*programs[start:], *programs[:start]):
-            yield from self._waiting[program].values()
-
-    def _forget(self, cell: Cell) -> None:
-        """Look no more at a cell that has a record."""
-        program = self._programs[cell.hash]
-        del self._waiting[program][cell.hash]
-        if not self._waiting[program]:
-            del self._waiting[program]
+        programs = [*programs[start:], *programs[:start]]
+        place = {program: index for index, program in enumerate(programs)}
+        return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
         """How many cells may run beside this one and with it: fewer than ordered where the program
@@ -150,9 +168,8 @@ class Worker:
         cells = Counter(self._programs.values())[program]
         return min(self.order.lanes, even_lanes(cells, len(jax.devices())))
 
-    def _kind(self, cell: Cell) -> tuple[str, int, frozenset[int], int]:
-        program = self._programs[cell.hash]
-        return program, cell.points, cell.measured, self._last_checkpoint(cell)
+    def _kind(self, cell: Cell) -> Kind:
+        return Kind(self._programs[cell.hash], cell.points, cell.measured)
 
     def _last_checkpoint(self, cell: Cell) -> int:
         return max(checkpoint_points(self.results, cell.hash), default=0)
@@ -248,7 +265,8 @@ class Worker:
     ) -> None:
         made = {**self.order.provenance, **_of_this_process(cell, self.order)}
         record = Record(cell.hash, cell.config, provenance={**made, **about}, **outcome)
-        first = write_record(self.results, record, columns or {"step": []}, policies, files)
+        curve, within = columns or {"step": []}, work_folder(self.results, cell.hash)
+        first = write_record(self.results, record, curve, policies, files, within=within)
         print(f"{'ended' if first else 'doubled'} {cell.hash}", flush=True)
         self._claims.remove(held)
 

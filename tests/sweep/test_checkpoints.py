@@ -259,7 +259,7 @@ def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
         work / ".heartbeat.json.abc",
         work / "policies" / ".20.npz.abc",
         written.parent / ".saving-abc",
-        tmp_path / "cells" / f".{cell.hash}.abc",
+        work / f".{cell.hash}.abc",
     ]
     for half in halves:
         half.mkdir(parents=True)

@@ -6,6 +6,8 @@ import math
 import re
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from ablations.trainers.command import STDOUT, Line, filled
 
 OUTPUT = "output.log"  # in the cell's folder: what the command prints
 FIRST_LOOK_SECONDS = 0.02
+LOOK_PAUSE = 9  # times as long as a look at the log took: a tenth of a core at most
 LOG_LINES = 12
 LINE_LENGTH = 300
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -105,6 +108,9 @@ class Run:
         self._columns: dict[str, Any] = {}
         self._last = 0
         self._seen = _Seen()
+        self._events: logs.Events | None = None
+        self._looking = threading.Thread()
+        self._next_look = 0.0
         self._first = 0
         self._resumed: list[int] = []
 
@@ -220,22 +226,33 @@ class Run:
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None
-        if claim.due:
-            self._look()
+        if claim.due and not self._looking.is_alive() and time.monotonic() > self._next_look:
+            self._looking = threading.Thread(target=self._look, daemon=True)
+            self._looking.start()
         rate = (self._seen.step - self._first) / self._process.seconds
         claim.beat("training", self._seen.step, self.cell.steps, rate, self._seen.score)
 
     def _look(self) -> None:
+        """Look at the end of the log. Beside the loop that ends the command, as a log may be long;
+        what takes long is not done often."""
+        started = time.monotonic()
         try:
             path = self._curve()
         except UserError:
             return
-        found = (
-            None if path is None else logs.latest(path, self.line.metric, self.line.step or None)
-        )
-        if found is not None:
+        line = self.line
+        found = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
+        if found:
             step, score = found
             self._seen = _Seen(step, self._seen.score if score is None else score)
+        now = time.monotonic()
+        self._next_look = now + LOOK_PAUSE * (now - started)
+
+    def _events_in(self, folder: Path) -> logs.Events:
+        """What was read of a folder of event files until now."""
+        if self._events is None or self._events.folder != folder:
+            self._events = logs.Events(folder)
+        return self._events
 
     def _curve(self) -> Path | None:
         if self.line.curve == STDOUT:
@@ -245,6 +262,8 @@ class Run:
 
     def _read(self) -> dict[str, Any]:
         """The columns of its curve, and the step at which it `diverged`, or None."""
+        if self._looking.is_alive():
+            self._looking.join()
         path = self._curve()
         if path is None:
             raise CommandFailed(
@@ -252,7 +271,13 @@ class Run:
             )
         line = self.line
         try:
-            log = logs.read(path, line.metric, line.step or None, restarts=len(self._resumed))
+            log = logs.read(
+                path,
+                line.metric,
+                line.step or None,
+                restarts=len(self._resumed),
+                events=self._events_in(path),
+            )
         except OSError as error:
             raise CommandFailed(f"cannot read '{path.name}': {error.strerror}") from None
         if not self._resumed:
