@@ -48,6 +48,11 @@ class DamagedRecord(UserError):
     """A record that exists and cannot be trusted."""
 
 
+class OtherFormat(UserError):
+    """A file of another version of the suite, which may read it: it is neither damaged nor ours to
+    set aside."""
+
+
 class DamagedPlan(UserError):
     """A plan that exists and cannot be trusted, or is another version's."""
 
@@ -188,20 +193,22 @@ def write_record(
 
 
 def read_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell, or None where there is none. Raises DamagedRecord, and OSError for one
-    that cannot be read."""
+    """The record of a cell, or None where there is none. Raises DamagedRecord, OtherFormat, and
+    OSError for one that cannot be read."""
     path = cell_folder(results, cell) / "record.json"
     try:
         fields = parse_object(read_bytes(path, MOST_RECORD))
         checksum = fields.pop("checksum", None)  # earlier records have none
         whole = checksum in (None, _checksum(fields))
-        _require_format(fields.pop("format", None))
+        require_format(fields.pop("format", None))
         record = decode(Record, fields)
     except FileNotFoundError:
         if path.parent.is_dir():
             raise _damaged(cell, "record.json is missing") from None
         return None
-    except (Mismatch, Foreign, IsADirectoryError) as why:
+    except OtherFormat as why:
+        raise OtherFormat(f"record {cell} {why}") from None
+    except (Mismatch, Foreign) as why:
         raise _damaged(cell, f"record.json is not a whole record: {why}") from None
     if record.hash != cell or digest(record.config) != cell:
         raise _damaged(cell, "its configuration does not match its name")
@@ -210,12 +217,14 @@ def read_record(results: Path, cell: str) -> Record | None:
     return record
 
 
-def _require_format(form: object) -> None:
-    """Raise Mismatch for another format than this version's."""
-    if form != FORMAT:
-        newer = type(form) is int and form > FORMAT
-        wrote = "a newer version of rl-ablations wrote it" if newer else "it is not ours"
-        raise Mismatch(f"has the format {shown(form)}, not {FORMAT}: {wrote}")
+def require_format(form: object, ours: int = FORMAT) -> None:
+    """Raise OtherFormat for another format than this version's."""
+    if form != ours:
+        newer = "a newer" if type(form) is int and form > ours else "another"
+        raise OtherFormat(
+            f"has another format, {shown(form)} and not {ours}: {newer} version of rl-ablations "
+            f"wrote it; choose another --results folder"
+        )
 
 
 def usable_record(results: Path, cell: str) -> Record | None:
@@ -223,8 +232,8 @@ def usable_record(results: Path, cell: str) -> Record | None:
     damaged or closed to this user, which is said in a line."""
     try:
         return read_record(results, cell)
-    except DamagedRecord as damaged:
-        set_aside(damaged)
+    except (DamagedRecord, OtherFormat) as why:
+        set_aside(why)
     except PermissionError as error:
         set_aside(f"record {cell} cannot be read: {error.strerror}")
     return None
@@ -254,13 +263,13 @@ def read_curve(results: Path, record: Record) -> parquet.Columns:
     data = verify_curve(results, record)
     try:
         columns = parquet.decode(data)[0]
-        _require_curve(columns)
+        require_curve(columns)
     except ValueError as why:
         raise _damaged(record.hash, f"curve.parquet {why}") from None
     return columns
 
 
-def _require_curve(columns: parquet.Columns) -> None:
+def require_curve(columns: parquet.Columns) -> None:
     """Raise ValueError for columns that are no curve."""
     steps = columns.get("step")
     if steps is None or not all(type(step) is int and step >= 0 for step in steps):
@@ -279,7 +288,7 @@ def verify_curve(results: Path, record: Record) -> bytes:
         data = read_bytes(path, MOST_CURVE)
     except FileNotFoundError:
         raise _damaged(record.hash, "curve.parquet is missing") from None
-    except (Foreign, IsADirectoryError) as why:
+    except Foreign as why:
         raise _damaged(record.hash, f"curve.parquet: {why}") from None
     if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):
         raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
@@ -362,7 +371,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         name = name or read_bytes(folder / "last", MOST_NAME).decode().strip()
         fields = parse_object(read_bytes(plan_path(results, study, name)))
         whole = fields.pop("checksum", None) in (None, _checksum(fields))
-        _require_format(fields.pop("format", None))
+        require_format(fields.pop("format", None))
         if not whole:
             raise Mismatch("fails its checksum")
         plan = decode_plan(fields)
@@ -374,9 +383,12 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             f"no run of '{study}' with these settings in '{results}': "
             f"give `ablations run {study}` the same flags first"
         ) from None
-    except (Mismatch, Foreign, UnicodeDecodeError, IsADirectoryError, NotADirectoryError) as why:
+    except OtherFormat as why:
+        raise DamagedPlan(f"the plan '{folder / str(name)}.json' {why}") from None
+    except (Mismatch, Foreign, UnicodeDecodeError, PermissionError) as why:
+        file = folder / (f"{name}.json" if name else "last")
         raise DamagedPlan(
-            f"the plan '{folder / str(name)}.json' is damaged: `ablations run {study}` writes it "
+            f"the plan '{file}' is damaged: `ablations run {study}` writes it "
             f"again, or the import that wrote it ({why})"
         ) from None
 

@@ -50,16 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gate stays undecided, 130 after Ctrl-C.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("default", SetAside)
+        warnings.simplefilter("always", SetAside)
         warnings.showwarning = _Lines(warnings.showwarning)
         return _run(arguments)
 
 
 class _Lines:
-    """Prints what is set aside in a line each, up to MOST_LINES; other warnings as before."""
+    """Prints what is set aside, a line each, up to MOST_LINES; other warnings as before."""
 
     def __init__(self, others: Callable[..., None]):
-        self._others, self._printed = others, 0
+        self._others = others
+        self._printed: set[str] = set()
 
     def __call__(
         self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
@@ -67,11 +68,13 @@ class _Lines:
         if not issubclass(category, SetAside):
             self._others(message, category, *where, **more)
             return
-        self._printed += 1
-        if self._printed <= MOST_LINES:
-            print(f"ablations: left out: {one_line(str(message))}", file=sys.stderr)
-        elif self._printed == MOST_LINES + 1:
-            print("ablations: more is left out in the same way", file=sys.stderr)
+        line = one_line(str(message))
+        if line in self._printed or len(self._printed) > MOST_LINES:
+            return
+        if len(self._printed) == MOST_LINES:
+            line = "more files, in the same way"
+        self._printed.add(line)
+        print(f"ablations: left out: {line}", file=sys.stderr)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -15,6 +16,9 @@ from ablations.errors import UserError
 T = TypeVar("T")
 
 MOST_BYTES = 256_000_000  # a plan of 100,000 cells has 150 MB
+
+
+_NO_FILES = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO)
 
 
 class SetAside(UserWarning):
@@ -33,7 +37,12 @@ def set_aside(why: object) -> None:
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file. Raise Foreign for another kind of file, which is not
     opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in _NO_FILES:
+            raise
+        raise Foreign(f"'{path}' is no regular file: {error.strerror}") from None
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
@@ -41,7 +50,7 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         if about.st_size > most:
             raise Foreign(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
         with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(most)
+            return file.read(about.st_size)
     finally:
         os.close(handle)
 
@@ -53,7 +62,7 @@ def parse(data: bytes | str) -> object:
         value: object = json.loads(data)
         return value
     except (ValueError, RecursionError):
-        raise Mismatch(f"it is no JSON ({len(data)} bytes)") from None
+        raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
 
 
 def parse_object(data: bytes | str) -> dict[str, object]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ablations.core.files import set_aside
 from ablations.errors import UserError
+from ablations.names import NAME
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
 from ablations.sweep.claims import at_rest, hold
@@ -92,11 +93,15 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
     whole = True
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted = wanted or set()
+        if not NAME.fullmatch(path.parent.name):
+            whole = False
+            set_aside(f"'{path}' is no plan of ours; while it is there, no record counts as waste")
+            continue
         try:
             wanted |= {c["hash"] for c in read_plan(results, path.parent.name, path.stem).cells}
-        except UserError as why:
+        except (UserError, OSError) as why:
             whole = False
-            set_aside(f"{why}; until then no record counts as one that no plan refers to")
+            set_aside(f"{why}; while it is there, no record counts as waste")
     return wanted, whole
 
 
