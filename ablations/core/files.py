@@ -6,15 +6,18 @@ import errno
 import json
 import os
 import stat
+import tomllib
 import warnings
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ablations.core.decode import Mismatch, decode, shown
 from ablations.errors import UserError
 
 T = TypeVar("T")
 
+MOST_LOG = 1_000_000_000
+MOST_TOML = 10_000_000
 MOST_BYTES = 256_000_000  # a plan of 100,000 cells has 150 MB
 
 
@@ -34,9 +37,22 @@ def set_aside(why: object) -> None:
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 
+def require_regular(path: Path, most: int = MOST_LOG) -> None:
+    """Raise Foreign where a library that is given a path would wait for a pipe, or read without
+    end."""
+    os.close(_open(path, most)[0])
+
+
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file. Raise Foreign for another kind of file, which is not
     opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
+    handle, size = _open(path, most)
+    with os.fdopen(handle, "rb") as file:
+        return file.read(size)
+
+
+def _open(path: Path, most: int) -> tuple[int, int]:
+    """A descriptor of a regular file, and its size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
@@ -49,10 +65,22 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
             raise Foreign(f"'{path}' is no regular file")
         if about.st_size > most:
             raise Foreign(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(about.st_size)
-    finally:
+    except BaseException:
         os.close(handle)
+        raise
+    return handle, about.st_size
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return a TOML file's tables. Raise tomllib.TOMLDecodeError also for nesting and integers that
+    are too long for Python, UnicodeDecodeError, Foreign, OSError."""
+    text = read_bytes(path, MOST_TOML).decode()
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise tomllib.TOMLDecodeError(f"{type(error).__name__}: {error}") from None
 
 
 def parse(data: bytes | str) -> object:

@@ -88,7 +88,9 @@ def read_csv(
             raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
     for name in ("seed", "step"):
         whole, _ = _numbers(table[name])
-        bad = np.flatnonzero(~((whole % 1 == 0) & (whole >= 0) & (whole <= numbers.MOST)))
+        with np.errstate(invalid="ignore"):
+            fraction = whole % 1
+        bad = np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))
         if len(bad):
             most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
             raise UserError(

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ablations.core.files import MOST_LOG, read_bytes
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
 
@@ -87,7 +88,7 @@ def joined(
 
 
 def _records(path: Path, notes: list[str] | None = None) -> Iterator[bytes]:
-    data = path.read_bytes()
+    data = read_bytes(path, MOST_LOG)
     written = len(data.rstrip(b"\0"))
     at = 0
     while at + 12 <= len(data):

@@ -4,12 +4,10 @@ records are compared with it.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ablations.errors import UserError
 from ablations.records import Plan, read_plan, read_record
@@ -31,7 +29,10 @@ def stem_of(results: Path, name: str) -> Path:
 def stored(results: Path) -> Iterator[tuple[str, Baseline]]:
     """Every baseline of a results folder by its name."""
     for path in sorted((results / "baselines").glob("*/baseline.json")):
-        yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
+        try:
+            yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
+        except UserError as why:
+            set_aside(why)
 
 
 def read(results: Path, name: str) -> Baseline:
@@ -107,10 +108,11 @@ def first_seeds(baseline: Baseline) -> dict[tuple[str, str, str], Sequence[int]]
 
 def made_alike(baseline: Baseline, records: Path) -> str:
     """Whether what made the records is what made the baseline, in words."""
-    path = next((records / "cells").glob("*/record.json"), None)
-    if path is None:
+    names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
+    first = next(filter(None, (usable_record(records, name) for name in names)), None)
+    if first is None:
         return "made by an unknown version"
-    now: Mapping[str, Any] = json.loads(path.read_text())["provenance"]
+    now = first.provenance
     then = baseline.provenance
     changed = [
         f"{name} {before} → {now.get('versions', {}).get(name, 'none')}"
