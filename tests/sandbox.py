@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 MEMORY = 1_000_000_000
-SECONDS = 120
+SECONDS = 60
 EXECUTED = "executed"  # the file that planted code makes
 # What a command may write beside the units of its plans and what it unpacks of archives.
 WRITES = {
@@ -33,7 +33,7 @@ WRITES = {
     "baseline": ("baselines",),
     "import": ("cells", "plans"),
     "clean": ("cells", "work", "cache", "code", "set-aside"),
-    "run": ("cells", "plans", "work", "cache", "set-aside"),
+    "run": ("cells", "plans", "work", "cache", "set-aside", "differences"),
     "check": ("checks",),
 }
 
@@ -152,26 +152,36 @@ def build(folder: Path) -> Path:
 
 def run(folder: Path, words: Sequence[str]) -> Outcome:
     """Run a command in a folder, whose `results` are its results."""
-    before = snapshot(folder)
-    with child() as (inside, answer):
-        if inside:
-            answer(json.dumps(_watched(folder, words)))
-    outcome = Outcome(megabytes=answer.megabytes)
-    try:
-        done = json.loads(answer.text)
-        outcome.code, outcome.out, outcome.err = done["code"], done["out"], done["err"]
-        outcome.harm = [tuple(one) for one in done["harm"]]
-    except ValueError:
-        kind = {signal.SIGALRM: "hang", signal.SIGKILL: "memory"}.get(answer.signal, "died")
-        outcome.harm.append((kind, f"signal {answer.signal}"))
-    if answer.megabytes * 1e6 > MEMORY:
-        outcome.harm.append(("memory", f"{answer.megabytes} MB"))
-    if any(path.name == EXECUTED for path in folder.parent.rglob(EXECUTED)):
-        outcome.harm.append(("executed", "planted code"))
-    for path in _changed(before, snapshot(folder)):
-        if not _may_change(path, words[0]):
-            outcome.harm.append(("wrote", path))
-    return outcome
+    return run_all([(folder, words)])[0]
+
+
+def run_all(commands: Sequence[tuple[Path, Sequence[str]]]) -> list[Outcome]:
+    """Run commands, each in a folder of its own, in one child after the other: the next one where
+    one ends the child."""
+    before = [snapshot(folder) for folder, _ in commands]
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(commands):
+        with child() as (inside, answer):
+            if inside:
+                for folder, words in commands[len(outcomes) :]:
+                    answer(json.dumps(_watched(folder, words)) + "\n")
+        for line in answer.text.splitlines():
+            done = json.loads(line)
+            harm = [tuple(one) for one in done["harm"]]
+            outcomes.append(Outcome(done["code"], done["out"], done["err"], harm, answer.megabytes))
+        if len(outcomes) < len(commands):
+            kind = {signal.SIGALRM: "hang", signal.SIGKILL: "memory"}.get(answer.signal, "died")
+            harm = [(kind, f"signal {answer.signal}")]
+            outcomes.append(Outcome(harm=harm, megabytes=answer.megabytes))
+    for state, (folder, words), outcome in zip(before, commands, outcomes, strict=True):
+        if outcome.megabytes * 1e6 > MEMORY:
+            outcome.harm.append(("memory", f"{outcome.megabytes} MB"))
+        if any(folder.parent.rglob(EXECUTED)):
+            outcome.harm.append(("executed", "planted code"))
+        for path in _changed(state, snapshot(folder)):
+            if not _may_change(path, words[0]):
+                outcome.harm.append(("wrote", path))
+    return outcomes
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -193,6 +203,8 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _may_change(path: str, command: str) -> bool:
     parts = Path(path).parts
+    if parts[0] == "home":
+        return True  # this user's cache
     if parts[0] != "results":
         return False
     if len(parts) == 4 and parts[1] == "plans":
@@ -246,11 +258,13 @@ def _watched(folder: Path, words: Sequence[str]) -> dict[str, Any]:
     os.environ["XDG_CACHE_HOME"] = str(folder / "home")
     harm: list[tuple[str, str]] = []
     out, err = io.StringIO(), io.StringIO()
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    if _HOOK.folder is None:
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        sys.addaudithook(_HOOK)
+    _HOOK.watch(folder, harm, words[0])
     signal.alarm(SECONDS)
-    sys.addaudithook(_Hook(folder, harm))
     code: int | None = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -285,14 +299,17 @@ class _Hook:
     EXECUTES = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "pickle.find_class")
     CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink")
 
-    def __init__(self, folder: Path, harm: list[tuple[str, str]]):
+    folder: str | None = None
+
+    def watch(self, folder: Path, harm: list[tuple[str, str]], command: str) -> None:
+        self.runs = command == "run"
         self.inside = tuple(str(folder / part) for part in ("results", "home"))
-        self.folder, self.harm, self.pid = str(folder), harm, os.getpid()
+        self.folder, self.harm = str(folder), harm
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in self.EXECUTES and not self._is_ours(event, arguments):
             self.harm.append(("executed", f"{event} {arguments[:2]!r}"[:300]))
-        elif event == "exec" and self.folder in getattr(arguments[0], "co_filename", ""):
+        elif event == "exec" and str(self.folder) in getattr(arguments[0], "co_filename", ""):
             self.harm.append(("executed", arguments[0].co_filename))
         elif event in self.CHANGES:
             descriptor = next((one for one in arguments[1:] if type(one) is int and one > 2), None)
@@ -303,8 +320,9 @@ class _Hook:
             self._require_inside(event, arguments[0])
 
     def _is_ours(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """git asks about our own checkout, and pandas unpickles nothing of a folder's."""
-        return event == "subprocess.Popen" and "git" in str(arguments[0])
+        """git asks about our own checkout, and `run` runs the user's own command."""
+        called = os.path.basename(str(arguments[0]))
+        return event == "subprocess.Popen" and (called == "git" or (self.runs and called == "cp"))
 
     def _require_inside(self, event: str, path: object) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
@@ -315,6 +333,9 @@ class _Hook:
         if text.startswith((*self.inside, *elsewhere)) or any(name in text for name in caches):
             return
         self.harm.append(("wrote outside", f"{event} {text}"))
+
+
+_HOOK = _Hook()
 
 
 def copied(base: Path, folder: Path) -> Path:

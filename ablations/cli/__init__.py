@@ -31,7 +31,10 @@ from ablations.errors import UserError, missing_extra, one_line
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE)
+_UNREADABLE = (
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 MOST_LINES = 20  # of files that are left out

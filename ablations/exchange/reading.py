@@ -178,7 +178,10 @@ def _numbers(column: Series) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """A column as numbers, NaN where it is empty, and the places of what is no number."""
     import pandas
 
-    read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
+    try:
+        read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
+    except OverflowError:  # a whole number of hundreds of digits
+        read = np.full(len(column), np.nan)
     unread = np.flatnonzero(np.isnan(read) & column.notna())
     bad = []
     for place in unread:

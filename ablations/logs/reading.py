@@ -342,9 +342,8 @@ def _require_arrays(members: zipfile.ZipFile) -> None:
     for about in members.infolist():
         with members.open(about) as file:
             version = format.read_magic(file)
-            read = (
-                format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
-            )
+            first = version == (1, 0)
+            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
             shape, _, dtype = read(file)
         size = math.prod(shape) * dtype.itemsize
         total += size

@@ -5,12 +5,13 @@ records are compared with it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ablations.core.files import set_aside
 from ablations.errors import UserError
-from ablations.records import Plan, read_plan, read_record
+from ablations.names import require_name
+from ablations.records import Plan, read_plan, read_record, usable_record
 from ablations.regression import baselines, from_records
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.curves import Curves
@@ -41,10 +42,7 @@ def read(results: Path, name: str) -> Baseline:
 
 def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
     """Stores the curves of some plans as a baseline. Raises UserError for too few seeds."""
-    if not re.fullmatch(r"\w[\w.-]*", name):
-        raise UserError(
-            f"a baseline's name has letters, digits, '.', '_' and '-' alone, not '{name}'"
-        )
+    require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
     for plan in plans:
         groups |= from_records.groups(plan, results)

@@ -20,8 +20,8 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from ablations.records import digest
 
 Mutation = Callable[[random.Random, Path], None]
 
+AT_ONCE = 20  # inputs of one process
 HASH = "{cell}"  # in a command: the hash of the cell that was mutated
 READS = ("table walk", "status walk --json", "export walk", "clean", "run walk.toml --dry-run")
 LOGS = ("csv", "jsonl", "json", "txt", "npz", "tsv")
@@ -52,7 +53,7 @@ baseline = "only"
 seeds = 1
 
 [command]
-run = "cp -r log.{kind} {{folder}}/log.{kind}"
+run = "cp -r log.{kind} {{folder}}/log.{kind} --suffix={{seed}}"
 curve = "{{folder}}/log.{kind}"
 {step}metric = "return"
 
@@ -159,7 +160,7 @@ def _no_file(rng: random.Random, path: Path) -> None:
         path.symlink_to("nowhere")
     elif kind == 5:
         with path.open("wb") as file:
-            file.truncate(20_000_000_000)
+            file.truncate(1_100_000_000)
     else:
         path.write_text(
             rng.choice(("[" * 50_000, '{"a":' * 50_000, "9" * 50_000, "null", '""', "{}"))
@@ -408,7 +409,8 @@ def _trackio(path: Path) -> None:
 
     with sqlite3.connect(path) as base:
         base.execute(
-            "CREATE TABLE metrics (id INTEGER, timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT)"
+            "CREATE TABLE metrics (id INTEGER, timestamp TEXT, run_name TEXT, step INTEGER,"
+            " metrics TEXT)"
         )
         for step in range(1, 9):
             row = (step, "2020-01-01T00:00:00", "a", step, json.dumps({"return": step}))
@@ -489,43 +491,60 @@ READERS: dict[str, Reader] = {
 # The campaign
 
 
-@dataclass(frozen=True)
+@dataclass
 class Done:
-    """What one input did."""
+    """An input, the command that read it, and what that did."""
 
     number: int
     reader: str
     words: tuple[str, ...]
-    outcome: sandbox.Outcome
+    folder: Path
+    outcome: sandbox.Outcome = field(default_factory=sandbox.Outcome)
 
 
-def one(base: Path, seed: int, number: int) -> Done:
-    """Make an input from the seed and its number, and run a command over it."""
-    rng = random.Random(f"{seed}/{number}")
-    reader = rng.choices(list(READERS), [reader.share for reader in READERS.values()])[0]
+APART = ("study file", "log", "names")  # what a process remembers of them
+
+
+def some(base: Path, seed: int, numbers: Sequence[int]) -> list[Done]:
+    """Make inputs from the seed and their numbers, and run a command over each."""
     with tempfile.TemporaryDirectory(dir=base.parent) as place:
-        folder = sandbox.copied(base, Path(place) / "a" / "in")
-        try:
-            cell = READERS[reader].mutate(rng, folder)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            cell = None  # a mutation that Python itself cannot write
-        command = rng.choice(READERS[reader].commands)
-        name = rng.choice(NAMES)
-        words = tuple(word.format(name=name, cell=cell) for word in command.split())
-        words = tuple(word.replace("\0", "") for word in words)
-        outcome = sandbox.run(folder, words)
-        if any(True for _ in Path(place).rglob("escaped*")):
-            outcome.harm.append(("wrote outside", "escaped"))
-    return Done(number, reader, words, outcome)
+        made = [_made(base, seed, number, Path(place) / str(number)) for number in numbers]
+        groups = [[one for one in made if not one.reader.startswith(APART)]]
+        groups += [[one] for one in made if one.reader.startswith(APART)]
+        for group in groups:
+            outcomes = sandbox.run_all([(one.folder, one.words) for one in group])
+            for one, outcome in zip(group, outcomes, strict=True):
+                one.outcome = outcome
+                if any(one.folder.parent.parent.rglob("escaped*")):
+                    outcome.harm.append(("wrote outside", "escaped"))
+    return made
+
+
+def _made(base: Path, seed: int, number: int, place: Path) -> Done:
+    """An input, and the command that is to read it."""
+    rng = random.Random(f"{seed}/{number}")
+    name = rng.choices(list(READERS), [reader.share for reader in READERS.values()])[0]
+    folder = sandbox.copied(base, place / "a" / "in")
+    try:
+        cell = READERS[name].mutate(rng, folder)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        cell = None  # a mutation that Python itself cannot write
+    command = rng.choice(READERS[name].commands)
+    asked = rng.choice(NAMES).replace("\0", "")
+    words = tuple(word.format(name=asked, cell=cell) for word in command.split())
+    return Done(number, name, words, folder)
 
 
 def campaign(base: Path, seed: int, numbers: range, jobs: int = 1) -> Iterator[Done]:
     """Run inputs, in `jobs` processes."""
+    parts = [numbers[at : at + AT_ONCE] for at in range(0, len(numbers), AT_ONCE)]
     if jobs == 1:
-        yield from (one(base, seed, number) for number in numbers)
+        for part in parts:
+            yield from some(base, seed, part)
         return
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(partial(one, base, seed), numbers, chunksize=5)
+        for done in pool.imap_unordered(partial(some, base, seed), parts):
+            yield from done
 
 
 def tally(done: list[Done], seed: int) -> str:
@@ -566,6 +585,9 @@ def main() -> int:
                     f"input {this.number}, {this.reader}: {' '.join(this.words)!r}: {this.outcome}"
                 )
                 sys.stdout.flush()
+            if options.tally and len(done) % 200 == 0:
+                print(f"{len(done)} inputs", file=sys.stderr, flush=True)
+                options.tally.write_text(tally(done, options.seed))
     text = tally(done, options.seed)
     print(text)
     if options.tally:

@@ -35,6 +35,9 @@ MAX_REQUEUES = 3
 COMMENT = "rl-ablations"  # the first word of our jobs' comments
 
 
+_Array = tuple[str, Count, Count]
+
+
 class _Begun(TypedDict, total=False):
     """Where a job began last: how far its cells were, how often from there, its cores."""
 
@@ -71,13 +74,11 @@ class Submission:
         whole = Order.read(self.order_path(index))
         return replace(whole, cells=whole.left)
 
-    def arrays(self) -> list[tuple[str, int, bool]]:
+    def arrays(self) -> list[_Array]:
         """(Slurm's id, index of the first of our jobs in it, number of them; 0 for a job that is
         no array)."""
         try:
-            return list(
-                read_json(self.folder / "arrays.json", tuple[tuple[str, Count, Count], ...])
-            )
+            return list(read_json(self.folder / "arrays.json", tuple[_Array, ...]))
         except (FileNotFoundError, Foreign):
             return []
 
