@@ -7,6 +7,7 @@ from pathlib import Path
 import hostile_folder
 import pytest
 import sandbox
+from benchmarks import fuzz
 
 COMMANDS = (
     *("table walk", "table named odd0 odd1 odd2 odd3 odd4 odd5 odd6 odd7", "status"),
@@ -53,3 +54,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_answers(hostile) -> None:
         (line,) = [one for one in outcome.err.splitlines() if f"results/{name}/" in one]
         assert line.startswith("ablations: left out: the plan '")
     assert "a newer version of rl-ablations wrote it" in outcome.err
+
+
+def test_mutated_files_harm_nobody(tmp_path: Path) -> None:
+    """The first of the campaign that `python tests/benchmarks/fuzz.py` runs."""
+    base = sandbox.build(tmp_path / "base")
+    done = list(fuzz.campaign(base, 1, range(200)))
+    assert len(done) == 200
+    assert not [(one.number, one.words, one.outcome) for one in done if one.outcome.harm]
+    assert {one.outcome.word for one in done} == set(fuzz.HARMLESS)

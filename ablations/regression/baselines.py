@@ -72,14 +72,22 @@ class _Group(TypedDict):
     about: Mapping[str, object]
 
 
+class _Asked(TypedDict):
+    study: str
+
+
+class _Made(TypedDict, total=False):
+    versions: Mapping[str, str]
+
+
 class _Described(TypedDict):
     """What a baseline's JSON says; besides, what only people read."""
 
     name: str
     history: list[_Version]
     curves: Mapping[str, _Group]
-    requests: list[dict[str, object]]
-    provenance: Mapping[str, object]
+    requests: list[_Asked]
+    provenance: _Made
 
 
 def exists(stem: Path) -> bool:
