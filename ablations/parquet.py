@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from ablations.core.parquet_size import MOST_UNPACKED, ROWS_AT_ONCE, require_size
+
 if TYPE_CHECKING:
     from arro3.core import Array
 
@@ -42,20 +44,32 @@ def encode(
 
 
 def decode(data: bytes) -> tuple[Columns, dict[str, str]]:
-    """The columns of a file, and the texts kept beside them.
+    """The columns of a file, and the texts kept beside them. Raises ValueError for a file that is
+    damaged or unpacks to more than `require_size` allows.
 
     Check the bytes first: Parquet has no checksum, and the reader may end a process over damage.
     """
     from arro3.io import read_parquet
 
+    size = require_size(data)
     try:
-        table = read_parquet(data).read_all()
+        reader = read_parquet(data, batch_size=ROWS_AT_ONCE if size.has_texts else None)
+        texts = {name.decode(): text.decode() for name, text in reader.schema.metadata.items()}
+        columns: Columns = {name: [] for name in reader.schema.names}
+        characters = 0
+        for batch in reader:
+            for name in columns:
+                values = batch[name].to_pylist()
+                if size.has_texts:
+                    characters += sum(len(text) for text in values if isinstance(text, str))
+                columns[name] += values
+            if characters > MOST_UNPACKED:
+                raise ValueError(f"has more than {MOST_UNPACKED:,} characters of text")
     except BaseException as error:  # what panics is no Exception
-        if type(error).__name__ != "PanicException":
+        if isinstance(error, ValueError | MemoryError | KeyboardInterrupt):
             raise
-        raise ValueError("not a Parquet file") from None
-    columns: Columns = {name: list(table[name].to_pylist()) for name in table.column_names}
-    return columns, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
+        raise ValueError("is no Parquet file") from None
+    return columns, texts
 
 
 def _array(values: Sequence[Any]) -> Array:

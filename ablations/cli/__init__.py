@@ -11,7 +11,8 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,7 +28,8 @@ from ablations.cli import (
     tuning,
 )
 from ablations.cli.arguments import Parser, unpack
-from ablations.errors import UserError, missing_extra, printable
+from ablations.core.files import SetAside
+from ablations.errors import UserError, missing_extra, one_line
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -35,6 +37,9 @@ _UNREADABLE = (
     *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
     *(errno.ENAMETOOLONG, errno.ELOOP),
 )
+
+
+MOST_LINES = 20  # of files that are left out
 
 
 class _Version(argparse.Action):
@@ -52,6 +57,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
             stream.reconfigure(errors="backslashreplace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SetAside)
+        warnings.showwarning = _Lines(warnings.showwarning)
+        return _run(arguments)
+
+
+class _Lines:
+    """Prints what is set aside, a line each, up to MOST_LINES; other warnings as before."""
+
+    def __init__(self, others: Callable[..., None]):
+        self._others = others
+        self._printed: set[str] = set()
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
+        if not issubclass(category, SetAside):
+            self._others(message, category, *where, **more)
+            return
+        line = one_line(str(message))
+        if line in self._printed or len(self._printed) > MOST_LINES:
+            return
+        if len(self._printed) == MOST_LINES:
+            line = "more files, in the same way"
+        self._printed.add(line)
+        print(f"ablations: left out: {line}", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = argparse.Namespace()
     try:
         options = _parser().parse_args(arguments)
@@ -64,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"ablations: {printable(str(error))}", file=sys.stderr)
+        print(f"ablations: {one_line(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:

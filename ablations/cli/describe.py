@@ -311,7 +311,7 @@ def _cell(record: Record) -> Iterator[str]:
     yield f"cell {record.hash}: {record.status}"
     if record.reason:
         yield f"reason     {record.reason}"
-    yield f"seed       {record.config['seed']}"
+    yield f"seed       {record.config.get('seed', 'none')}"
     yield from _config_lines(_whole(record.config))
     yield "provenance"
     yield from (f"    {name:<20} {value}" for name, value in record.provenance.items())
@@ -345,20 +345,24 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     return lines
 
 
+def _named(part: Mapping[str, Any]) -> str:
+    return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
+
+
 def _config_lines(config: Mapping[str, Any]) -> list[str]:
-    task = config["task"]
+    task = config.get("task", {})
+    task = {"name": task} if isinstance(task, str) else task
     if "imported" in config:
-        told = {"task": task["name"], "run": config["variant"], **(config["imported"] or {})}
+        told = {"task": task.get("name"), "run": config.get("variant")}
+        told |= config["imported"] or {}
         return ["imported", *(f"    {name:<26} {value}" for name, value in told.items())]
     sections: dict[str, Mapping[str, Any]] = {
-        f"task {task['name']} (revision {task['revision']})": task["settings"],
-        "choices": {
-            n: f"{c['name']} (revision {c['revision']})" for n, c in config["choices"].items()
-        },
-        "numbers": {n: f"{v:g}" for n, v in config["numbers"].items()},
-        "structure": config["structure"],
+        f"task {_named(task)}": task.get("settings", {}),
+        "choices": {name: _named(choice) for name, choice in config.get("choices", {}).items()},
+        "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
+        "structure": config.get("structure", {}),
         "command": config.get("command", {}),
-        "run": config["run"],
+        "run": config.get("run", {}),
     }
     lines = []
     for title, values in sections.items():

@@ -18,20 +18,25 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ablations import parquet
+from ablations.core.decode import decode
+from ablations.core.files import Foreign, parse, parse_object, read_bytes, read_json, set_aside
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
 from ablations.private import private_folder
 from ablations.records import (
+    OtherFormat,
     Plan,
     Record,
     cell_folder,
+    decode_plan,
     digest,
     plan_path,
-    read_curve,
-    read_record,
+    read_runs,
+    require_curve,
+    require_format,
     write_atomically,
     write_plan,
     write_record,
@@ -46,6 +51,13 @@ JUDGED = (
     *("training/usual_return", "evaluation/usual_return"),
     *("evaluation/accuracy", "evaluation/pass_at_4", "evaluation/entropy"),
 )
+
+
+class _Unpacked(TypedDict, total=False):
+    """Archives by their names: size and time of those unpacked, the checksum of each one's plan."""
+
+    files: Mapping[str, list[int]]
+    plans: Mapping[str, str | None]
 
 
 def archive(
@@ -76,24 +88,32 @@ def archive(
 def restore(results: Path, studies: Collection[str] = ()) -> None:
     """Unpacks what the archive of a results folder has and the folder lacks: cells, and plans.
 
-    studies: whose archives are enough; () for all, as where one of these has none. Raises UserError
-    for a file that is damaged or of another format.
+    studies: whose archives are enough; () for all, as where one of these has none. A file that is
+    damaged or of another format is left out with a line.
     """
     files = sorted((results / "archive").glob("*.parquet"))
     of = {path: path.stem.rpartition("-")[0] for path in files}
     if set(studies) <= set(of.values()):
         files = [path for path in files if of[path] in studies or not studies]
+    files = [path for path in files if path.exists()]  # links may lead nowhere
     found = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # Beside the cells: whoever deletes those has them restored.
     stamp = results / "cells" / ".restored.json"
     try:
-        known = json.loads(stamp.read_text())
-    except (OSError, ValueError):
+        known = read_json(stamp, _Unpacked)
+    except (FileNotFoundError, Foreign):
         known = {}
-    plans, unpacked = known.get("plans", {}), known.get("files", {})
-    changed = [path for path in files if unpacked.get(path.name) != found[path.name]]
-    for path in changed:
-        plans[path.name] = _restore(path, results, plans.get(path.name))
+    plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
+    changed = []
+    for path in files:
+        if unpacked.get(path.name) == found[path.name]:
+            continue
+        try:
+            plans[path.name] = _restore(path, results, plans.get(path.name))
+            changed.append(path)
+        except UserError as why:
+            set_aside(why)
+            del found[path.name]
     if changed:
         os.sync()  # once for all records, before the stamp says that they are there
         about = {"files": unpacked | found, "plans": plans}
@@ -130,11 +150,10 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     others = "imported" in plan.request
     records: list[Record | None] = []
     curves: list[parquet.Columns | None] = []
-    for cell in plan.cells:
-        record = read_record(results, cell["hash"])
+    for cell, record, curve in read_runs(results, plan):
         whole = record if record and (others or record.failure != "error") else None
         records.append(whole)
-        curves.append(read_curve(results, whole) if whole else None)
+        curves.append(curve if whole else None)
         points = len(curves[-1]["step"]) if curves[-1] else 0
         if points > MOST_POINTS and not others:
             raise UserError(
@@ -167,42 +186,53 @@ def _said(record: Record) -> str:
 def _restore(path: Path, results: Path, restored: str | None) -> str | None:
     """Unpacks an archive. restored: the checksum of the plan that an earlier one of its name
     brought; returns that of the plan that this one brings. A plan that ran here stays."""
-    data, beside = path.read_bytes(), _checksum_of(path)
+    data, beside = read_bytes(path, MOST_BYTES), _checksum_of(path)
     if not beside.exists():
         raise UserError(
             f"the archive '{path}' has no checksum beside it: if it is yours, "
             f"`sha256sum {path.name} > {beside.name}` in its folder makes one; or delete it"
         )
-    if beside.read_bytes().split()[:1] != [sha256(data).hexdigest().encode()]:
+    if read_bytes(beside, 1000).split()[:1] != [sha256(data).hexdigest().encode()]:
         raise UserError(
             f"the archive '{path}' is not the one whose checksum stands in '{beside.name}' beside "
             f"it: delete both, and export it again"
         )
     try:
         columns, texts = parquet.decode(data)
-        about = json.loads(texts["ablations"])
+        about = parse_object(texts.get("ablations", "null"))
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if about["format"] != FORMAT:
-            raise UserError(f"it has another format than {FORMAT}")
-        cells = [_cell(row) for row in rows]
-        plan = Plan(**about["plan"], cells=tuple(cells))
-        for cell in cells:
-            require_name("the name of a cell", cell["hash"])
+        require_format(about.get("format"), FORMAT)
+        described = decode(dict[str, Any], about.get("plan"))
+        require_name("the name of a study", described.get("study", {}).get("name"))
+        plan = decode_plan({**described, "cells": [_cell(row) for row in rows]})
         place = plan_path(results, plan.study["name"], plan.name)
-        records = [_record(row, cell) for row, cell in zip(rows, cells, strict=True)]
-    except (ValueError, KeyError, TypeError):
+        records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
+        curves = [_curve(row) if record else {} for row, record in zip(rows, records, strict=True)]
+        for curve in filter(None, curves):
+            require_curve(curve)
+    except OtherFormat as why:
+        raise UserError(f"the archive '{path}' {why}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise UserError(
-            f"the archive '{path}' is damaged: delete it, and export it again"
+            f"the archive '{path}' is damaged: delete it, and export it again ({why})"
         ) from None
     except UserError as error:
         raise UserError(f"the archive '{path}': {error}") from None
-    for record, row in zip(records, rows, strict=True):
-        if record is not None and not cell_folder(results, record.hash).exists():
-            write_record(results, record, _curve(row), lasting=False)
-    if not place.exists() or sha256(place.read_bytes()).hexdigest() == restored:
+    for record, curve in zip(records, curves, strict=True):
+        if record is not None and not os.path.lexists(cell_folder(results, record.hash)):
+            write_record(results, record, curve, lasting=False)
+    if not os.path.lexists(place) or _sha256(place) == restored:
         write_plan(results, plan, last=False)
-        return sha256(place.read_bytes()).hexdigest()
+        return _sha256(place)
     return restored
+
+
+def _sha256(path: Path) -> str | None:
+    """Of a plan's file; None for what is none."""
+    try:
+        return sha256(read_bytes(path)).hexdigest()
+    except Foreign:
+        return None
 
 
 def _checksum_of(path: Path) -> Path:
@@ -210,7 +240,7 @@ def _checksum_of(path: Path) -> Path:
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
+    config = parse(row["config"])
     return {name: row[name] for name in ("task", "variant", "seed", "hash")} | {"config": config}
 
 
@@ -220,7 +250,8 @@ def _record(row: Mapping[str, Any], cell: Mapping[str, Any]) -> Record | None:
         return None
     if digest(cell["config"]) != cell["hash"]:
         raise ValueError(cell["hash"])
-    return Record(hash=cell["hash"], config=cell["config"], **json.loads(row["record"]))
+    fields = {"hash": cell["hash"], "config": cell["config"]}
+    return decode(Record, {**parse_object(row["record"]), **fields})
 
 
 def _curve(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations import parquet
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, Record, read_curve, read_results, write_atomically
+from ablations.records import Plan, Record, read_runs, write_atomically
 from ablations.report.formats.spreadsheets import inert
 from ablations.report.scores import final
 
@@ -47,11 +47,11 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
         for name, column in columns.items():
             column += own[name] if name in own else [shared.get(name)] * count
 
-    for cell, record in read_results(results, plan):
+    for cell, record, curve in read_runs(results, plan):
         if record is None or record.status != "done":
             add(cell, record, step=[record and record.failed_step])
             continue
-        curve = read_curve(results, record)
+        curve = dict(curve)
         steps = curve.pop("step")
         known |= curve.keys()
         seen = 0
@@ -91,10 +91,9 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
         name = column.replace("/", "_")
         if column.rpartition("/")[2] == "return":
             name = "return"
-        for cell, record in read_results(results, plan):
+        for cell, record, curve in read_runs(results, plan):
             if record is None or record.status != "done":
                 continue
-            curve = read_curve(results, record)
             if column not in curve:
                 raise unknown("metric", column, (c for c in curve if c != "step"))
             shown = [

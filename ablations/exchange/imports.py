@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.files import require_regular
 from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
 from ablations.exchange import others
@@ -78,6 +79,8 @@ def import_runs(
     notes: list[str] = []
     for path in map(Path, paths):
         known: dict[Place, Outcome] = {}
+        if path.exists() and not path.is_dir():
+            require_regular(path)
         if others.is_database(path):
             found, metric = others.read_trackio(path, options.metric, options.pattern, notes)
         elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):

@@ -89,7 +89,9 @@ def read_csv(
             raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
     for name in ("seed", "step"):
         whole, _ = _numbers(table[name])
-        bad = np.flatnonzero(~((whole % 1 == 0) & (whole >= 0) & (whole <= numbers.MOST)))
+        with np.errstate(invalid="ignore"):
+            fraction = whole % 1
+        bad = np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))
         if len(bad):
             most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
             raise UserError(
@@ -177,7 +179,10 @@ def _numbers(column: Series) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """A column as numbers, NaN where it is empty, and the places of what is no number."""
     import pandas
 
-    read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
+    try:
+        read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
+    except OverflowError:  # a whole number of hundreds of digits
+        read = np.full(len(column), np.nan)
     unread = np.flatnonzero(np.isnan(read) & column.notna())
     bad = []
     for place in unread:

@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.core.files import require_regular
 from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
 from ablations.logs import numbers, tensorboard
 
+MOST_ARRAYS = 256_000_000  # bytes
 TAIL_BYTES = 65_536
 RESULT = "result"  # what a number on a line of its own is called
 STEP = "step"  # what the steps of event files are called
@@ -230,6 +232,7 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
+            require_regular(path)
             yield from _of_file(path, tail=tail)
 
 
@@ -344,9 +347,11 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     import numpy as np
 
     try:
+        with zipfile.ZipFile(path) as members:
+            _require_arrays(members)
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: np.asarray(found[name], np.float64) for name in found.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
     if "timesteps" not in arrays:
         raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")
@@ -361,6 +366,23 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     for i in range(length):
         numbers = {name: float(one[i]) for name, one in means.items()}
         yield Row(f"'{path.name}', entry {i + 1}", numbers, {})
+
+
+def _require_arrays(members: zipfile.ZipFile) -> None:
+    """Raise ValueError for arrays that are larger than what is stored of them, or than a log."""
+    from numpy.lib import format
+
+    total = 0
+    for about in members.infolist():
+        with members.open(about) as file:
+            version = format.read_magic(file)
+            first = version == (1, 0)
+            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
+            shape, _, dtype = read(file)
+        size = math.prod(shape) * dtype.itemsize
+        total += size
+        if min(shape, default=0) < 0 or size > about.file_size or total > MOST_ARRAYS:
+            raise ValueError(f"{about.filename} says that it has {size:,} bytes")
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from ablations.core.files import require_regular
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
 
@@ -150,6 +151,7 @@ def joined(
 def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int, bytes]]:
     """Yield the whole records from a byte on, each with the byte at which the next one begins."""
     wanted = BLOCK_BYTES
+    require_regular(path)
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         while at + 12 <= size:

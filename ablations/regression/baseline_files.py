@@ -4,15 +4,14 @@ records are compared with it.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from ablations.core.files import set_aside
 from ablations.errors import UserError
-from ablations.records import Plan, read_plan, read_record
+from ablations.names import require_name
+from ablations.records import Plan, read_plan, read_record, usable_record
 from ablations.regression import baselines, from_records
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.curves import Curves
@@ -31,7 +30,10 @@ def stem_of(results: Path, name: str) -> Path:
 def stored(results: Path) -> Iterator[tuple[str, Baseline]]:
     """Every baseline of a results folder by its name."""
     for path in sorted((results / "baselines").glob("*/baseline.json")):
-        yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
+        try:
+            yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
+        except UserError as why:
+            set_aside(why)
 
 
 def read(results: Path, name: str) -> Baseline:
@@ -40,10 +42,7 @@ def read(results: Path, name: str) -> Baseline:
 
 def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
     """Stores the curves of some plans as a baseline. Raises UserError for too few seeds."""
-    if not re.fullmatch(r"\w[\w.-]*", name):
-        raise UserError(
-            f"a baseline's name has letters, digits, '.', '_' and '-' alone, not '{name}'"
-        )
+    require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
     for plan in plans:
         groups |= from_records.groups(plan, results)
@@ -107,10 +106,11 @@ def first_seeds(baseline: Baseline) -> dict[tuple[str, str, str], Sequence[int]]
 
 def made_alike(baseline: Baseline, records: Path) -> str:
     """Whether what made the records is what made the baseline, in words."""
-    path = next((records / "cells").glob("*/record.json"), None)
-    if path is None:
+    names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
+    first = next(filter(None, (usable_record(records, name) for name in names)), None)
+    if first is None:
         return "made by an unknown version"
-    now: Mapping[str, Any] = json.loads(path.read_text())["provenance"]
+    now = first.provenance
     then = baseline.provenance
     changed = [
         f"{name} {before} → {now.get('versions', {}).get(name, 'none')}"

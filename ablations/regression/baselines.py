@@ -16,10 +16,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
+from ablations.core.decode import Count, Matches, Mismatch, decode
+from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -55,6 +57,37 @@ class Baseline:
     history: tuple[Mapping[str, Any], ...]
     provenance: Mapping[str, Any] = field(default_factory=dict)
     requests: tuple[Mapping[str, Any], ...] = ()
+
+
+class _Version(TypedDict):
+    date: str
+    reason: str
+
+
+class _Group(TypedDict):
+    metric: str
+    higher_is_better: bool
+    seeds: Count
+    failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
+    about: Mapping[str, object]
+
+
+class _Asked(TypedDict):
+    study: str
+
+
+class _Made(TypedDict, total=False):
+    versions: Mapping[str, str]
+
+
+class _Described(TypedDict):
+    """What a baseline's JSON says; besides, what only people read."""
+
+    name: str
+    history: list[_Version]
+    curves: Mapping[str, _Group]
+    requests: list[_Asked]
+    provenance: _Made
 
 
 def exists(stem: Path) -> bool:
@@ -111,12 +144,12 @@ def read(stem: Path, name: str) -> Baseline:
     """Raises UserError for one that is missing, damaged, or of a newer format."""
     path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".csv")
     try:
-        described = json.loads(path.read_text())
-        format = described["format"]
+        fields = parse_object(read_bytes(path))
+        format = decode(int, fields.get("format"))
     except FileNotFoundError:
         raise missing(stem, name) from None
-    except (ValueError, TypeError, KeyError):
-        raise _damaged(name, f"'{path}' is not a baseline's description") from None
+    except (Mismatch, Foreign) as why:
+        raise _damaged(name, f"'{path}' is not a baseline's description ({why})") from None
     if format != FORMAT:
         raise UserError(
             f"the baseline '{name}' has format {format}, and this rl-ablations reads {FORMAT}: "
@@ -124,14 +157,17 @@ def read(stem: Path, name: str) -> Baseline:
         )
     try:
         # Text, so that a checkout with other ends of lines is the same file.
-        text = data.read_text()
+        text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
+    except Foreign as why:
+        raise _damaged(name, str(why)) from None
     except FileNotFoundError:
         raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
     except UnicodeDecodeError:
         raise _damaged(name, f"'{data.name}' is no text") from None
-    if hashlib.sha256(text.encode()).hexdigest() != described.get("sha256"):
+    if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
         raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
     try:
+        described = decode(_Described, fields)
         return Baseline(
             name=described["name"],
             groups=_groups(described["curves"], text),
@@ -139,8 +175,8 @@ def read(stem: Path, name: str) -> Baseline:
             provenance=described["provenance"],
             requests=tuple(described["requests"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise _damaged(name, f"'{path.name}' does not fit '{data.name}'") from None
+    except (ValueError, KeyError) as why:
+        raise _damaged(name, f"'{path.name}' does not fit '{data.name}' ({why})") from None
 
 
 def missing(stem: Path, name: str) -> UserError:
@@ -195,14 +231,21 @@ def _digits(step: float) -> str:
     return str(int(step)) if float(step).is_integer() else repr(float(step))
 
 
-def _groups(described: Mapping[str, Any], text: str) -> dict[str, Group]:
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
+def _groups(described: Mapping[str, _Group], text: str) -> dict[str, Group]:
     rows = csv.reader(io.StringIO(text))
     if next(rows, None) != HEAD:
         raise ValueError("other columns")
     read: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
     for name, seed, step, value in rows:
         curve = read[name].setdefault(int(seed), {})
-        curve[float(step)] = float(value) if value else math.nan
+        curve[_finite(step)] = _finite(value) if value else math.nan
     found = {}
     for name, about in described.items():
         runs = [

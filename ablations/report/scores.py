@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ablations import plugins
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import unknown
-from ablations.records import Plan, Record, read_curve, read_results
+from ablations.records import Plan, Record, read_runs
 
 Floats = NDArray[np.float64]
 Status = Literal["done", "failed", "empty", "missing"]
@@ -158,7 +158,8 @@ def _same(one: Cell, other: Cell) -> bool:
 def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
     """Reads every record of a plan.
 
-    Raises UserError for an unknown metric or score, DamagedRecord for a record that is broken.
+    Of a record that is damaged a line says so, and its cell is missing. Raises UserError for an
+    unknown metric or score.
     """
     column = metric or plan.study["metric"]
     return _read(plan, results, [column], score)[column]
@@ -191,9 +192,9 @@ def diagnostic_scores(
     """metric -> its scores, for those of `names` that the records have; for a trainer that has
     none of them its first `most` metrics other than the study's own and evaluations."""
     columns: list[str] = []
-    for _, record in read_results(results, plan):
+    for _, record, curve in read_runs(results, plan):
         if record is not None and record.status == "done":
-            columns = [n for n in read_curve(results, record) if n != "step"]
+            columns = [n for n in curve if n != "step"]
             break
     chosen = [name for name in names if name in columns] or [
         name
@@ -262,7 +263,7 @@ def _read(
     cells: dict[str, list[Cell]] = {column: [] for column in columns}
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
     used: list[Mapping[str, str]] = []
-    for cell, record in read_results(results, plan):
+    for cell, record, curve in read_runs(results, plan):
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
             for column in columns:
@@ -271,9 +272,8 @@ def _read(
         used.append(record.provenance.get("plugins", {}))
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
-        curve = None if record.status == "failed" else read_curve(results, record)
         for column in columns:
-            if not strict and curve is not None and column not in curve:
+            if not strict and record.status == "done" and column not in curve:
                 cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
                 continue
             made = _cell(place, record, curve, column, SCORES[score])
@@ -288,11 +288,11 @@ def _read(
 def _cell(
     place: tuple[str, str, int],
     record: Record,
-    curve: Any,
+    curve: Mapping[str, Any],
     column: str,
     score: Score,
 ) -> Cell:
-    if curve is None:
+    if record.status == "failed":
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
     if column not in curve:
         raise unknown("metric", column, (name for name in curve if name != "step"))

@@ -20,12 +20,15 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 from filelock import BaseFileLock, Timeout
 
+from ablations.core.decode import AnyFloat, Count, Within
+from ablations.core.files import Foreign, read_json
 from ablations.records import cell_folder, write_atomically
 from ablations.sweep.locks import file_lock, flock_works
 
@@ -34,6 +37,7 @@ STALE_SECONDS = 120.0
 TICK_SECONDS = 3.0  # coarser than the clock of any file system
 SCAN_PAUSE = 49  # times as long as a scan for records took
 RUNNING = "running.lock"
+MOST_BEAT = 100_000  # bytes of a heartbeat
 
 
 def work_folder(results: Path, cell: str) -> Path:
@@ -46,14 +50,14 @@ class Heartbeat:
     step that its process took it up at."""
 
     host: str
-    pid: int
+    pid: Annotated[int, Within(1, 2**31 - 1)]
     phase: str
-    step: int
-    steps: int
+    step: Count
+    steps: Count
     rate: float
-    score: float | None
+    score: AnyFloat | None
     time: float
-    start: int = 0
+    start: Count = 0
 
     @property
     def alive(self) -> bool:
@@ -72,8 +76,8 @@ class Heartbeat:
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
     try:
-        return Heartbeat(**json.loads((work_folder(results, cell) / "heartbeat.json").read_text()))
-    except (OSError, ValueError, TypeError):
+        return read_json(work_folder(results, cell) / "heartbeat.json", Heartbeat, MOST_BEAT)
+    except (OSError, Foreign):
         return None
 
 
@@ -107,6 +111,15 @@ def _lock_file(results: Path) -> Path:
     path = results / "work" / RUNNING
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+@dataclass(frozen=True)
+class _Tries:
+    """How often a worker of one run began a cell from one point."""
+
+    run: str
+    point: int
+    tries: Count
 
 
 class Claim:
@@ -151,15 +164,14 @@ class Claim:
         say how it ended. A cell that moves on between two deaths is not at fault.
         """
         try:
-            last: Mapping[str, object] = json.loads((self._folder / "tries.json").read_text())
-        except (FileNotFoundError, ValueError):
+            last = read_json(self._folder / "tries.json", _Tries, MOST_BEAT)
+        except (FileNotFoundError, Foreign):
             return 0
-        same = (last.get("run"), last.get("point")) == (run, point)
-        return int(str(last["tries"])) if same else 0
+        return last.tries if (last.run, last.point) == (run, point) else 0
 
     def begin(self, run: str, point: int) -> None:
-        this = {"run": run, "point": point, "tries": self.tries(run, point) + 1}
-        write_atomically(self._folder / "tries.json", json.dumps(this), lasting=False)
+        this = _Tries(run, point, self.tries(run, point) + 1)
+        write_atomically(self._folder / "tries.json", json.dumps(asdict(this)), lasting=False)
 
     def finish(self) -> None:
         """Lets go of a cell whose record is published, and deletes what it left on its way."""

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablations.core.files import set_aside
+from ablations.errors import UserError
+from ablations.names import NAME
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
 from ablations.sweep.claims import at_rest, hold
@@ -60,13 +63,8 @@ def waste(results: Path) -> list[Waste]:
     refers to, programs that earlier versions compiled, and copies of commits. Nothing that a
     table of any plan reads, and nothing where no plan is stored.
     """
-    plans = sorted((results / "plans").glob("*/*.json"))
-    wanted = {
-        cell["hash"]
-        for path in plans
-        for cell in read_plan(results, path.parent.name, path.stem).cells
-    }
-    if not plans:
+    wanted, whole = _wanted(results)
+    if wanted is None:
         return []
     both = (results, diagnosis.folder(results))
     work = [
@@ -80,7 +78,7 @@ def waste(results: Path) -> list[Waste]:
     found = [
         Waste(
             "records that no plan refers to",
-            tuple(path for path in _ours(results, "cells") if path.name not in wanted),
+            tuple(p for p in _ours(results, "cells") if whole and p.name not in wanted),
         ),
         Waste(
             "damaged or failed records, set aside",
@@ -92,6 +90,24 @@ def waste(results: Path) -> list[Waste]:
         Waste("copies of commits, which gates make again", tuple(_ours(results, "code"))),
     ]
     return [one for one in found if one.paths]
+
+
+def _wanted(results: Path) -> tuple[set[str] | None, bool]:
+    """The cells of all plans, None where there is no plan; and whether all plans could be read."""
+    wanted: set[str] | None = None
+    whole = True
+    for path in sorted((results / "plans").glob("*/*.json")):
+        wanted = wanted or set()
+        if not NAME.fullmatch(path.parent.name):
+            whole = False
+            set_aside(f"'{path}' is no plan of ours; while it is there, no record counts as waste")
+            continue
+        try:
+            wanted |= {c["hash"] for c in read_plan(results, path.parent.name, path.stem).cells}
+        except (UserError, OSError) as why:
+            whole = False
+            set_aside(f"{why}; while it is there, no record counts as waste")
+    return wanted, whole
 
 
 def delete(results: Path, found: list[Waste]) -> None:

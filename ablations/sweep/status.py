@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.records import DamagedRecord, Plan, read_record
+from ablations.records import DamagedRecord, OtherFormat, Plan, read_record
 from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.slurm import commands
@@ -85,8 +85,8 @@ def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
 def _state(results: Path, cell: Cell) -> dict[str, Any]:
     try:
         record = read_record(results, cell.hash)
-    except DamagedRecord as damaged:
-        return {"state": "damaged", "reason": str(damaged)}
+    except (DamagedRecord, OtherFormat, PermissionError) as why:
+        return {"state": "damaged", "reason": str(why)}
     if record is not None:
         if record.status == "done":
             return {"state": "done"}

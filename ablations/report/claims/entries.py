@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.names import NAME
 
@@ -91,7 +91,7 @@ def _require_distinct(path: Path, what: str, names: list[str]) -> None:
 def _load(path: Path) -> dict[str, list[Any]]:
     """The tables of both kinds."""
     try:
-        found = tomllib.loads(path.read_text())
+        found = read_toml(path)
     except FileNotFoundError:
         raise UserError(f"there are no claims: '{path}' is missing") from None
     except (OSError, ValueError) as error:

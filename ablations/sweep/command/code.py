@@ -13,11 +13,13 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablations.core.files import require_regular
 from ablations.errors import UserError
 from ablations.git import git
 from ablations.private import private_folder
@@ -106,6 +108,7 @@ def _content(path: Path) -> str:
     try:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
+        require_regular(path, sys.maxsize)
         if path.stat().st_size >= LARGE_BYTES:
             return _of_large(path)
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -142,6 +145,7 @@ def _is_of_the_system(path: Path) -> bool:
     """An interpreter is no code of the user's."""
     if not os.access(path, os.X_OK):
         return False
+    require_regular(path, sys.maxsize)
     with path.open("rb") as file:
         return file.read(4) in _BINARIES
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations import studies, trainers
+from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
 from ablations.studies import Profile, Study, Variant
@@ -86,7 +87,7 @@ def _tables(path: Path) -> dict[str, Any]:
         tables = {name: found[name] for name in _TABLES if name in found}
     else:
         try:
-            tables = tomllib.loads(path.read_text())
+            tables = read_toml(path)
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"it is not TOML: {error}") from None
         except (OSError, UnicodeDecodeError) as error:

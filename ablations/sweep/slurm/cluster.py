@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 
 _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
@@ -73,7 +74,7 @@ def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = tomllib.loads(path.read_text())
+            values = read_toml(path)
         except FileNotFoundError:
             raise UserError(
                 f"--cluster is local, debug, slurm or a TOML file; there is no file '{path}'"

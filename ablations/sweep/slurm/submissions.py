@@ -19,8 +19,10 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from ablations.core.decode import Count
+from ablations.core.files import Foreign, read_bytes, read_json
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.cell import Cell
@@ -31,6 +33,17 @@ from ablations.sweep.slurm import commands
 FOLDER = "submissions"
 MAX_REQUEUES = 3
 COMMENT = "rl-ablations"  # the first word of our jobs' comments
+
+
+_Array = tuple[str, Count, Count]
+
+
+class _Begun(TypedDict, total=False):
+    """Where a job began last: how far its cells were, how often from there, its cores."""
+
+    got_to: Mapping[str, int]
+    times: Count
+    cores: tuple[Count, Count]
 
 
 @dataclass(frozen=True)
@@ -61,12 +74,12 @@ class Submission:
         whole = Order.read(self.order_path(index))
         return replace(whole, cells=whole.left)
 
-    def arrays(self) -> list[tuple[str, int, bool]]:
+    def arrays(self) -> list[_Array]:
         """(Slurm's id, index of the first of our jobs in it, number of them; 0 for a job that is
         no array)."""
         try:
-            return [tuple(one) for one in json.loads((self.folder / "arrays.json").read_text())]
-        except (FileNotFoundError, ValueError):
+            return list(read_json(self.folder / "arrays.json", tuple[_Array, ...]))
+        except (FileNotFoundError, Foreign):
             return []
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
@@ -107,8 +120,8 @@ class Submission:
 
     def _begun(self, index: int) -> dict[str, Any]:
         try:
-            return dict(json.loads((self.folder / "begun" / f"{index}.json").read_text()))
-        except (OSError, ValueError):
+            return dict(read_json(self.folder / "begun" / f"{index}.json", _Begun))
+        except (OSError, Foreign):
             return {}
 
     def give_up(self, index: int, reason: str) -> None:
@@ -116,9 +129,8 @@ class Submission:
 
     def gave_up(self, index: int) -> str | None:
         try:
-            path = self.folder / "ended" / f"{index}.json"
-            return str(json.loads(path.read_text())["reason"])
-        except (FileNotFoundError, ValueError, KeyError):
+            return read_json(self.folder / "ended" / f"{index}.json", dict[str, str]).get("reason")
+        except (FileNotFoundError, Foreign):
             return None
 
 
@@ -148,16 +160,15 @@ class Held:
         """Of the job's log, or "". Those of its workers are under work/logs."""
         try:
             path = self.submission.folder / "slurm" / f"{self.id}_0_log.err"
-            lines = path.read_text(errors="replace").strip().splitlines()
-        except OSError:
+            lines = read_bytes(path).decode(errors="replace").strip().splitlines()
+        except (OSError, Foreign):
             return ""
         return lines[-1] if lines else ""
 
 
 def load(folder: Path) -> Submission:
-    fields = json.loads((folder / "submission.json").read_text())
-    jobs = tuple(tuple(cells) for cells in fields["jobs"])
-    return Submission(**fields | {"studies": tuple(fields["studies"]), "jobs": jobs})
+    """Raise Foreign for a file that is no submission."""
+    return read_json(folder / "submission.json", Submission)
 
 
 def all_submissions(results: Path) -> list[Submission]:
@@ -166,7 +177,7 @@ def all_submissions(results: Path) -> list[Submission]:
     for path in (results / "work" / FOLDER).glob("*/submission.json"):
         try:
             found.append(load(path.parent))
-        except (ValueError, TypeError, KeyError, OSError):
+        except (Foreign, OSError):
             continue
     _adopt(found)
     return sorted(found, key=lambda one: one.time)

@@ -1,0 +1,65 @@
+"""A results folder made to hurt executes nothing, leads nowhere, and loses nothing of a user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hostile_folder
+import pytest
+import sandbox
+from benchmarks import fuzz
+
+COMMANDS = (
+    *("table walk", "table named odd0 odd1 odd2 odd3 odd4 odd5 odd6 odd7", "status"),
+    *("table walk --format html", "table odd0 --format latex", "table named --seeds 2"),
+    *("table escaping", "table elsewhere", "table linked", "table zero", "table pipe"),
+    *("table round", "table deep", "table newer", "status walk", "status walk --seeds 2"),
+    *("report walk odd2", "figure odd0 --format svg", "export walk odd4", "claims"),
+    *("export walk --format archive", "clean", "show walk", "show 0123456789abcdef"),
+    *(
+        "policies 0123456789abcdef",
+        "policies walk",
+        "cancel walk",
+        "baseline list",
+        "baseline show b",
+    ),
+    *("check b --records results", "import runs.csv --study ../../escaped", "clean --yes"),
+    *("run walk.toml --dry-run", "table walk --results outside", "table ../../outside"),
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    sandbox.preload()
+    folder = sandbox.build(tmp_path_factory.mktemp("hostile") / "in" / "in")
+    return folder, hostile_folder.plant(folder)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_made_to_hurt_does_not(hostile: tuple[Path, list[Path]], command: str) -> None:
+    folder, precious = hostile
+    outcome = sandbox.run(folder, command.split())
+    assert not outcome.harm
+    assert all(path.read_bytes() == b"precious" for path in precious)
+    assert not any(folder.parent.rglob("escaped"))
+    assert "\x1b" not in outcome.out + outcome.err
+    assert outcome.code in (0, 1, 2)
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_answers(hostile) -> None:
+    folder, _ = hostile
+    outcome = sandbox.run(folder, ["status"])
+    assert outcome.code == 0
+    for name in ("plans/deep", "plans/newer", "plans/pipe", "plans/zero", "plans/escaping"):
+        (line,) = [one for one in outcome.err.splitlines() if f"results/{name}/" in one]
+        assert line.startswith("ablations: left out: the plan '")
+    assert "a newer version of rl-ablations wrote it" in outcome.err
+
+
+def test_mutated_files_harm_nobody(tmp_path: Path) -> None:
+    """The first of the campaign that `python tests/benchmarks/fuzz.py` runs."""
+    base = sandbox.build(tmp_path / "base")
+    done = list(fuzz.campaign(base, 1, range(200)))
+    assert len(done) == 200
+    assert not [(one.number, one.words, one.outcome) for one in done if one.outcome.harm]
+    assert {one.outcome.word for one in done} == set(fuzz.HARMLESS)
