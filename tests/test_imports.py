@@ -14,12 +14,13 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"core", "errors", "names", "plugins", "private", "records", "request"}
+COMMON = {"core", "errors", "git", "names", "plugins", "private", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
     "names": {"errors"},
     "private": set(),
+    "git": set(),
     "distributions": set(),
     "curve": set(),
     "parquet": {"core"},
@@ -33,12 +34,12 @@ ALLOWED = {
     "logs": {"core", "curve", "errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
-    "report": {"core", "curve", "looks", "distributions", "errors", "names", "records"},
+    "report": {"core", "curve", "looks", "distributions", "errors", "names", "plugins", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"core", "curve", "report", "looks", "distributions", "errors", "records"},
+    "regression": {"core", "curve", "report", "looks", "distributions", "errors", "git", "records"},
     # The scores that it exports.
     "exchange": {
         "core",

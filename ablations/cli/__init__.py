@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 import warnings
@@ -31,7 +32,10 @@ from ablations.errors import UserError, missing_extra, one_line
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE)
+_UNREADABLE = (
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
 
 
 MOST_LINES = 20  # of files that are left out
@@ -49,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a
     gate stays undecided, 130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
+            stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.simplefilter("default", SetAside)
         warnings.showwarning = _Lines(warnings.showwarning)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, read_runs, write_atomically
+from ablations.report.formats.spreadsheets import inert
 from ablations.report.scores import final
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ def export(
 
     whole = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
     if format == "csv":
+        for name in ("study", "task", "variant", "metric", "reason"):
+            whole[name] = whole[name].map({text: inert(text) for text in whole[name].unique()})
         write_atomically(path, whole.to_csv(index=False))
         return
     present = whole.astype(object).where(whole.notna(), None)

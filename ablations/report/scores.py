@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations import plugins
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import unknown
 from ablations.records import Plan, Record, read_runs
@@ -85,12 +86,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a plan's cells, and which package versions made how many of them."""
+    """The scores of a plan's cells, which package versions made how many of them, and lines on
+    plugins that were edited in between."""
 
     metric: str
     score: str
     cells: tuple[Cell, ...]
     versions: tuple[tuple[Mapping[str, str], int], ...]
+    edited: tuple[str, ...] = ()
 
     def of(self, task: str, variant: str) -> list[Cell]:
         """The cells of a task and variant, by seed."""
@@ -253,12 +256,14 @@ def _read(
         raise unknown("score", score, SCORES)
     cells: dict[str, list[Cell]] = {column: [] for column in columns}
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
+    used: list[Mapping[str, str]] = []
     for cell, record, curve in read_runs(results, plan):
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
             for column in columns:
                 cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
             continue
+        used.append(record.provenance.get("plugins", {}))
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         for column in columns:
@@ -268,9 +273,9 @@ def _read(
             made = _cell(place, record, curve, column, SCORES[score])
             cells[column].append(replace(made, hash=cell["hash"]))
     makers = tuple((dict(which), count) for which, count in versions.most_common())
+    edited = tuple(plugins.edited(used))
     return {
-        column: Scores(metric=column, score=score, cells=tuple(of), versions=makers)
-        for column, of in cells.items()
+        column: Scores(column, score, tuple(of), makers, edited) for column, of in cells.items()
     }
 
 

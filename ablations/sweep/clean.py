@@ -48,13 +48,18 @@ class Waste:
 
     @property
     def bytes(self) -> int:
-        files = [f for path in self.paths for f in ([path] if path.is_file() else path.rglob("*"))]
-        return sum(file.lstat().st_size for file in files if file.is_file())
+        return sum(map(size, self.paths))
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a file, or of the files below a folder."""
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.lstat().st_size for file in files if file.is_file())
 
 
 def waste(results: Path) -> list[Waste]:
     """Find what may go: leftovers of stopped work, records that were set aside or that no plan
-    refers to, the compilation cache and copies of commits (made again when needed). Nothing that a
+    refers to, programs that earlier versions compiled, and copies of commits. Nothing that a
     table of any plan reads, and nothing where no plan is stored.
     """
     wanted, whole = _wanted(results)
@@ -80,7 +85,7 @@ def waste(results: Path) -> list[Waste]:
         ),
         Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
         Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
-        Waste("compiled programs", tuple(_ours(results, "cache"))),
+        Waste("programs that earlier versions compiled", tuple(_ours(results, "cache"))),
         Waste("copies of commits, which gates make again", tuple(_ours(results, "code"))),
     ]
     return [one for one in found if one.paths]
