@@ -299,12 +299,12 @@ def _framed(
 def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
     import pandas
 
-    from ablations.records import read_curve, read_results
+    from ablations.records import read_runs
 
     frames = []
-    for cell, record in read_results(results, plan):
+    for cell, record, curve in read_runs(results, plan):
         if record is not None:
-            frame = pandas.DataFrame(read_curve(results, record))
+            frame = pandas.DataFrame(curve)
             frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
             for place, name in enumerate(("task", "variant", "seed")):
                 frame.insert(place, name, cell[name])

@@ -26,7 +26,7 @@ class Curve:
 
     steps: `[n]`, increasing, those at which this run was logged. values: `[n]`, NaN where the
     metric has none. end: the last step, or the first from which on no value is finite.
-    status: "finished"; "cut", the run ended before the last tenth of a whole one; "diverged", its
+    status: "finished"; "cut", the run ended before 90% of a whole one; "diverged", its
     values are no finite numbers up to its end.
     """
 
@@ -73,8 +73,8 @@ def logged(steps: ArrayLike, values: Sequence[float | None] | Floats, whole: flo
 
 
 def is_cut(end: float, whole: float) -> bool:
-    """Whether a run that ended at a step never got to the last tenth of a whole one, if known."""
-    return whole > 0 and 10 * end <= 9 * whole
+    """Return whether a run ended before 90% of a whole one, where that is known."""
+    return whole > 0 and 10 * end < 9 * whole
 
 
 def diverged_from(values: ArrayLike, *, logged: bool = False) -> int | None:

@@ -39,6 +39,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
+def one_line(text: str) -> str:
+    """Return a message as a single printable line, whatever it quotes."""
+    return printable(text).replace("\n", "\\n").replace("\t", " ")
+
+
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:
     """The error for a module that an extra brings, or None for any other."""
     module = (error.name or "").partition(".")[0]

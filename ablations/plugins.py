@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 
 GROUP = "ablations.plugins"
 
@@ -60,6 +61,25 @@ def digests() -> dict[str, str]:
     """Module -> digest of its source, of what was loaded so far: part of where a record comes
     from."""
     return dict(_loaded)
+
+
+def edited(used: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """Yield a line for each plugin that was edited between the records that are shown together.
+
+    used: the plugins of each record, module -> digest, as `digests` gives them.
+    """
+    states: dict[str, Counter[str]] = {}
+    for record in used:
+        for name, state in record.items():
+            states.setdefault(name, Counter())[state] += 1
+    for name, found in states.items():
+        (usual, _), *others = found.most_common()
+        if others:
+            yield (
+                f"plugin '{name}' was edited in between: {sum(n for _, n in others)} of "
+                f"{count(found.total(), 'cell')} ran with {', '.join(one for one, _ in others)} "
+                f"(the most: {usual}); `run --fresh` computes all of them again"
+            )
 
 
 def _digest(module: ModuleType) -> str:

@@ -15,9 +15,10 @@ def private_folder(part: str) -> Path | None:
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rl-ablations"
         folder = base / part
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         others = stat.S_IWGRP | stat.S_IWOTH
+        base.parent.mkdir(parents=True, exist_ok=True)
         for path in (base, folder):
+            path.mkdir(mode=0o700, exist_ok=True)
             about = path.stat()
             if about.st_uid != os.getuid() or about.st_mode & others:
                 return None

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -26,20 +27,29 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, TypedDict
 
 from ablations import parquet
+from ablations.core import plan as shapes
+from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.files import Foreign, parse_object, read_bytes, read_json, set_aside
+from ablations.core.record import Configuration, CurveFile, Failure, Policies, Provenance, Status
 from ablations.errors import UserError
 from ablations.names import NAME, require_name
 
 FORMAT = 1
 
-Status = Literal["done", "failed"]
-Failure = Literal["diverged", "cut", "error"]
+MOST_RECORD = 4_000_000  # bytes of a record.json
+MOST_CURVE = 256_000_000  # and of its curve
+MOST_NAME = 1000
 
 
 class DamagedRecord(UserError):
     """A record that exists and cannot be trusted."""
+
+
+class DamagedPlan(UserError):
+    """A plan that exists and cannot be trusted, or is another version's."""
 
 
 def canonical(value: Any) -> str:
@@ -92,14 +102,14 @@ class Record:
     """
 
     hash: str
-    config: Mapping[str, Any]
+    config: Annotated[Mapping[str, Any], As(Configuration)]
     status: Status
     failure: Failure | None = None
     reason: str | None = None
     failed_step: int | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    curve: Mapping[str, Any] = field(default_factory=dict)
-    policies: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Annotated[Mapping[str, Any], As(Provenance)] = field(default_factory=dict)
+    curve: Annotated[Mapping[str, Any], As(CurveFile)] = field(default_factory=dict)
+    policies: Annotated[Mapping[str, Any], As(Policies)] = field(default_factory=dict)
 
 
 def cell_folder(results: Path, cell: str) -> Path:
@@ -178,31 +188,46 @@ def write_record(
 
 
 def read_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell, or None where there is none. Raises DamagedRecord."""
+    """The record of a cell, or None where there is none. Raises DamagedRecord, and OSError for one
+    that cannot be read."""
     path = cell_folder(results, cell) / "record.json"
     try:
-        data = path.read_bytes()
+        fields = parse_object(read_bytes(path, MOST_RECORD))
+        checksum = fields.pop("checksum", None)  # earlier records have none
+        whole = checksum in (None, _checksum(fields))
+        _require_format(fields.pop("format", None))
+        record = decode(Record, fields)
     except FileNotFoundError:
         if path.parent.is_dir():
             raise _damaged(cell, "record.json is missing") from None
         return None
-    try:
-        fields = json.loads(data)
-        checksum = fields.pop("checksum", None)  # earlier records have none
-        whole = checksum in (None, _checksum(fields))
-        if fields.pop("format") != FORMAT:
-            raise UserError(
-                f"record {cell} has another format than {FORMAT}: another version of "
-                f"rl-ablations wrote it; choose another --results folder"
-            )
-        record = Record(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise _damaged(cell, f"record.json is not a whole record ({len(data)} bytes)") from None
+    except (Mismatch, Foreign, IsADirectoryError) as why:
+        raise _damaged(cell, f"record.json is not a whole record: {why}") from None
     if record.hash != cell or digest(record.config) != cell:
         raise _damaged(cell, "its configuration does not match its name")
     if not whole:
         raise _damaged(cell, "record.json fails its checksum")
     return record
+
+
+def _require_format(form: object) -> None:
+    """Raise Mismatch for another format than this version's."""
+    if form != FORMAT:
+        newer = type(form) is int and form > FORMAT
+        wrote = "a newer version of rl-ablations wrote it" if newer else "it is not ours"
+        raise Mismatch(f"has the format {shown(form)}, not {FORMAT}: {wrote}")
+
+
+def usable_record(results: Path, cell: str) -> Record | None:
+    """The record of a cell for a command that reads; None where there is none, or one that is
+    damaged or closed to this user, which is said in a line."""
+    try:
+        return read_record(results, cell)
+    except DamagedRecord as damaged:
+        set_aside(damaged)
+    except PermissionError as error:
+        set_aside(f"record {cell} cannot be read: {error.strerror}")
+    return None
 
 
 def _checksum(fields: Mapping[str, Any]) -> str:
@@ -224,17 +249,38 @@ def _with_checksum(fields: Mapping[str, Any]) -> str:
 
 
 def read_curve(results: Path, record: Record) -> parquet.Columns:
-    """The curve of a record: `step`, then a column per metric, None where it has no value."""
-    return parquet.decode(verify_curve(results, record))[0]
+    """The curve of a record: `step`, then a column per metric, None where it has no value. Raises
+    DamagedRecord."""
+    data = verify_curve(results, record)
+    try:
+        columns = parquet.decode(data)[0]
+        _require_curve(columns)
+    except ValueError as why:
+        raise _damaged(record.hash, f"curve.parquet {why}") from None
+    return columns
+
+
+def _require_curve(columns: parquet.Columns) -> None:
+    """Raise ValueError for columns that are no curve."""
+    steps = columns.get("step")
+    if steps is None or not all(type(step) is int and step >= 0 for step in steps):
+        raise ValueError("has no column of steps")
+    if any(later < step for step, later in itertools.pairwise(steps)):
+        raise ValueError("has steps that go back")
+    for name, values in columns.items():
+        if not all(value is None or type(value) in (int, float) for value in values):
+            raise ValueError(f"has a column of no numbers, {shown(name)}")
 
 
 def verify_curve(results: Path, record: Record) -> bytes:
     """The bytes of a record's curve file. Raises DamagedRecord if they are not those written."""
     path = cell_folder(results, record.hash) / "curve.parquet"
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, MOST_CURVE)
     except FileNotFoundError:
         raise _damaged(record.hash, "curve.parquet is missing") from None
+    except (Foreign, IsADirectoryError) as why:
+        raise _damaged(record.hash, f"curve.parquet: {why}") from None
     if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):
         raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
     return data
@@ -267,12 +313,12 @@ class Plan:
         are then those of the looks that were needed so far.
     """
 
-    request: Mapping[str, Any]
-    study: Mapping[str, Any]
-    variants: Mapping[str, Mapping[str, Any]]
-    tasks: Mapping[str, Mapping[str, Any]]
-    cells: tuple[Mapping[str, Any], ...]
-    looks: Mapping[str, Any] = field(default_factory=dict)
+    request: Annotated[Mapping[str, Any], As(shapes.Flags)]
+    study: Annotated[Mapping[str, Any], As(shapes.Study)]
+    variants: Annotated[Mapping[str, Mapping[str, Any]], As(Mapping[str, shapes.Variant])]
+    tasks: Annotated[Mapping[str, Mapping[str, Any]], As(Mapping[str, shapes.Task])]
+    cells: Annotated[tuple[Mapping[str, Any], ...], As(tuple[shapes.Cell, ...])]
+    looks: Annotated[Mapping[str, Any], As(shapes.Looks)] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -302,7 +348,8 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
 
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
-    """A stored plan of a study: the one of that name, else the last that ran."""
+    """A stored plan of a study: the one of that name, else the last that ran. Raises UserError
+    where there is none, DamagedPlan for one that is damaged or another version's."""
     folder = results / "plans" / study
     if not NAME.fullmatch(study) or not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
@@ -312,52 +359,100 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             + (f"; what has run there: {', '.join(planned)}" if planned else "")
         )
     try:
-        name = name or (folder / "last").read_text().strip()
-        fields = json.loads(plan_path(results, study, name).read_text())
-        if fields.pop("checksum", None) not in (None, _checksum(fields)):
-            raise ValueError("fails its checksum")
-        if (form := fields.pop("format")) != FORMAT:
-            raise UserError(
-                f"the plan '{folder / name}.json' has format {form}, not {FORMAT}: another version "
-                f"of rl-ablations wrote it; choose another --results folder"
-            )
-        plan = Plan(**fields | {"cells": tuple(fields["cells"])})
-        if plan.study["name"] != study:
-            raise ValueError("is of another study")
+        name = name or read_bytes(folder / "last", MOST_NAME).decode().strip()
+        fields = parse_object(read_bytes(plan_path(results, study, name)))
+        whole = fields.pop("checksum", None) in (None, _checksum(fields))
+        _require_format(fields.pop("format", None))
+        if not whole:
+            raise Mismatch("fails its checksum")
+        plan = decode_plan(fields)
+        if (plan.study["name"], plan.name) != (study, name):
+            raise Mismatch("is of another study or selection than its name says")
         return plan
     except FileNotFoundError:
         raise UserError(
             f"no run of '{study}' with these settings in '{results}': "
             f"give `ablations run {study}` the same flags first"
         ) from None
-    except (ValueError, TypeError, KeyError):
-        raise UserError(
-            f"the plan '{folder / str(name)}.json' is damaged: "
-            f"`ablations run {study}` writes it again, or the import that wrote it"
+    except (Mismatch, Foreign, UnicodeDecodeError, IsADirectoryError, NotADirectoryError) as why:
+        raise DamagedPlan(
+            f"the plan '{folder / str(name)}.json' is damaged: `ablations run {study}` writes it "
+            f"again, or the import that wrote it ({why})"
         ) from None
 
 
-def first_units(results: Path, plan: Plan, now: Mapping[str, Any]) -> Mapping[str, Any]:
+def decode_plan(fields: Mapping[str, Any]) -> Plan:
+    """A plan from its JSON. Raises Mismatch, also where its parts do not fit each other."""
+    plan = decode(Plan, dict(fields))
+    places = set()
+    for cell in plan.cells:
+        place = (cell["task"], cell["variant"], cell["seed"])
+        if cell["task"] not in plan.tasks or cell["variant"] not in plan.variants:
+            raise Mismatch(f"has a cell of an unknown task or variant, {shown(cell['variant'])}")
+        if place in places:
+            raise Mismatch(f"has two cells of {shown(cell['variant'])} and seed {cell['seed']}")
+        places.add(place)
+    if plan.looks and (len(plan.looks) < 3 or not plan.looks["seeds"]):
+        raise Mismatch("has looks without seeds or comparisons")
+    return plan
+
+
+class Unit(TypedDict):
+    """How far a variant went on a task, from the lowest to the highest point of its mean curve, or
+    null where it learned nothing; and the hashes of the cells that say so."""
+
+    learned: list[float] | None
+    cells: list[str]
+
+
+def first_units(results: Path, plan: Plan, now: Mapping[str, Unit]) -> Mapping[str, Unit]:
     """The units of a plan's comparisons as they were first seen; new ones of `now` are kept.
 
-    now: name -> {"cells": hashes that it was measured on, ...}. One whose cells the plan no longer
-    has is forgotten. A folder that cannot be written is left as it is.
+    One whose cells the plan no longer has is forgotten. A folder that cannot be written is left as
+    it is, and a file of units that is damaged is written anew.
     """
     path = plan_path(results, plan.study["name"], plan.name).with_suffix(".unit")
+    stored: dict[str, Unit] = {}
+    kept: dict[str, Unit] = {}
     try:
-        stored = json.loads(path.read_text())
+        stored = read_json(path, dict[str, Unit])
         known = {cell["hash"] for cell in plan.cells}
-        kept = {name: one for name, one in stored.items() if known.issuperset(one["cells"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        stored, kept = {}, {}
-    found = {**now, **kept}
-    if found != stored:
+        kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
+        if any(unit["learned"] is not None and len(unit["learned"]) != 2 for unit in kept.values()):
+            kept = {}
+    except (OSError, Foreign):
+        stored = {}
+    units = {**now, **kept}
+    if units != stored:
         with contextlib.suppress(OSError):
-            write_atomically(path, json.dumps(found, indent=1, sort_keys=True))
-    return found
+            write_atomically(path, json.dumps(units, indent=1, sort_keys=True))
+    return units
+
+
+def usable_curve(results: Path, record: Record) -> parquet.Columns | None:
+    """The curve of a record for a command that reads; None for one that is damaged or closed to
+    this user, which is said in a line."""
+    try:
+        return read_curve(results, record)
+    except DamagedRecord as damaged:
+        set_aside(damaged)
+    except PermissionError as error:
+        set_aside(f"record {record.hash} cannot be read: {error.strerror}")
+    return None
 
 
 def read_results(results: Path, plan: Plan) -> Iterator[tuple[Mapping[str, Any], Record | None]]:
-    """Every cell of a plan with its record, or None where it has not run yet."""
+    """Every cell of a plan with its record, or None where it has not run yet, or has none that is
+    usable, which is said in a line."""
     for cell in plan.cells:
-        yield cell, read_record(results, cell["hash"])
+        yield cell, usable_record(results, cell["hash"])
+
+
+def read_runs(
+    results: Path, plan: Plan
+) -> Iterator[tuple[Mapping[str, Any], Record | None, parquet.Columns]]:
+    """Every cell of a plan with its record and the curve of that, {} where it has none. Of a record
+    whose curve is damaged nothing is used, which is said in a line."""
+    for cell, record in read_results(results, plan):
+        curve = None if record is None else usable_curve(results, record)
+        yield cell, None if curve is None else record, curve or {}

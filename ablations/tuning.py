@@ -168,7 +168,6 @@ def _run(cells: Sequence[Cell], name: str, results: Path, workers: int | None, q
         workers=workers,
         lanes=None,
         keeping=Keeping(snapshots=0),
-        cache=results / "cache",
         quiet=quiet,
         output=sys.stderr,
     )

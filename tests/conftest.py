@@ -170,7 +170,9 @@ class Shell:
         self.results = folder / "results"
         self.toys = {"TOY_DEATHS": str(folder / "deaths"), "TOY_HURRY": str(folder / "hurry")}
         self.environment = dict(os.environ) | self.toys
-        self.programs = self.environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        self.shared = self.environment.get("JAX_COMPILATION_CACHE_DIR")
+        self.programs = folder / "programs"
+        self.environment["JAX_COMPILATION_CACHE_DIR"] = str(self.programs)
 
     def command(self, *arguments: str, plugin: bool = True) -> list[str]:
         with_plugin = ["--plugin", "toy"] if plugin else []
@@ -193,8 +195,8 @@ class Shell:
         self, *arguments: str, code: int = 0, plugin: bool = True
     ) -> subprocess.CompletedProcess[str]:
         environment = dict(self.environment)
-        if not plugin and self.programs:
-            environment["JAX_COMPILATION_CACHE_DIR"] = self.programs
+        if not plugin and self.shared:
+            environment["JAX_COMPILATION_CACHE_DIR"] = self.shared
         command = self.command(*arguments, plugin=plugin)[3:]
         done = forked.run(["ablations", *command], self.folder, environment)
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -14,32 +14,44 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"errors", "names", "plugins", "private", "records", "request"}
+COMMON = {"core", "errors", "git", "names", "plugins", "private", "records", "request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"errors"},
     "names": {"errors"},
     "private": set(),
+    "git": set(),
     "distributions": set(),
     "curve": set(),
-    "parquet": set(),
-    "records": {"errors", "names", "parquet"},
+    "parquet": {"core"},
+    "core": {"errors", "names"},
+    "records": {"core", "errors", "names", "parquet"},
     "request": {"errors"},
     "looks": {"distributions"},
     "tasks": {"errors"},
     "studies": {"errors", "names"},
     "presets": {"errors"},
-    "logs": {"curve", "errors"},
+    "logs": {"core", "curve", "errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
-    "report": {"curve", "looks", "distributions", "errors", "names", "records"},
+    "report": {"core", "curve", "looks", "distributions", "errors", "names", "plugins", "records"},
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"curve", "report", "looks", "distributions", "errors", "records"},
+    "regression": {"core", "curve", "report", "looks", "distributions", "errors", "git", "records"},
     # The scores that it exports.
-    "exchange": {"curve", "report", "logs", "errors", "names", "private", "records", "parquet"},
+    "exchange": {
+        "core",
+        "curve",
+        "report",
+        "logs",
+        "errors",
+        "names",
+        "private",
+        "records",
+        "parquet",
+    },
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
     "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},

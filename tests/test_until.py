@@ -65,6 +65,7 @@ class World:
                 "name": "made",
                 "title": "Made",
                 "claim": "it matters",
+                "claim_source": "here",
                 "baseline": "base",
                 "margin": 0.05,
                 "metric": "training/return",

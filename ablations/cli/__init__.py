@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,11 +27,18 @@ from ablations.cli import (
     tuning,
 )
 from ablations.cli.arguments import Parser, unpack
-from ablations.errors import UserError, missing_extra
+from ablations.core.files import SetAside
+from ablations.errors import UserError, missing_extra, one_line
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE)
+_UNREADABLE = (
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+
+
+MOST_LINES = 20  # of files that are left out
 
 
 class _Version(argparse.Action):
@@ -44,6 +53,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a
     gate stays undecided, 130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
+            stream.reconfigure(errors="backslashreplace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", SetAside)
+        warnings.showwarning = _Lines(warnings.showwarning)
+        return _run(arguments)
+
+
+class _Lines:
+    """Prints what is set aside in a line each, up to MOST_LINES; other warnings as before."""
+
+    def __init__(self, others: Callable[..., None]):
+        self._others, self._printed = others, 0
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
+        if not issubclass(category, SetAside):
+            self._others(message, category, *where, **more)
+            return
+        self._printed += 1
+        if self._printed <= MOST_LINES:
+            print(f"ablations: left out: {one_line(str(message))}", file=sys.stderr)
+        elif self._printed == MOST_LINES + 1:
+            print("ablations: more is left out in the same way", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = argparse.Namespace()
     try:
         options = _parser().parse_args(arguments)
@@ -56,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"ablations: {error}", file=sys.stderr)
+        print(f"ablations: {one_line(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:

@@ -234,22 +234,28 @@ def plans(options: argparse.Namespace) -> list[Plan]:
 
 
 def shown(options: argparse.Namespace) -> list[Plan]:
-    """The plans whose results a command shows; says on stderr which of them earlier code
-    computed."""
-    from ablations.sweep.outdated import outdated
+    """The plans whose results a command shows; says on stderr which of them earlier code, or an
+    earlier state of a plugin, computed."""
+    from ablations.sweep.outdated import edited, outdated
 
     found = plans(options)
     for plan in found:
-        if line := outdated(plan, options.results):
+        for line in filter(None, [outdated(plan, options.results), *edited(plan, options.results)]):
             print(f"ablations: {line}", file=sys.stderr)
     return found
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:
     """What `run` runs."""
+    from ablations import presets
     from ablations.sweep.planned import resolved
 
-    return resolved([*options.studies, *getattr(options, "preset", ())], selection(options))
+    wanted = getattr(options, "preset", ())
+    if wanted:
+        load_installed_plugins()
+    for name in wanted:
+        presets.preset(name)
+    return resolved([*options.studies, *wanted], selection(options))
 
 
 def unpack(options: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -260,9 +259,6 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
     plugins.load()
     fresh = folder / "records"
     shutil.rmtree(fresh, ignore_errors=True)
-    # Compiled programs are named by what is in them, so the old ones may serve.
-    cache = (options.results / "cache").resolve()
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
 
     def train(wanted: Wanted) -> dict[tuple[str, str, str], Curves]:
         found = []

@@ -411,7 +411,8 @@ def _export_to_brax(policy: Policy, folder: Path) -> None:
 
 
 def _clean(options: argparse.Namespace) -> None:
-    from ablations.sweep.clean import delete, waste
+    from ablations.sweep.clean import delete, size, waste
+    from ablations.sweep.machine import programs_folder
 
     found = waste(options.results)
     if not found:
@@ -426,3 +427,5 @@ def _clean(options: argparse.Namespace) -> None:
         delete(options.results, found)
     elif found:
         print("`ablations clean --yes` deletes these")
+    if (programs := programs_folder()) and (large := size(programs)):
+        print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")

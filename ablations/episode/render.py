@@ -72,7 +72,7 @@ def render(
     study, baseline = (plan.study["name"], plan.study["baseline"]) if plan else ("brax", "")
     names = [variant or baseline for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
-    use_cache(results / "cache")
+    use_cache()
     played = list(_play(names, cells, chosen, seed, length, task, settings))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)

@@ -30,8 +30,7 @@ from ablations.records import (
     cell_folder,
     digest,
     plan_path,
-    read_curve,
-    read_record,
+    read_runs,
     write_atomically,
     write_plan,
     write_record,
@@ -129,11 +128,10 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     others = "imported" in plan.request
     records: list[Record | None] = []
     curves: list[parquet.Columns | None] = []
-    for cell in plan.cells:
-        record = read_record(results, cell["hash"])
+    for cell, record, curve in read_runs(results, plan):
         whole = record if record and (others or record.failure != "error") else None
         records.append(whole)
-        curves.append(read_curve(results, whole) if whole else None)
+        curves.append(curve if whole else None)
         points = len(curves[-1]["step"]) if curves[-1] else 0
         if points > MOST_POINTS and not others:
             raise UserError(

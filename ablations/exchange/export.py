@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations import parquet
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, read_curve, read_results, write_atomically
+from ablations.records import Plan, read_runs, write_atomically
+from ablations.report.formats.spreadsheets import inert
 from ablations.report.scores import final
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
 
     parts: list[pandas.DataFrame] = []
     known: set[str] = set()
-    for cell, record in read_results(results, plan):
+    for cell, record, columns in read_runs(results, plan):
         place = {"study": plan.study["name"]}
         place |= {name: cell[name] for name in ("task", "variant", "seed")}
         nothing = {"status": "missing", **dict.fromkeys(COLUMNS[-5:])}
@@ -47,7 +48,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
         if record.status != "done":
             parts.append(pandas.DataFrame([place | nothing]))
             continue
-        curve = pandas.DataFrame(read_curve(results, record))
+        curve = pandas.DataFrame(columns)
         known |= set(curve.columns) - {"step"}
         wanted = [name for name in curve.columns if name != "step"]
         if metrics is not None:
@@ -80,10 +81,9 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
         name = column.replace("/", "_")
         if column.rpartition("/")[2] == "return":
             name = "return"
-        for cell, record in read_results(results, plan):
+        for cell, record, curve in read_runs(results, plan):
             if record is None or record.status != "done":
                 continue
-            curve = read_curve(results, record)
             if column not in curve:
                 raise unknown("metric", column, (c for c in curve if c != "step"))
             shown = [
@@ -129,6 +129,8 @@ def export(
 
     whole = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
     if format == "csv":
+        for name in ("study", "task", "variant", "metric", "reason"):
+            whole[name] = whole[name].map({text: inert(text) for text in whole[name].unique()})
         write_atomically(path, whole.to_csv(index=False))
         return
     present = whole.astype(object).where(whole.notna(), None)

@@ -61,7 +61,7 @@ def import_runs(
     `export` writes it), a folder of TensorBoard event files, one folder per run, or of the
     evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Every run keeps its
     own steps. One whose metric is no finite number up to its end has diverged, and one whose log
-    ends before the last tenth of its task's longest one was cut: both count as failures. What
+    ends before 90% of its task's longest one was cut: both count as failures. What
     `export` wrote keeps the status that it had. say: is told, before anything is written, what was
     taken for what, and what was left out. Raises UserError for anything that cannot be read.
     """

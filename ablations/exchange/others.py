@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -134,7 +135,7 @@ def _rows(path: Path) -> list[_Row]:
         raise UserError(f"no such file: '{path}'")
     try:
         with contextlib.closing(
-            sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+            sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
         ) as database:
             columns = [column[1] for column in database.execute("PRAGMA table_info(metrics)")]
             run = "coalesce(run_id, run_name)" if "run_id" in columns else "run_name"

@@ -13,6 +13,7 @@ from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
 from ablations.logs.numbers import number
 from ablations.records import Failure, Plan, Record, read_results
+from ablations.report.formats.spreadsheets import plain
 
 _EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]
 _MOST_LINES = 12
@@ -42,7 +43,7 @@ class Outcome:
 
 def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
     """How a run ended by its curve: diverged from a place on, if any; else cut, if it ends before
-    the last tenth of a whole run, which has `whole` steps."""
+    90% of a whole run, which has `whole` steps."""
     if place is not None:
         at = int(run.steps[place])
         return Outcome("failed", "diverged", diverged(metric, at), at)
@@ -75,7 +76,7 @@ def exported(path: Path) -> dict[Place, Outcome]:
             )
         if row["status"] not in ("done", "failed", "missing"):
             raise UserError(f"'{path}': a status is done, failed or missing, not '{row['status']}'")
-        place = (row["task"].strip(), row["variant"].strip(), int(seed or 0))
+        place = (plain(row["task"].strip()), plain(row["variant"].strip()), int(seed or 0))
         found[place] = _outcome(row, None if step is None else int(step))
     return found
 
@@ -87,7 +88,7 @@ def _outcome(row: Mapping[str, str], step: int | None) -> Outcome:
         return Outcome()
     kinds: dict[str, Failure] = {kind: kind for kind in get_args(Failure)}
     failure = kinds.get(row.get("failure", ""), "error")
-    return Outcome("failed", failure, row.get("reason") or "failed where it ran", step)
+    return Outcome("failed", failure, plain(row.get("reason", "")) or "failed where it ran", step)
 
 
 def unfinished(plan: Plan, results: Path) -> Iterator[str]:

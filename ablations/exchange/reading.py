@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ablations.errors import UserError, unknown
 from ablations.exchange.places import TASK, Place, Placing
 from ablations.logs import numbers, tensorboard
+from ablations.report.formats.spreadsheets import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -168,7 +169,7 @@ def _text_table(path: Path) -> DataFrame:
     for name in ("run", "task", "metric"):
         if name in table:
             places, texts = pandas.factorize(table[name])
-            table[name] = np.array([str(text).strip() for text in texts], object)[places]
+            table[name] = np.array([plain(str(text).strip()) for text in texts], object)[places]
     return table
 
 

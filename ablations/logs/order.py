@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ablations.curve import is_cut
 from ablations.errors import UserError, count
 
 Points = list[tuple[int, float]]
-WHOLE = 0.9  # a run that got that far of another one was no failed attempt at it
 _LATE_SHARE = 20  # one step back in so many points is a writer's lateness,
 _LATE_WAY = 4  # where it is back by less than this part of the way
 
@@ -62,8 +62,8 @@ def _resume(
     one went on."""
     first, last = points[0][0], points[-1][0]
     begun, reached = whole[0][0], whole[-1][0]
-    again = first <= begun and reached >= WHOLE * last
-    beside = part.began < before and first - begun <= (1 - WHOLE) * (reached - begun)
+    again = first <= begun and not is_cut(reached, last)  # no failed attempt at the other one
+    beside = part.began < before and 10 * (first - begun) <= reached - begun
     if again or beside:
         how = f"both have '{tag}' from about step {begun:,} on"
         raise UserError(

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ablations.git import git
+
 # Of these, what the process has loaded.
 LIBRARIES = (
     "brax",
@@ -37,9 +39,7 @@ def of_process(root: Path) -> dict[str, Any]:
 
 
 def _commit(root: Path) -> dict[str, str]:
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        return {"commit": git(root, "rev-parse", "HEAD").decode().strip()}
     except (OSError, subprocess.SubprocessError):
         return {}
-    return {"commit": done.stdout.strip()}

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations import plugins
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import unknown
-from ablations.records import Plan, Record, read_curve, read_results
+from ablations.records import Plan, Record, read_runs
 
 Floats = NDArray[np.float64]
 Status = Literal["done", "failed", "empty", "missing"]
@@ -85,12 +86,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a plan's cells, and which package versions made how many of them."""
+    """The scores of a plan's cells, which package versions made how many of them, and lines on
+    plugins that were edited in between."""
 
     metric: str
     score: str
     cells: tuple[Cell, ...]
     versions: tuple[tuple[Mapping[str, str], int], ...]
+    edited: tuple[str, ...] = ()
 
     def of(self, task: str, variant: str) -> list[Cell]:
         """The cells of a task and variant, by seed."""
@@ -155,7 +158,8 @@ def _same(one: Cell, other: Cell) -> bool:
 def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
     """Reads every record of a plan.
 
-    Raises UserError for an unknown metric or score, DamagedRecord for a record that is broken.
+    Of a record that is damaged a line says so, and its cell is missing. Raises UserError for an
+    unknown metric or score.
     """
     column = metric or plan.study["metric"]
     return _read(plan, results, [column], score)[column]
@@ -188,9 +192,9 @@ def diagnostic_scores(
     """metric -> its scores, for those of `names` that the records have; for a trainer that has
     none of them its first `most` metrics other than the study's own and evaluations."""
     columns: list[str] = []
-    for _, record in read_results(results, plan):
+    for _, record, curve in read_runs(results, plan):
         if record is not None and record.status == "done":
-            columns = [n for n in read_curve(results, record) if n != "step"]
+            columns = [n for n in curve if n != "step"]
             break
     chosen = [name for name in names if name in columns] or [
         name
@@ -252,36 +256,37 @@ def _read(
         raise unknown("score", score, SCORES)
     cells: dict[str, list[Cell]] = {column: [] for column in columns}
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for cell, record in read_results(results, plan):
+    used: list[Mapping[str, str]] = []
+    for cell, record, curve in read_runs(results, plan):
         place = (cell["task"], cell["variant"], cell["seed"])
         if record is None:
             for column in columns:
                 cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
             continue
+        used.append(record.provenance.get("plugins", {}))
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
-        curve = None if record.status == "failed" else read_curve(results, record)
         for column in columns:
-            if not strict and curve is not None and column not in curve:
+            if not strict and record.status == "done" and column not in curve:
                 cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
                 continue
             made = _cell(place, record, curve, column, SCORES[score])
             cells[column].append(replace(made, hash=cell["hash"]))
     makers = tuple((dict(which), count) for which, count in versions.most_common())
+    edited = tuple(plugins.edited(used))
     return {
-        column: Scores(metric=column, score=score, cells=tuple(of), versions=makers)
-        for column, of in cells.items()
+        column: Scores(column, score, tuple(of), makers, edited) for column, of in cells.items()
     }
 
 
 def _cell(
     place: tuple[str, str, int],
     record: Record,
-    curve: Any,
+    curve: Mapping[str, Any],
     column: str,
     score: Score,
 ) -> Cell:
-    if curve is None:
+    if record.status == "failed":
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
     if column not in curve:
         raise unknown("metric", column, (name for name in curve if name != "step"))

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.curve import Curve, Steps, on_common_steps
 from ablations.distributions import student_quantile
-from ablations.records import Plan, canonical, first_units
+from ablations.records import Plan, Unit, canonical, first_units
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.statistics.summaries import deviation
 
@@ -155,7 +155,7 @@ def units(plan: Plan, results: Path, found: Scores) -> Units:
         return Units({place: of_cells(at_first, *place) for place in places}, sources)
     now = {place: of_cells(found, *place) for place in places}
     hashes = {(c["task"], c["variant"], c["seed"]): c["hash"] for c in plan.cells}
-    complete = {}
+    complete: dict[str, Unit] = {}
     for (task, source), one in now.items():
         cells = found.of(task, source)
         if cells and all(cell.status != "missing" for cell in cells):

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablations.core.files import set_aside
+from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
 from ablations.sweep.claims import at_rest, hold
@@ -46,22 +48,22 @@ class Waste:
 
     @property
     def bytes(self) -> int:
-        files = [f for path in self.paths for f in ([path] if path.is_file() else path.rglob("*"))]
-        return sum(file.lstat().st_size for file in files if file.is_file())
+        return sum(map(size, self.paths))
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a file, or of the files below a folder."""
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.lstat().st_size for file in files if file.is_file())
 
 
 def waste(results: Path) -> list[Waste]:
     """Find what may go: leftovers of stopped work, records that were set aside or that no plan
-    refers to, the compilation cache and copies of commits (made again when needed). Nothing that a
+    refers to, programs that earlier versions compiled, and copies of commits. Nothing that a
     table of any plan reads, and nothing where no plan is stored.
     """
-    plans = sorted((results / "plans").glob("*/*.json"))
-    wanted = {
-        cell["hash"]
-        for path in plans
-        for cell in read_plan(results, path.parent.name, path.stem).cells
-    }
-    if not plans:
+    wanted, whole = _wanted(results)
+    if wanted is None:
         return []
     both = (results, diagnosis.folder(results))
     work = [
@@ -75,7 +77,7 @@ def waste(results: Path) -> list[Waste]:
     found = [
         Waste(
             "records that no plan refers to",
-            tuple(path for path in _ours(results, "cells") if path.name not in wanted),
+            tuple(p for p in _ours(results, "cells") if whole and p.name not in wanted),
         ),
         Waste(
             "damaged or failed records, set aside",
@@ -83,10 +85,24 @@ def waste(results: Path) -> list[Waste]:
         ),
         Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
         Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
-        Waste("compiled programs", tuple(_ours(results, "cache"))),
+        Waste("programs that earlier versions compiled", tuple(_ours(results, "cache"))),
         Waste("copies of commits, which gates make again", tuple(_ours(results, "code"))),
     ]
     return [one for one in found if one.paths]
+
+
+def _wanted(results: Path) -> tuple[set[str] | None, bool]:
+    """The cells of all plans, None where there is no plan; and whether all plans could be read."""
+    wanted: set[str] | None = None
+    whole = True
+    for path in sorted((results / "plans").glob("*/*.json")):
+        wanted = wanted or set()
+        try:
+            wanted |= {c["hash"] for c in read_plan(results, path.parent.name, path.stem).cells}
+        except UserError as why:
+            whole = False
+            set_aside(f"{why}; until then no record counts as one that no plan refers to")
+    return wanted, whole
 
 
 def delete(results: Path, found: list[Waste]) -> None:

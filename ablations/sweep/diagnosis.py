@@ -79,7 +79,6 @@ def run(
         workers=workers,
         lanes=1,
         keeping=Keeping(),
-        cache=results / "cache",
         quiet=quiet,
         output=sys.stderr,
     )

@@ -22,7 +22,14 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import accelerators, cores, even_lanes, left_out_of_workers
+from ablations.sweep.machine import (
+    NO_PROGRAMS,
+    accelerators,
+    cores,
+    even_lanes,
+    left_out_of_workers,
+    programs_folder,
+)
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
 from ablations.sweep.progress import Progress
@@ -80,7 +87,6 @@ def run(
         in_process=in_process,
         quiet=quiet,
         keeping=keeping or Keeping(),
-        cache=results / "cache",
         deadline=deadline,
     )
 
@@ -93,7 +99,6 @@ def carry_out(
     workers: int | None,
     lanes: int | None,
     keeping: Keeping,
-    cache: Path,
     threads: int | None = None,
     in_process: bool = False,
     quiet: bool = False,
@@ -107,11 +112,13 @@ def carry_out(
     started = time.monotonic()
     output = output or sys.stdout
     if work.todo:
-        order = _order(work.todo, results, cache, workers, lanes, keeping, threads)
+        order = _order(work.todo, results, workers, lanes, keeping, threads)
         if not quiet:
             print(_announcement(work, order, names, in_process), file=output, flush=True)
             if (left := left_out_of_workers()) and not (in_process or order.commands):
                 print(f"of this shell's settings workers have no {', '.join(left)}", file=output)
+            if not order.commands and programs_folder() is None:
+                print(NO_PROGRAMS, file=output)
         with running(results):
             if in_process:
                 _run_in_process(order)
@@ -137,7 +144,6 @@ def carry_out(
 def _order(
     todo: Sequence[Cell],
     results: Path,
-    cache: Path,
     workers: int | None,
     lanes: int | None,
     keeping: Keeping,
@@ -158,7 +164,6 @@ def _order(
     return Order(
         run=uuid.uuid4().hex[:8],
         results=str(results),
-        cache=str(cache),
         cells=tuple(todo),
         workers=min(workers, math.ceil(len(todo) / lanes)),
         lanes=even_lanes(lanes, devices),

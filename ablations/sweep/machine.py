@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.private import private_folder
 
 # What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
 # instruction set, no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen), and
@@ -57,6 +58,10 @@ INHERITED = frozenset(
 _OF_LIBRARIES = ("JAX_", "JAX2TF_", "FLAX_", "NNX_")
 # JAX reads these too, without its name before them.
 _OF_JAX_TOO = ("CHECK_VMA", "EAGER_CONSTANT_FOLDING", "MOCK_NUM_GPU_PROCESSES")
+NO_PROGRAMS = (
+    "compiled programs are not kept: ~/.cache/rl-ablations/programs (XDG_CACHE_HOME where that is "
+    "set) must be yours, and no group's to write to; JAX_COMPILATION_CACHE_DIR names another folder"
+)
 # Raise it when what all trainers share rounds otherwise (products, flags); of one, its revision.
 ORDER = 4
 
@@ -183,13 +188,18 @@ def even_lanes(lanes: int, devices: int) -> int:
     return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
-def use_cache(folder: str | Path) -> None:
-    """Keeps compiled programs there for the other workers and for the next run, or where
-    JAX_COMPILATION_CACHE_DIR says.
-    """
+def programs_folder() -> Path | None:
+    """Return where compiled programs are kept: as JAX_COMPILATION_CACHE_DIR says, or in a folder of
+    this user's alone, as they are code; None where there can be none."""
+    asked = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    return Path(asked) if asked else private_folder("programs")
+
+
+def use_cache() -> None:
+    """Keep compiled programs for other processes and later runs, where there is a folder for it."""
     import jax
 
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        jax.config.update("jax_compilation_cache_dir", str(Path(folder).resolve()))
+    folder = programs_folder()
+    jax.config.update("jax_compilation_cache_dir", folder and str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -37,16 +37,15 @@ class Keeping:
 class Order:
     """What a crew is told: one file, written once. Nothing but the cells decides a result.
 
-    run: its name, in logs and claims. results: where records go. cache: where compiled programs
-    are kept. workers: processes. lanes: cells side by side in each. threads: of each command, as a
-    flag asks; None: its share of the cores. waits: workers stay until every
-    cell has a record, also those that others run; else they end when nothing is left that nobody
-    runs. stop_seconds: what workers have to save their state in when they are told to end.
+    run: its name, in logs and claims. results: where records go. workers: processes. lanes:
+    cells side by side in each. threads: of each command, as a flag asks; None: its share of the
+    cores. waits: workers stay until every cell has a record, also those that others run; else they
+    end when nothing is left that nobody runs. stop_seconds: what workers have to save their state
+    in when they are told to end.
     """
 
     run: str
     results: str
-    cache: str
     cells: tuple[Cell, ...]
     workers: int = 1
     lanes: int = 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
+from ablations import plugins
 from ablations.errors import count
-from ablations.records import Plan, cell_folder
+from ablations.records import DamagedRecord, Plan, cell_folder, read_record
 from ablations.request import Request
 from ablations.trainers.revisions import current, differences, stated
 
@@ -29,6 +32,23 @@ def outdated(plan: Plan, results: Path) -> str | None:
         f"{plan.study['name']}: {len(found)} of {count(len(there), 'cell')} are of earlier code "
         f"({what}) and shown as they were; `{_command(plan)}` computes them again"
     )
+
+
+def edited(plan: Plan, results: Path) -> list[str]:
+    """Return a line for each plugin that was edited between the cells of a plan.
+
+    A cell that rests on a plugin has it in its record, and so has every cell of its task and
+    variant: of the others one record is read.
+    """
+    used: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for cell in plan.cells:
+        of = used.setdefault((cell["task"], cell["variant"]), [])
+        if of[:1] != [{}]:
+            with contextlib.suppress(DamagedRecord):
+                if (record := read_record(results, cell["hash"])) is not None:
+                    of.append(record.provenance.get("plugins", {}))
+    lines = plugins.edited(one for of in used.values() for one in of)
+    return [f"{plan.study['name']}: {line}" for line in lines]
 
 
 def apart(plan: Plan, other: Plan, results: Path) -> str | None:
@@ -54,9 +74,11 @@ def apart(plan: Plan, other: Plan, results: Path) -> str | None:
 
 
 def _command(plan: Plan) -> str:
+    """The command that runs it, with the plugins of this process."""
     name = plan.study["name"]
     command = Request(name, **plan.request).command()
     asked = ["run", plan.study.get("file", name)]
     if ends := plan.request.get("explain"):
         asked = ["explain", *ends]
-    return command.replace(f"run {name}", shlex.join(asked), 1)
+    loaded = "".join(f" --plugin {shlex.quote(one)}" for one in plugins.loaded())
+    return command.replace(f"run {name}", shlex.join(asked), 1) + loaded

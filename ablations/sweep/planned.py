@@ -9,8 +9,9 @@ from typing import Any
 
 from ablations import plugins, presets
 from ablations import studies as studies_
+from ablations.core.files import set_aside
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, digest, has_run, plan_path, read_plan
+from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
 from ablations.sweep.command import study_file
 
@@ -27,27 +28,39 @@ def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]
 def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any]) -> list[Plan]:
     """What every other command is about. studies: none means all that have run here.
 
+    A damaged plan is left out with a line, unless it is all there is: then DamagedPlan is raised.
     Without a selection the last plan of each study. Otherwise the plan of that selection: as stored
     where it ran, which needs no JAX; resolved here where it did not.
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
-    found = []
+    plans = []
+    damaged: list[DamagedPlan] = []
     for asked, request in zip(studies, requests, strict=True):
-        if not _given(selection):
-            found.append(read_plan(results, request.study))
-        else:
-            request = _as_explained(results, request)
-            name = digest(request.flags())
-            if plan_path(results, request.study, name).exists():
-                found.append(read_plan(results, request.study, name))
-            else:
-                plugins.load()
-                _require_defined(results, request)
-                found.append(_resolve(request))
-        if study_file.is_study_file(asked):
-            found[-1] = _as_it_is_now(found[-1])
-    return found
+        try:
+            plan = _stored(request, results, selection)
+        except DamagedPlan as why:
+            damaged.append(why)
+            continue
+        plans.append(_as_it_is_now(plan) if study_file.is_study_file(asked) else plan)
+    if not plans:
+        raise damaged[0]
+    for error in damaged:
+        set_aside(error)
+    return plans
+
+
+def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Plan:
+    """The plan of a request, as `planned` looks for it."""
+    if not _given(selection):
+        return read_plan(results, request.study)
+    request = _as_explained(results, request)
+    name = digest(request.flags())
+    if plan_path(results, request.study, name).exists():
+        return read_plan(results, request.study, name)
+    plugins.load()
+    _require_defined(results, request)
+    return _resolve(request)
 
 
 def _require_defined(results: Path, request: Request) -> None:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ablations import plugins
+from ablations.git import PLAIN, git
 from ablations.records import digest, write_atomically
 from ablations.sweep.machine import arithmetic, processor
 
@@ -62,11 +63,12 @@ def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
     """What the checkout's code has over its commit, as a patch; new files included. "" where there
     is nothing, or no checkout."""
     try:
-        text = _git(root, "diff", "--binary", "HEAD", "--", *paths)
+        text = _git(root, "diff", *PLAIN, "--binary", "HEAD", "--", *paths)
         new = _git(root, "ls-files", "--others", "--exclude-standard", "--", *paths).splitlines()
         # `git diff --no-index` ends with 1 where there is a difference, and there is one
         added = [
-            _git(root, "diff", "--binary", "--no-index", "/dev/null", one, code=1) for one in new
+            _git(root, "diff", *PLAIN, "--binary", "--no-index", "/dev/null", one, code=1)
+            for one in new
         ]
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -133,10 +135,4 @@ def versions() -> Mapping[str, str]:
 def _git(root: Path, *arguments: str, code: int = 0) -> str:
     if not (root / ".git").exists():
         raise FileNotFoundError(root / ".git")
-    command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, timeout=20
-    )
-    if done.returncode != code:
-        raise subprocess.SubprocessError(done.stderr)
-    return done.stdout.strip()
+    return git(root, *arguments, codes=(code,)).decode(errors="replace").strip()

@@ -85,8 +85,8 @@ def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
 def _state(results: Path, cell: Cell) -> dict[str, Any]:
     try:
         record = read_record(results, cell.hash)
-    except DamagedRecord as damaged:
-        return {"state": "damaged", "reason": str(damaged)}
+    except (DamagedRecord, PermissionError) as why:
+        return {"state": "damaged", "reason": str(why)}
     if record is not None:
         if record.status == "done":
             return {"state": "done"}

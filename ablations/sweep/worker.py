@@ -262,7 +262,7 @@ def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> Prepared:
         return Command(order)
     from ablations.sweep.program import Program
 
-    use_cache(order.cache)
+    use_cache()
     return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
 
 

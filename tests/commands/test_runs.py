@@ -430,7 +430,7 @@ def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:
     still waits for it."""
     folder.script("echo $$ > $out/pid; sleep 1000")
     (plan,) = folder.plans()
-    order = Order("run", str(folder.results), "cache", tuple(cells_of(plan)))
+    order = Order("run", str(folder.results), tuple(cells_of(plan)))
     worker = Worker(order, 0)
 
     def work() -> None:

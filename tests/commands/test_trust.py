@@ -143,7 +143,7 @@ def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> 
     from ablations.sweep.prepare import prepare
 
     work = prepare(folder.plans(), folder.results)
-    order = Order("run", str(folder.results), str(folder.path / "cache"), work.todo)
+    order = Order("run", str(folder.results), work.todo)
     path = order.write(folder.path / "order.json")
     gone = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
     told = [str(OUR_ROOT), str(path), "0", gone.stdout.strip()]

@@ -29,6 +29,7 @@ def synthetic_study(
     failed: Mapping[tuple[str, str, int], str] | None = None,
     missing: Sequence[tuple[str, str, int]] = (),
     other_versions: Sequence[tuple[str, str, int]] = (),
+    edited: Sequence[tuple[str, str, int]] = (),
     title: str = "Generalised advantage estimation",
     claim: str = "how an episode's end enters the advantage matters",
     summary: str = "",
@@ -43,7 +44,8 @@ def synthetic_study(
     finals: (task, variant) -> the final score of each seed. Curves rise to it by the task's unit
     (1 by default), which is what each seed learns, and stand still over the last tenth. failed:
     cell -> reason; missing: cells without a record. same_as: variant -> the one whose cells it
-    shares, and whose scores are given. task_settings: variant -> settings of the task.
+    shares, and whose scores are given. task_settings: variant -> settings of the task. edited:
+    cells before which a plugin was edited.
     """
     failed = failed or {}
     tasks = list(dict.fromkeys(task for task, _ in finals))
@@ -69,6 +71,9 @@ def synthetic_study(
             if place in missing:
                 continue
             versions = VERSIONS | ({"jax": "0.9.0"} if place in other_versions else {})
+            made_by: dict[str, Any] = {"versions": versions, "host": "node"}
+            if edited:
+                made_by["plugins"] = {"mine": "new" if place in edited else "old"}
             outcome: dict[str, Any] = {"status": "done"}
             if place in failed:
                 outcome = {
@@ -94,7 +99,7 @@ def synthetic_study(
                 Record(
                     cell["hash"],
                     config,
-                    provenance={"versions": versions, "host": "node"},
+                    provenance=made_by,
                     **outcome,
                 ),
                 columns,

@@ -314,6 +314,21 @@ def test_every_figure_is_drawn_without_a_request_or_a_complaint(made, browser) -
     assert set(asked) <= {made[1].as_uri()}
 
 
+def test_odd_names_and_addresses_stop_no_script(tmp_path: Path) -> None:
+    plans = [
+        synthetic_study(tmp_path, {("t", "=1+1"): [1.0, 2.0], ("t", "b"): [3.0, 4.0]}, name=name)
+        for name in ("constructor", "__proto__", "toString")
+    ]
+    address = page.write(plans, tmp_path).as_uri()
+    with opened() as driver:
+        for fragment in ("#%", "#%E0%A4", "?hide.constructor=b&runs.valueOf=x#constructor"):
+            driver.get("about:blank")
+            driver.get(address + fragment)
+            charts, drawn = draw_all(driver)
+            assert charts == drawn > 5
+            assert complaints(driver) == []
+
+
 def test_the_whole_margin_is_in_sight(browser) -> None:
     draw_all(browser)
     places = browser.execute_script(

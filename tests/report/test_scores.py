@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from ablations.core.files import SetAside
 from ablations.errors import UserError
-from ablations.records import DamagedRecord, Record, cell_folder, digest, read_record, write_record
+from ablations.records import Record, cell_folder, digest, read_record, write_record
 from ablations.report.scores import auc, final, scores
 
 STEPS = np.arange(1, 21) * 50
@@ -98,7 +99,7 @@ def test_a_metric_or_score_that_does_not_exist_names_the_nearest(study) -> None:
 
 @pytest.mark.parametrize("name", ["record.json", "curve.parquet"])
 @pytest.mark.parametrize("damage", ["truncate", "delete", "flip"])
-def test_a_damaged_record_is_refused(study, name, damage) -> None:
+def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0]})
     path = cell_folder(results, plan.cells[1]["hash"]) / name
     data = bytearray(path.read_bytes())
@@ -111,16 +112,16 @@ def test_a_damaged_record_is_refused(study, name, damage) -> None:
         path.write_bytes(data)
     else:
         path.write_text(path.read_text().replace('"seed": 1', '"seed": 3'))
-    with pytest.raises(DamagedRecord, match=plan.cells[1]["hash"]):
-        scores(plan, results)
+    with pytest.warns(SetAside, match=plan.cells[1]["hash"]):
+        assert [cell.status for cell in scores(plan, results).cells] == ["done", "missing"]
 
 
 def test_a_record_without_a_checksum_is_damaged(study) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
     path = cell_folder(results, plan.cells[0]["hash"]) / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"curve": {}}))
-    with pytest.raises(DamagedRecord, match="checksum"):
-        scores(plan, results)
+    with pytest.warns(SetAside, match="checksum"):
+        assert scores(plan, results).cells[0].status == "missing"
 
 
 def test_versions_are_counted(study) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from html import unescape
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from synthetic import realistic
 
 import ablations
 from ablations.records import read_plan
+from ablations.report import page
 from ablations.report.formats import render
 from ablations.report.formats.numbers import verdict_text
 from ablations.report.scores import grouped
@@ -459,6 +461,26 @@ def test_records_of_other_versions_are_named(study) -> None:
     plan, results = study(realistic(), other_versions=[("hopper", "brax", 0)])
     notes = table(plan, results).notes
     assert "1 of 64 cells were made with other versions: jax 0.9.0 (the most: 0.10.2)" in notes
+
+
+@pytest.mark.parametrize(
+    ("edited", "lines"),
+    [
+        ([], []),
+        (
+            [("hopper", "brax", 0), ("hopper", "brax", 1)],
+            [
+                "plugin 'mine' was edited in between: 2 of 64 cells ran with new (the most: old); "
+                "`run --fresh` computes all of them again"
+            ],
+        ),
+    ],
+)
+def test_records_of_an_edited_plugin_are_named(edited, lines, study) -> None:
+    plan, results = study(realistic(), edited=edited)
+    assert [n for n in table(plan, results).notes if "plugin" in n] == lines
+    for line in lines:
+        assert line in unescape(page.write([plan], results).read_text())
 
 
 def test_caption_promises_what_is_controlled(study) -> None:

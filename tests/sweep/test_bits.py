@@ -27,7 +27,7 @@ def none_at_all(*, rewards, values):
 def study(shells):
     """The whole `gae` study on `fast`, two workers side by side."""
     shell = shells()
-    shell.programs = None  # its own, to be counted
+    shell.shared = None  # its own, to be counted
     shell("run", "gae", *SMALL, "--workers", "2", plugin=False)
     return shell
 
@@ -51,7 +51,7 @@ def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[fl
 
 
 def test_one_chunk_program_for_the_whole_study(study) -> None:
-    chunks = list((study.results / "cache").glob("chunk-*.program"))
+    chunks = list(study.programs.glob("chunk-*.program"))
     assert len(chunks) == 1
 
 
@@ -61,8 +61,7 @@ def test_seeds_and_variants_differ(training) -> None:
 
 def test_alone_pinned_and_without_evaluation(study, training, shells) -> None:
     shell = shells()
-    (shell.folder / "results").mkdir()
-    (shell.folder / "results" / "cache").symlink_to(study.results / "cache")
+    shell.environment["JAX_COMPILATION_CACHE_DIR"] = str(study.programs)
     alone = ("--variants", "brax", "--workers", "1", "--set", "evaluations=0")
     os.sched_setaffinity(0, {min(everywhere := os.sched_getaffinity(0))})
     try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +18,10 @@ import pytest
 
 from ablations import plugins
 from ablations.sweep import compiled
+from ablations.sweep.cell import Cell
 from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
+from ablations.sweep.order import Order
+from ablations.sweep.worker import prepared
 
 
 @pytest.fixture
@@ -135,6 +141,40 @@ def test_the_code_of_a_program_is_in_its_name(tmp_path: Path, monkeypatch) -> No
 def test_programs_of_plugins_are_not_kept(cache, monkeypatch) -> None:
     monkeypatch.setattr(plugins, "_loaded", {"mine": "digest"})
     assert place("mine") is None
+
+
+class Planted:
+    """Unpickling it leaves a file."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.trace,)
+
+
+def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("ablations.sweep.program.Program", lambda *_, **__: None)
+    results, trace = tmp_path / "results", tmp_path / "executed"
+    before = jax.config.jax_compilation_cache_dir
+    try:
+        cell = Cell("s", "t", "v", 0, "0" * 16, {"trainer": "ppo"})
+        prepared(cell, Order("run", str(results), (cell,)), 1, tmp_path)
+        kept = place("mine")
+        (results / "cache").mkdir(parents=True)
+        planted = zlib.compress(pickle.dumps(Planted(trace)))
+        (results / "cache" / kept.name).write_bytes(planted)
+        maker = Maker()
+        find_or_make(place("mine"), maker)
+        assert (maker.made, trace.exists()) == (1, False)
+        assert kept.parent == tmp_path / "home" / "rl-ablations" / "programs"
+        kept.write_bytes(planted)  # there it would be
+        find_or_make(place("mine"), maker)
+        assert trace.exists()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
 
 
 QR = """

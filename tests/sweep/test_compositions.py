@@ -30,7 +30,7 @@ def cells() -> tuple[Cell, ...]:
 def test_a_block_on_an_accelerator_is_of_one_composition(
     accelerator: bool, blocks: list[int], tmp_path: Path
 ) -> None:
-    order = Order("r", str(tmp_path), "cache", cells(), 1, LANES, accelerator)
+    order = Order("r", str(tmp_path), cells(), 1, LANES, accelerator)
     one = worker.Worker(order, 0)
     sizes = []
     while block := one._claim_block():
@@ -53,7 +53,7 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
     monkeypatch.setattr(worker, "prepared", prepared)
     monkeypatch.setattr("jax.devices", lambda: [None] * devices)
     for accelerator in (False, True):
-        order = Order("r", str(tmp_path), "cache", cells(), 1, 8, accelerator)
+        order = Order("r", str(tmp_path), cells(), 1, 8, accelerator)
         worker.Worker(order, 0)._program_for(order.cells[0])
     assert compiled == [8, lanes]
 

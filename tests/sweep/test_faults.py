@@ -42,7 +42,7 @@ def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Ce
 def carried_out(cells: Collection[Cell], results: Path, **how: Any) -> local.Outcome:
     work = Work(tuple(cells), tuple(cells))
     asked: dict[str, Any] = {"workers": 1, "lanes": None, "keeping": Keeping(), "quiet": True}
-    return local.carry_out(work, results, "it", cache=results / "cache", **asked | how)
+    return local.carry_out(work, results, "it", **asked | how)
 
 
 def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
@@ -242,7 +242,7 @@ def test_lanes_are_dealt_evenly_to_the_accelerators_of_this_machine(
     """Else a block runs whole on one of them."""
     monkeypatch.setattr(local, "accelerators", lambda: 4)
     todo = [cell(name=f"c{i}", seed=i) for i in range(cells)]
-    order = local._order(todo, tmp_path, tmp_path / "cache", None, lanes, Keeping(), None)
+    order = local._order(todo, tmp_path, None, lanes, Keeping(), None)
     assert (order.lanes, order.accelerator) == (expected, True)
 
 
@@ -276,7 +276,7 @@ def submission(results: Path, run: str, *jobs: Collection[Cell], slurm_job: str)
     studies = tuple({one.study for job in jobs for one in job})
     hashes = tuple(tuple(one.hash for one in job) for job in jobs)
     made = Submission(run, str(results), 0.0, studies, hashes)
-    made.write([Order(run, str(results), "cache", tuple(job)) for job in jobs])
+    made.write([Order(run, str(results), tuple(job)) for job in jobs])
     made.add_array(slurm_job, 0, len(jobs))
     return made
 

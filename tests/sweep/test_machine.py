@@ -272,9 +272,9 @@ def test_an_order_is_of_one_arithmetic(tmp_path: Path) -> None:
         for kind in ("native", "portable")
     }
     for kind, cells in kinds.items():
-        order = Order("run", "results", "cache", cells).write(tmp_path / kind)
+        order = Order("run", "results", cells).write(tmp_path / kind)
         assert Order.read(order).native == (kind == "native")
-    both = Order("run", "results", "cache", (*kinds["native"], *kinds["portable"]))
+    both = Order("run", "results", (*kinds["native"], *kinds["portable"]))
     with pytest.raises(UserError, match="run them apart"):
         _ = both.native
 

@@ -128,6 +128,33 @@ def test_old_cells_of_a_study_file_are_shown_by_either_name(
         assert "`ablations run mine.toml --profile quick` computes them again" in shown.err
 
 
+@pytest.mark.parametrize("used", [[None], ["a"], ["a", "a"], ["a", "b"], ["b", "a", "a"]])
+def test_cells_of_an_edited_plugin_are_named(
+    used: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """used: the plugin's state, of the first seeds of the first variant."""
+    made = asked()
+    write_plan(tmp_path, made)
+    for cell in made.cells:
+        first = cell["variant"] == made.cells[0]["variant"] and cell["seed"] < len(used)
+        state = used[cell["seed"]] if first else None
+        record = Record(cell["hash"], cell["config"], "done")
+        made_by = {"plugins": {"mine": state}} if state else {}
+        write_record(tmp_path, replace(record, provenance=made_by), {"step": []})
+    assert cli.main(["status", "gae", "--results", str(tmp_path)]) == 0
+    line = "gae: plugin 'mine' was edited in between: 1 of"
+    assert (line in capsys.readouterr().err) == (len(set(used)) > 1)
+
+
+def test_the_command_that_computes_again_has_the_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(tmp_path, made := asked())
+    bump(monkeypatch, "choice")
+    monkeypatch.setattr("ablations.plugins._loaded", {"mine": "digest"})
+    assert f"`{COMMAND} --plugin mine` computes" in str(outdated(made, tmp_path))
+
+
 def test_cells_that_never_ran_are_not_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = asked()
     write_plan(tmp_path, made)

@@ -82,7 +82,7 @@ def test_studies_share_cells(shell) -> None:
 
 def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
     def chunk_programs() -> int:
-        return len(list((shell.results / "cache").glob("jit_chunk-*-cache")))
+        return len(list(shell.programs.glob("jit_chunk-*-cache")))
 
     shell("run", "toy", "--variants", "up", "--seeds", "1")
     assert chunk_programs() == 1
@@ -332,7 +332,7 @@ def test_a_lane_that_does_not_fit_into_memory_says_so(shell) -> None:
 
 def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1", "--evaluations", "0")
-    assert not list((shell.results / "cache").glob("jit_evaluate-*"))
+    assert not list(shell.programs.glob("jit_evaluate-*"))
     plan = records.read_plan(shell.results, "toy")
     for _, record in records.read_results(shell.results, plan):
         curve = records.read_curve(shell.results, record)
@@ -379,6 +379,19 @@ def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
     assert f"go on at step {row['checkpoint']}" in shell(*flags).stdout
 
 
+def test_without_a_folder_for_programs_a_run_says_so_and_goes_on(shell) -> None:
+    del shell.environment["JAX_COMPILATION_CACHE_DIR"]
+    shell.environment["XDG_CACHE_HOME"] = str(shell.folder)
+    open_to_all = shell.folder / "rl-ablations" / "programs"
+    open_to_all.mkdir(parents=True)
+    open_to_all.chmod(0o777)
+    said = shell("run", "toy", "--variants", "up", "--seeds", "1").stdout
+    assert said.count("compiled programs are not kept") == 1
+    assert len(shell.curves()) == 1
+    assert not list(open_to_all.iterdir())
+    assert not (shell.results / "cache").exists()
+
+
 def test_progress_in_a_pipe_is_lines(shell) -> None:
     lines = shell("run", "toy", "--workers", "1").stdout.splitlines()
     assert any("8/8 cells" in line and "steps/s" in line for line in lines)
@@ -388,10 +401,16 @@ def test_progress_in_a_pipe_is_lines(shell) -> None:
 def test_clean_shows_then_deletes_and_spares_the_results(shell) -> None:
     shell("run", "toy", "--seeds", "1")
     curves = shell.curves()
-    assert "compiled programs" in shell("clean").stdout
-    assert (shell.results / "cache").is_dir()
+    old = shell.results / "cache" / f"jit_chunk-{'0' * 64}-cache"
+    old.parent.mkdir()
+    old.touch()
+    shown = shell("clean").stdout
+    assert "programs that earlier versions compiled" in shown
+    assert f"MB in '{shell.programs}'" in shown
+    assert old.exists()
     shell("clean", "--yes")
-    assert not list((shell.results / "cache").glob("*"))
+    assert not old.parent.exists()
+    assert list(shell.programs.glob("jit_chunk-*-cache"))
     assert shell.curves() == curves
     assert "nothing to run" in shell("run", "toy", "--seeds", "1").stdout
 

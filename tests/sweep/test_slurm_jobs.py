@@ -168,7 +168,7 @@ def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     command = replace(cells(1)[0], config={"command": {}})
     crew = object.__new__(Crew)
-    crew.order = Order("r", "results", "cache", (command,), workers=2, accelerator=True)
+    crew.order = Order("r", "results", (command,), workers=2, accelerator=True)
     given = [crew._environment(index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
     assert given == ["4,6", "5,7"]
     crew.order = replace(crew.order, cells=tuple(cells(1)))

@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from ablations.report.formats.spreadsheets import inert
 from ablations.report.tables.entries import Entry, Sheet, Table
 
 
@@ -19,7 +20,7 @@ def csv_table(table: Table) -> str:
     writer.writerow(table.columns)
     for row in table.rows:
         values = _plain(row).values()
-        writer.writerow("" if value is None else value for value in values)
+        writer.writerow("" if value is None else inert(value) for value in values)
     return text.getvalue().rstrip("\n")
 
 
@@ -39,7 +40,7 @@ def csv_sheet(made: Sheet) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(made.columns)
     for row in made.rows:
-        writer.writerow("" if value is None else value for value in map(_short, row))
+        writer.writerow("" if value is None else inert(value) for value in map(_short, row))
     return text.getvalue().rstrip("\n")
 
 

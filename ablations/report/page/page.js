@@ -5,8 +5,9 @@
   const root = document.documentElement;
   const { css, DASHES, KINDS } = charts;
   let data = { charts: {}, legends: {}, files: {}, runs: {} };
-  let hidden = {}; // study -> the variants that the reader switched off
-  let filters = {}; // study -> the words that its list of runs is filtered by
+  // Without a prototype, as a study may be called "constructor".
+  let hidden = Object.create(null); // study -> the variants that the reader switched off
+  let filters = Object.create(null); // study -> the words that its list of runs is filtered by
   let waiting = null; // tells which charts come into view
 
   // ---- theme
@@ -137,7 +138,9 @@
   }
 
   function goTo() {
-    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let name = location.hash.slice(1);
+    try { name = decodeURIComponent(name); } catch { /* somebody wrote a bare % there */ }
+    const place = document.getElementById(name);
     if (!place) return;
     for (let one = place.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
     place.scrollIntoView({ behavior: "instant" });
@@ -200,8 +203,9 @@
 
   async function saved(key, format) {
     if (key.endsWith("/runs")) {
-      const quoted = (value) => (/[",\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : value);
-      const rows = matching(study(key)).map((row) => row.slice(0, HEADS.length).map(quoted).join(","));
+      const inert = (value) => (/^'*[=+\-@\t\r]/.test(value) && isNaN(value) ? `'${value}` : value); // no formula
+      const quoted = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : value);
+      const rows = matching(study(key)).map((row) => row.slice(0, HEADS.length).map(inert).map(quoted).join(","));
       return new Blob([[HEADS.join(","), ...rows, ""].join("\n")], { type: "text/csv" });
     }
     if (data.files[key]) return new Blob([data.files[key][format] + "\n"], { type: "text/plain" });
@@ -237,6 +241,7 @@
 
   function wire() {
     data = JSON.parse(document.getElementById("data").textContent);
+    for (const part of Object.values(data)) Object.setPrototypeOf(part, null); // as of `hidden`
     legends();
     for (const one of document.querySelectorAll("[data-save], .filter")) one.hidden = false;
     for (const place of document.querySelectorAll("[data-runs]")) {

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ablations.records import Plan, read_curve, read_record
+from ablations.records import Plan, usable_curve, usable_record
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
 from ablations.report.tables.entries import Sheet, Shown
@@ -32,9 +32,10 @@ def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measu
     """The diagnoses (task, seed, hash) that are kept in a folder; those missing are left out."""
     found = {}
     for task, seed, name in names:
-        record = read_record(results, name)
-        if record is not None:
-            found[task, seed] = read_curve(results, record)
+        record = usable_record(results, name)
+        curve = None if record is None else usable_curve(results, record)
+        if curve is not None:
+            found[task, seed] = curve
     return found
 
 

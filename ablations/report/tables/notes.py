@@ -165,6 +165,7 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
         )
         yield from _shortened([f"no value: {place}" for place in _places(empty)])
     yield from _versions(found)
+    yield from found.edited
 
 
 def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:

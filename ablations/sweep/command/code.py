@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.git import git
 from ablations.private import private_folder
 from ablations.records import write_atomically
 from ablations.sweep.claims import TICK_SECONDS
@@ -96,7 +97,7 @@ def digest_of(files: Iterable[Path], here: Path) -> str:
         if not os.path.lexists(path):  # tracked, and deleted since
             continue
         name = os.path.relpath(path, here)
-        whole.update(f"{name}\0{_content(path)}\n".encode())
+        whole.update(os.fsencode(f"{name}\0{_content(path)}\n"))
     return whole.hexdigest()[:16]
 
 
@@ -104,7 +105,7 @@ def _content(path: Path) -> str:
     """Return the SHA-256 of what a file holds, or of where a symbolic link leads."""
     try:
         if path.is_symlink():
-            return hashlib.sha256(os.readlink(path).encode()).hexdigest()
+            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
         if path.stat().st_size >= LARGE_BYTES:
             return _of_large(path)
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -169,9 +170,7 @@ def _tracked(here: Path) -> list[Path] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
-    return done.stdout.decode(errors="surrogateescape")
+    return os.fsdecode(git(folder, *arguments))
 
 
 def _in_results(path: Path, root: Path) -> bool:

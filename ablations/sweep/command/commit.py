@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.errors import UserError
+from ablations.git import PLAIN, git
 from ablations.records import permitted
 from ablations.sweep.command.code import Code, digest_of, root_of
 
@@ -63,7 +64,7 @@ def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
         index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         _git(root, "read-tree", commit, environment=index)
         here = f"--work-tree={folder}"
-        compare = ("diff", "--name-only", "--no-ext-diff", "--ignore-submodules")
+        compare = ("diff", "--name-only", *PLAIN, "--ignore-submodules")
         changed = _git(root, here, *compare, environment=index)
         more = _git(root, here, "ls-files", "-z", "--others", environment=index).split("\0")
     return not changed and not any(name.endswith((".py", ".so", ".pth")) for name in more)
@@ -90,6 +91,4 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
 
 
 def _git(root: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=600)
-    return done.stdout.decode(errors="surrogateescape")
+    return os.fsdecode(git(root, *arguments, environment=environment, seconds=600))

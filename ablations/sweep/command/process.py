@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -65,8 +64,10 @@ class Process:
         threading.Thread(target=self._wait, daemon=True).start()
 
     def _wait(self) -> None:
-        self._process.wait()
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # kilobytes; bytes on macOS
+        # Its own usage: RUSAGE_CHILDREN is the largest of all children so far.
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        peak = usage.ru_maxrss  # kilobytes; bytes on macOS
         self.peak_megabytes = round(peak / (1024**2 if sys.platform == "darwin" else 1024))
         self._ended.set()
 
@@ -81,7 +82,8 @@ class Process:
     @property
     def code(self) -> int:
         """Of its end; minus a signal's number where one ended it."""
-        return self._process.wait()
+        self._ended.wait()
+        return self._process.returncode
 
     def stop(self, seconds: float) -> None:
         """Asks its group to end, and kills what is left of it after that long."""

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ablations import logs
-from ablations.curve import diverged, logged
+from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
-from ablations.logs.order import WHOLE
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
 from ablations.sweep.command import code
@@ -275,7 +274,7 @@ class Run:
     def _require_whole(self, last: int) -> None:
         """Raises CommandFailed for a curve that stops well before the steps that were told."""
         steps = self.cell.steps
-        if last < WHOLE * steps:
+        if is_cut(last, steps):
             raise CommandFailed(
                 f"the command ended well, and its curve stops at step {last:,} of {steps:,} (if "
                 f"{{steps}} counts something else, give that placeholder another name)",

@@ -133,7 +133,6 @@ def _submit(
             Order(
                 run=f"{submission.run}.{index}",
                 results=str(results),
-                cache=str(results / "cache"),
                 cells=job.cells,
                 workers=job.workers,
                 lanes=job.lanes,

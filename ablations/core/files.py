@@ -1,0 +1,73 @@
+"""Read files that may be anybody's: damaged, of another program, a pipe, without end."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import warnings
+from pathlib import Path
+from typing import TypeVar
+
+from ablations.core.decode import Mismatch, decode, shown
+from ablations.errors import UserError
+
+T = TypeVar("T")
+
+MOST_BYTES = 256_000_000  # a plan of 100,000 cells has 150 MB
+
+
+class SetAside(UserWarning):
+    """A file that is left out of what a command does, and why."""
+
+
+class Foreign(UserError):
+    """A file that is not what its name says: too large, damaged, of another program."""
+
+
+def set_aside(why: object) -> None:
+    """Say in a line which file is left out, and go on. Each line is said once in a command."""
+    warnings.warn(SetAside(str(why)), stacklevel=2)
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file. Raise Foreign for another kind of file, which is not
+    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Foreign(f"'{path}' is no regular file")
+        if about.st_size > most:
+            raise Foreign(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
+        with os.fdopen(os.dup(handle), "rb") as file:
+            return file.read(most)
+    finally:
+        os.close(handle)
+
+
+def parse(data: bytes | str) -> object:
+    """Return a JSON text's value. Raise Mismatch for what is none, also one whose nesting or
+    integers are too long for Python."""
+    try:
+        value: object = json.loads(data)
+        return value
+    except (ValueError, RecursionError):
+        raise Mismatch(f"it is no JSON ({len(data)} bytes)") from None
+
+
+def parse_object(data: bytes | str) -> dict[str, object]:
+    """Return a JSON object, whose parts are still to be decoded. Raise Mismatch."""
+    value = parse(data)
+    if not isinstance(value, dict):
+        raise Mismatch(f"must be an object, not {shown(value)}")
+    return value
+
+
+def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
+    """Return a JSON file as a type; see `decode`. Raise Foreign for one that does not fit, OSError
+    where it cannot be read."""
+    try:
+        return decode(kind, parse(read_bytes(path, most)))
+    except Mismatch as why:
+        raise Foreign(f"'{path}' is damaged: {why}") from None
