@@ -70,27 +70,32 @@ class Decision(Protocol):
     """The result of a look. decided: whether the test ends with it."""
 
     @property
-    def decided(self) -> bool: ...
+    def decided(self) -> bool:
+        """Whether no further look is needed."""
 
 
 Need = TypeVar("Need")
-Runs_contra = TypeVar("Runs_contra", contravariant=True)
+Runs = TypeVar("Runs")
 Result = TypeVar("Result", bound=Decision)
+Need_co = TypeVar("Need_co", covariant=True)
+Runs_contra = TypeVar("Runs_contra", contravariant=True)
 
 
-class SequentialTest(Protocol[Need, Runs_contra, Result]):
-    """A test that is read at planned looks, whatever it compares.
+class SequentialTest(Protocol[Need_co, Runs_contra, Result]):
+    """A test that is read at planned looks, whatever it compares; it never asks whence runs come.
 
-    `needs` names the runs that a look rests on, in view of the decisions `before` it; `decide`
-    judges them at the look's level. Neither knows where runs come from.
+    before: the decisions of the looks before.
     """
 
     @property
-    def looks(self) -> Looks: ...
+    def looks(self) -> Looks:
+        """The looks, planned before the first."""
 
-    def needs(self, look: Look, before: Sequence[Result]) -> Need: ...
+    def needs(self, look: Look, before: Sequence[Result]) -> Need_co:
+        """Return which runs a look needs."""
 
-    def decide(self, look: Look, runs: Runs_contra, before: Sequence[Result]) -> Result: ...
+    def decide(self, look: Look, runs: Runs_contra, before: Sequence[Result]) -> Result:
+        """Judge these runs at the level of the look."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +112,15 @@ class Stage(Generic[Need, Result]):
     ended: bool = False
 
 
-def begin(test: SequentialTest[Need, Runs_contra, Result]) -> Stage[Need, Result]:
+def begin(test: SequentialTest[Need, Runs, Result]) -> Stage[Need, Result]:
     """Return the stage before the first look."""
     return Stage(test.looks[0], test.needs(test.looks[0], ()))
 
 
 def advance(
-    test: SequentialTest[Need, Runs_contra, Result],
+    test: SequentialTest[Need, Runs, Result],
     stage: Stage[Need, Result],
-    runs: Runs_contra,
+    runs: Runs,
 ) -> Stage[Need, Result]:
     """Read the look that is due; return the stage after it."""
     decisions = (*stage.decisions, test.decide(stage.look, runs, stage.decisions))
@@ -126,8 +131,8 @@ def advance(
 
 
 def play(
-    tests: Mapping[Key, SequentialTest[Need, Runs_contra, Result]],
-    collect: Callable[[Mapping[Key, Stage[Need, Result]]], Mapping[Key, Runs_contra]],
+    tests: Mapping[Key, SequentialTest[Need, Runs, Result]],
+    collect: Callable[[Mapping[Key, Stage[Need, Result]]], Mapping[Key, Runs]],
     stages: Mapping[Key, Stage[Need, Result]] | None = None,
     tell: Callable[[Key, Stage[Need, Result]], None] = lambda key, stage: None,
 ) -> dict[Key, Stage[Need, Result]]:

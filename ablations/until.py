@@ -43,7 +43,7 @@ class Execution(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Openness:
-    """The comparisons that a look leaves undecided (open) or without pairs, as runs failed (lost)."""
+    """The comparisons that a look leaves undecided (open); lost: without pairs, as runs failed."""
 
     open: tuple[Place, ...] = ()
     lost: tuple[Place, ...] = ()
@@ -235,7 +235,7 @@ def run(
 
 
 def layout(plan: Plan) -> Iterator[str]:
-    """Yield the looks before they run: seeds, levels of the intervals, and how many cells at most."""
+    """Yield the looks before they run: seeds, levels of the intervals, and the most cells."""
     per_task = levels(plan, over=False)
     seeds = per_task.seeds
     yield (
