@@ -16,10 +16,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
+from ablations.core.decode import Count, decode
+from ablations.core.files import parse_object
+from ablations.core.plan import Flags
 from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -29,9 +32,69 @@ FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
 
 
+class Version(TypedDict):
+    """A version of a baseline, and why it was accepted."""
+
+    date: str
+    reason: str
+
+
+class Origin(TypedDict, total=False):
+    """Where curves come from; a process's machine, or a record's processor and device."""
+
+    versions: Mapping[str, str]
+    commit: str
+    changed: bool
+    processor: str
+    device: str
+    machine: str
+
+
+class _OfStudy(TypedDict):
+    study: str
+
+
+class Stored(_OfStudy, Flags, total=False):
+    """The request that trains curves again. file: of its study, where it came from one."""
+
+    file: str
+
+
+class Summary(TypedDict):
+    """A score over seeds, for whoever reads a diff."""
+
+    mean: float
+    deviation: float
+
+
+class Described(TypedDict):
+    """A group in the description."""
+
+    metric: str
+    higher_is_better: bool
+    seeds: Count
+    failed: Mapping[str, str]
+    points: Count
+    steps: float
+    scores: Mapping[str, Summary]
+    about: Mapping[str, object]
+
+
+class Description(TypedDict):
+    """The content of the JSON file."""
+
+    format: int
+    name: str
+    history: list[Version]
+    curves: Mapping[str, Described]
+    requests: list[Stored]
+    provenance: Origin
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Group:
-    """Curves of one trainer on one task.
+    """The curves of one trainer on one task.
 
     about: what decides them, as plain data (a task's name, a configuration), compared when they are
     checked. scores: what a diff of the description shows of them.
@@ -40,24 +103,27 @@ class Group:
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, object] = field(default_factory=dict)
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """groups: name -> curves; the pytest plugin stores one, named "". requests: what trains them
+    """Stored curves, to compare with.
+
+    groups: name -> curves; the pytest plugin stores one, named "". requests: what trains them
     again, for `ablations check`. history: reason and date of every version, the last one last.
     """
 
     name: str
     groups: Mapping[str, Group]
-    history: tuple[Mapping[str, Any], ...]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    requests: tuple[Mapping[str, Any], ...] = ()
+    history: tuple[Version, ...]
+    provenance: Origin = field(default_factory=Origin)
+    requests: tuple[Stored, ...] = ()
 
 
 def exists(stem: Path) -> bool:
+    """Return whether there is a description."""
     return stem.with_name(stem.name + ".json").exists()
 
 
@@ -67,12 +133,12 @@ def updated(
     groups: Mapping[str, Group],
     *,
     reason: str | None,
-    provenance: Mapping[str, Any] | None = None,
-    requests: Sequence[Mapping[str, Any]] = (),
+    provenance: Origin | None = None,
+    requests: Sequence[Stored] = (),
 ) -> Baseline:
-    """Writes a baseline, or a new version of one, which needs a reason. Raises UserError."""
+    """Write a baseline, or a new version of one, which needs a reason. Raises UserError."""
     reason = " ".join((reason or "").split())
-    history: tuple[Mapping[str, Any], ...] = ()
+    history: tuple[Version, ...] = ()
     if exists(stem):
         if not reason:
             raise UserError(
@@ -81,24 +147,24 @@ def updated(
             )
         history = read(stem, name).history
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    version = {"date": today, "reason": reason or "first version"}
-    made = Baseline(name, groups, (*history, version), provenance or {}, tuple(requests))
+    version = Version(date=today, reason=reason or "first version")
+    made = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
     write(stem, made)
     return made
 
 
 def write(stem: Path, baseline: Baseline) -> None:
-    """Curves first: a reader that comes in between finds a checksum that says so."""
+    """Write curves first: a reader that comes in between finds a checksum that says so."""
     data = _csv(baseline)
-    described = {
-        "format": FORMAT,
-        "name": baseline.name,
-        "history": [dict(one) for one in baseline.history],
-        "curves": {name: _described(group) for name, group in baseline.groups.items()},
-        "requests": [dict(one) for one in baseline.requests],
-        "provenance": dict(baseline.provenance),
-        "sha256": hashlib.sha256(data.encode()).hexdigest(),
-    }
+    described = Description(
+        format=FORMAT,
+        name=baseline.name,
+        history=list(baseline.history),
+        curves={name: _described(group) for name, group in baseline.groups.items()},
+        requests=list(baseline.requests),
+        provenance=baseline.provenance,
+        sha256=hashlib.sha256(data.encode()).hexdigest(),
+    )
     try:
         write_atomically(stem.with_name(stem.name + ".csv"), data)
         text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
@@ -108,14 +174,16 @@ def write(stem: Path, baseline: Baseline) -> None:
 
 
 def read(stem: Path, name: str) -> Baseline:
-    """Raises UserError for one that is missing, damaged, or of a newer format."""
+    """Return a baseline. Raises UserError for one that is missing, damaged, or too new."""
     path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".csv")
     try:
-        described = json.loads(path.read_text())
-        format = described["format"]
+        fields = parse_object(path.read_text())
+        format = fields["format"]
+        if not isinstance(format, int):
+            raise ValueError(format)
     except FileNotFoundError:
         raise missing(stem, name) from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, KeyError):
         raise _damaged(name, f"'{path}' is not a baseline's description") from None
     if format != FORMAT:
         raise UserError(
@@ -129,9 +197,10 @@ def read(stem: Path, name: str) -> Baseline:
         raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
     except UnicodeDecodeError:
         raise _damaged(name, f"'{data.name}' is no text") from None
-    if hashlib.sha256(text.encode()).hexdigest() != described.get("sha256"):
+    if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
         raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
     try:
+        described = decode(Description, fields)
         return Baseline(
             name=described["name"],
             groups=_groups(described["curves"], text),
@@ -139,11 +208,12 @@ def read(stem: Path, name: str) -> Baseline:
             provenance=described["provenance"],
             requests=tuple(described["requests"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, KeyError):
         raise _damaged(name, f"'{path.name}' does not fit '{data.name}'") from None
 
 
 def missing(stem: Path, name: str) -> UserError:
+    """Return the error for a baseline that is not there."""
     folder = stem.parent
     known = sorted(path.stem for path in folder.glob("*.json")) if stem.name != "baseline" else []
     return UserError(
@@ -155,7 +225,7 @@ def _damaged(name: str, what: str) -> UserError:
     return UserError(f"the baseline '{name}' is damaged: {what}: restore both files, or save anew")
 
 
-def _described(group: Group) -> dict[str, Any]:
+def _described(group: Group) -> Described:
     curves = group.curves
     return {
         "metric": group.metric,
@@ -195,7 +265,7 @@ def _digits(step: float) -> str:
     return str(int(step)) if float(step).is_integer() else repr(float(step))
 
 
-def _groups(described: Mapping[str, Any], text: str) -> dict[str, Group]:
+def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
     rows = csv.reader(io.StringIO(text))
     if next(rows, None) != HEAD:
         raise ValueError("other columns")
