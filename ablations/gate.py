@@ -171,11 +171,6 @@ class Verdict:
             f"{count(last.pairs, 'paired seed')}; margin {self.margin:.4g} ({self.of})"
         )
 
-    @property
-    def line(self) -> str:
-        """The same, as the command's."""
-        return f"gate: {self.text}"
-
 
 class Gate:
     """A question, as a study of two variants in a results folder; see `looks.SequentialTest`."""
@@ -281,7 +276,8 @@ class Gate:
 
         def tell(name: str, stage: Stage[Plan, Verdict]) -> None:
             if not stage.ended:
-                say(f"    {stage.decisions[-1].looks[-1].seeds} seeds: {stage.decisions[-1].text}")
+                verdict = stage.decisions[-1]
+                say(f"    {verdict.looks[-1].seeds} seeds: {verdict.text}")
 
         name = self.question.name
         return looks.play({name: self}, collect, tell=tell)[name].decisions[-1]
@@ -363,7 +359,7 @@ class Gate:
         return {
             "verdict": verdict.word,
             "exit_code": verdict.code,
-            "line": verdict.line,
+            "line": f"gate: {verdict.text}",
             "baseline": self.sides[0],
             "change": self.sides[1],
             "commit": self.commit.name if self.commit else None,

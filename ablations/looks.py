@@ -112,22 +112,14 @@ class Stage(Generic[Need, Result]):
     ended: bool = False
 
 
-def begin(test: SequentialTest[Need, Runs, Result]) -> Stage[Need, Result]:
-    """Return the stage before the first look."""
-    return Stage(test.looks[0], test.needs(test.looks[0], ()))
-
-
-def advance(
-    test: SequentialTest[Need, Runs, Result],
-    stage: Stage[Need, Result],
-    runs: Runs,
+def stage(
+    test: SequentialTest[Need, Runs, Result], decisions: tuple[Result, ...] = ()
 ) -> Stage[Need, Result]:
-    """Read the look that is due; return the stage after it."""
-    decisions = (*stage.decisions, test.decide(stage.look, runs, stage.decisions))
-    if decisions[-1].decided or len(decisions) == len(test.looks):
-        return Stage(stage.look, stage.needs, decisions, ended=True)
-    look = test.looks[len(decisions)]
-    return Stage(look, test.needs(look, decisions), decisions)
+    """Return the stage of a test after the decisions of its first looks."""
+    ended = bool(decisions) and (decisions[-1].decided or len(decisions) == len(test.looks))
+    before = decisions[: len(decisions) - ended]
+    look = test.looks[len(before)]
+    return Stage(look, test.needs(look, before), decisions, ended)
 
 
 def play(
@@ -147,13 +139,15 @@ def play(
     Returns:
         The stage that each test has reached.
     """
-    reached = {key: begin(test) for key, test in tests.items()} if stages is None else dict(stages)
-    while due := {key: stage for key, stage in reached.items() if not stage.ended}:
+    reached = {key: stage(test) for key, test in tests.items()} | dict(stages or {})
+    while due := {key: now for key, now in reached.items() if not now.ended}:
         collected = collect(due)
         if not collected:
             break
         for key, runs in collected.items():
-            reached[key] = advance(tests[key], due[key], runs)
+            before = due[key].decisions
+            decision = tests[key].decide(due[key].look, runs, before)
+            reached[key] = stage(tests[key], (*before, decision))
             tell(key, reached[key])
     return reached
 

@@ -7,9 +7,10 @@ that an interrupted run goes on with the same looks, here or on a cluster.
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -130,66 +131,23 @@ class Stage:
         return f"{self.plan.study['name']}: {text}"
 
 
-@dataclass
-class _Recorded:
-    """Collects what has run: the plans whose cells have all ended."""
+def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
+    """Return the collector of plans whose cells have all ended."""
+    ended: set[str] = set()
 
-    results: Path
-    ended: set[str] = field(default_factory=set)
+    def complete(plan: Plan) -> bool:
+        cells = {cell["hash"] for cell in plan.cells} - ended
+        if not all(_has_ended(results, cell) for cell in cells):
+            return False
+        ended.update(cells)
+        return True
 
-    def __call__(self, stages: Mapping[int, State]) -> dict[int, Plan]:
-        return {key: stage.needs for key, stage in stages.items() if self._complete(stage.needs)}
-
-    def _complete(self, plan: Plan) -> bool:
-        cells = {cell["hash"] for cell in plan.cells} - self.ended
-        complete = all(_has_ended(self.results, cell) for cell in cells)
-        if complete:
-            self.ended |= cells
-        return complete
-
-
-@dataclass
-class _Runs:
-    """Collects by running what has no record, for all plans at once, until the deadline."""
-
-    recorded: _Recorded
-    execution: Execution
-    quiet: bool
-    deadline: float | None
-    computed: int = 0  # cells, in all
-    last: int = 0  # of them in the last round
-    stopped: bool = False
-
-    def __call__(self, stages: Mapping[int, State]) -> dict[int, Plan]:
-        there = self.recorded(stages)
-        if there or self.stopped:
-            return there
-        self.run(stages)
-        return self.recorded(stages)
-
-    def run(self, stages: Mapping[int, State]) -> None:
-        for stage in stages.values():
-            self.say(stage)
-        plans = [stage.needs for stage in stages.values()]
-        outcome = local.run(
-            plans,
-            self.recorded.results,
-            deadline=self.deadline,
-            quiet=self.quiet,
-            **self.execution,
-        )
-        self.last = outcome.computed
-        self.computed += self.last
-        self.stopped = self.deadline is not None and time.monotonic() >= self.deadline
-
-    def say(self, stage: State) -> None:
-        if not self.quiet:
-            print(Stage.of(stage).line, flush=True)
+    return lambda stages: {key: at.needs for key, at in stages.items() if complete(at.needs)}
 
 
 def stage(plan: Plan, results: Path) -> Stage:
     """Return the stage that a plan has reached by its records."""
-    return Stage.of(looks.play({0: PlanTest(plan, results)}, _Recorded(results))[0])
+    return Stage.of(looks.play({0: PlanTest(plan, results)}, _recorded(results))[0])
 
 
 def run(
@@ -213,25 +171,38 @@ def run(
         The plans with the seeds of their looks, and what became of all of their cells.
     """
     started = time.monotonic()
-    tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
     deadline = None if seconds is None else started + seconds
-    runs = _Runs(_Recorded(results), execution, quiet, deadline)
-    stages = looks.play(tests, runs.recorded)
-    runs.run(stages)  # of what has ended too: its plan becomes the study's last
+    recorded, outcomes = _recorded(results), list[Outcome]()
+    say = (lambda line: None) if quiet else functools.partial(print, flush=True)
 
-    def tell(key: int, stage: State) -> None:
-        if stage.ended and runs.last:
-            runs.say(stage)
+    def compute(stages: Mapping[int, State]) -> None:
+        for at in stages.values():
+            say(Stage.of(at).line)
+        asked = [at.needs for at in stages.values()]
+        outcomes.append(local.run(asked, results, deadline=deadline, quiet=quiet, **execution))
+        outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
 
-    stages = looks.play(tests, runs, stages, tell)
-    grown = [stage.needs for stage in stages.values()]
-    if (waiting := [s.needs for s in stages.values() if not s.ended]) and not quiet:
-        names = ", ".join(plan.study["name"] for plan in waiting)
-        print(f"{names}: the budget is spent; the same command goes on from here", flush=True)
-    outcome = local.outcome_of(Work(needed(grown), ()), results, stopped=runs.stopped)
-    outcome.found = outcome.cells - runs.computed
-    outcome.seconds = time.monotonic() - started
-    return grown, outcome
+    def collect(stages: Mapping[int, State]) -> dict[int, Plan]:
+        if (there := recorded(stages)) or outcomes[-1].stopped:
+            return there
+        compute(stages)
+        return recorded(stages)
+
+    def tell(key: int, at: State) -> None:
+        if at.ended and outcomes[-1].computed:
+            say(Stage.of(at).line)
+
+    tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
+    stages = looks.play(tests, recorded)
+    compute(stages)  # of what has ended too: its plan becomes the study's last
+    stages = looks.play(tests, collect, stages, tell)
+    if names := ", ".join(at.needs.study["name"] for at in stages.values() if not at.ended):
+        say(f"{names}: the budget is spent; the same command goes on from here")
+    grown = [at.needs for at in stages.values()]
+    total = local.outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
+    total.found = total.cells - sum(outcome.computed for outcome in outcomes)
+    total.seconds = time.monotonic() - started
+    return grown, total
 
 
 def layout(plan: Plan) -> Iterator[str]:

@@ -71,12 +71,7 @@ class World:
                 "metric": "training/return",
             },
             variants={
-                name: {
-                    "versus": (versus or {}).get(name),
-                    "summary": "",
-                    "sets": {},
-                    "formulas": {},
-                }
+                name: {"versus": (versus or {}).get(name), "summary": "", "sets": {}}
                 for name in names
             },
             tasks={task: {"steps": 200, "settings": {}, "summary": ""} for task in tasks},

@@ -104,7 +104,9 @@ def _gate(options: argparse.Namespace) -> int:
     if options.json:
         print(path.read_text(), end="")
     else:
-        print(verdict.line if options.quiet else f"{verdict.line}\n{path}\n{figure}")
+        print(f"gate: {verdict.text}")
+        if not options.quiet:
+            print(f"{path}\n{figure}")
     return verdict.code
 
 

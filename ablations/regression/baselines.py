@@ -60,36 +60,24 @@ class Stored(_OfStudy, Flags, total=False):
     file: str
 
 
-class Summary(TypedDict):
-    """A score over seeds, for whoever reads a diff."""
-
-    mean: float
-    deviation: float
-
-
 class Described(TypedDict):
-    """A group in the description."""
+    """A group in the description, as far as it is read."""
 
     metric: str
     higher_is_better: bool
     seeds: Count
     failed: Mapping[str, str]
-    points: Count
-    steps: float
-    scores: Mapping[str, Summary]
     about: Mapping[str, object]
 
 
 class Description(TypedDict):
-    """The content of the JSON file."""
+    """The JSON file, as far as it is read."""
 
-    format: int
     name: str
     history: list[Version]
     curves: Mapping[str, Described]
     requests: list[Stored]
     provenance: Origin
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -156,15 +144,15 @@ def updated(
 def write(stem: Path, baseline: Baseline) -> None:
     """Write curves first: a reader that comes in between finds a checksum that says so."""
     data = _csv(baseline)
-    described = Description(
-        format=FORMAT,
-        name=baseline.name,
-        history=list(baseline.history),
-        curves={name: _described(group) for name, group in baseline.groups.items()},
-        requests=list(baseline.requests),
-        provenance=baseline.provenance,
-        sha256=hashlib.sha256(data.encode()).hexdigest(),
-    )
+    described = {
+        "format": FORMAT,
+        "name": baseline.name,
+        "history": baseline.history,
+        "curves": {name: _described(group) for name, group in baseline.groups.items()},
+        "requests": baseline.requests,
+        "provenance": baseline.provenance,
+        "sha256": hashlib.sha256(data.encode()).hexdigest(),
+    }
     try:
         write_atomically(stem.with_name(stem.name + ".csv"), data)
         text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
@@ -225,7 +213,7 @@ def _damaged(name: str, what: str) -> UserError:
     return UserError(f"the baseline '{name}' is damaged: {what}: restore both files, or save anew")
 
 
-def _described(group: Group) -> Described:
+def _described(group: Group) -> dict[str, object]:
     curves = group.curves
     return {
         "metric": group.metric,

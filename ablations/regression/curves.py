@@ -160,7 +160,9 @@ def _of_array(
     except (TypeError, ValueError):
         raise UserError("curves must be numbers, one per seed and point") from None
     if any(row.ndim != 1 for row in values):
-        raise UserError(f"curves must have the shape [seeds, points], not {list(np.shape(data))}")
+        raise UserError(
+            f"curves must have the shape [seeds, points], not {[len(values), *values[0].shape]}"
+        )
     marks = _steps_of(steps, which, lengths)
     return list(zip(which, marks, values, strict=True))
 

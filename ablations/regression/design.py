@@ -151,9 +151,9 @@ def _power(seeds: int, old: int, loss: float, spread: float, level: float, paire
     """Return the power of a one-sided t-test at `level`; paired: of seeds unrelated at worst.
 
     Variances are equal. An average over baselines: `spread` s is estimated from `old` seeds, so
-    that s²/σ² is chi-squared over its degrees of freedom. The same s is part of the test's own error where that
-    is pooled, which is why a baseline that looks calm by chance makes up for some of what it
-    promises too much.
+    that s²/σ² is chi-squared over its degrees of freedom. The same s is part
+    of the test's own error where that is pooled, which is why a baseline that looks calm by chance
+    makes up for some of what it promises too much.
     """
     if not spread > 0:
         return 1.0

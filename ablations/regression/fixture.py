@@ -112,7 +112,10 @@ class LearningCurve:
             if self._config.getoption("--learning-curve-update"):
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
                 return self._update(stem, name, read, few, terms, group)
-            found = _compare(_baseline(stem, name, group), read, terms)
+            if callable(read):
+                found = sequential(_baseline(stem, name, group), read, terms)
+            else:
+                found = check(_baseline(stem, name, group), read, terms)
         except UserError as error:
             problem = f"learning_curve: {error}"
         # Outside of the handler, or pytest would show both errors.
@@ -305,10 +308,6 @@ def _baseline(stem: Path, name: str, conditions: _Conditions) -> Curves:
             f"the baseline '{name}' has another {what}: {then!r}, and this check {now!r}"
         )
     return group.curves
-
-
-def _compare(baseline: Curves, read: Curves | Reader, terms: Terms) -> Check:
-    return sequential(baseline, read, terms) if callable(read) else check(baseline, read, terms)
 
 
 def _reader(

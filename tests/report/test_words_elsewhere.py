@@ -299,4 +299,4 @@ def test_a_gate_says_identical_of_bits_alone(shift, bits, seeds: int, word: str)
     asked = SimpleNamespace(looks=design, question=question, _margin=lambda first: (0.5, "s"))
     found = gate.Gate.decide(asked, design[0], scores_of(cells), ())
     assert found.word == word
-    assert "nan" not in found.line
+    assert "nan" not in found.text
