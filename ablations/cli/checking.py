@@ -12,10 +12,10 @@ from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 
 if TYPE_CHECKING:
-    from ablations.regression.baseline_check import Train
     from ablations.regression.baselines import Baseline
     from ablations.regression.check import Terms
     from ablations.regression.curves import Curves
+    from ablations.regression.training import Training
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -142,22 +142,23 @@ def _check_bits(options: argparse.Namespace, baseline: Baseline, folder: Path) -
 
 
 def _check_scores(
-    options: argparse.Namespace, baseline: Baseline, folder: Path, asked: Terms
+    options: argparse.Namespace, baseline: Baseline, folder: Path, terms: Terms
 ) -> int:
     """Check the scores of each group, print and draw them; return how many got worse."""
     from ablations.regression import baseline_check, messages
     from ablations.regression import baseline_files as files
+    from ablations.regression.check import play_checks
 
-    terms = baseline_check.terms_of(baseline, asked)
     if options.records is not None:
         given = files.given(baseline, options.records)
         checks = baseline_check.check_given(baseline, terms, given)
     else:
+        tests = baseline_check.planned(baseline, terms)
         if options.format != "markdown":
-            for name, planned in baseline_check.layouts(baseline, terms).items():
-                print(messages.plan_line(name, *planned, terms[name]), flush=True)
-        train = _training(options, baseline, folder)
-        checks = baseline_check.check_all(baseline, terms, train)
+            for name, test in tests.items():
+                plan = messages.plan_line(name, test.design, test.unit, test.terms)
+                print(plan, flush=True)
+        checks = play_checks(tests, _training(options, baseline, folder))
     alike = files.made_alike(baseline, options.records or folder / "records")
     figure = baseline_check.draw(options.figures or folder, folder.name, baseline, checks)
     written = messages.markdown if options.format == "markdown" else messages.report
@@ -165,7 +166,7 @@ def _check_scores(
     return sum(found.verdict == "worse" for found in checks.values())
 
 
-def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Train:
+def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:
     from ablations.regression.training import Training
 
     quiet = options.format == "markdown"

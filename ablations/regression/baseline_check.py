@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablations.errors import UserError, unless_missing
-from ablations.regression.baselines import Baseline
-from ablations.regression.check import (
-    Check,
-    SequentialCheck,
-    Terms,
-    Wanted,
-    check,
-    layout,
-    play_checks,
-)
+from ablations.regression.baselines import Baseline, Group
+from ablations.regression.check import Check, SequentialCheck, Terms, Wanted, check
 from ablations.regression.curves import Curves, first_difference, require_same_steps
-from ablations.regression.design import Design
-
-Train = Callable[[Wanted], Mapping[str, Curves]]
 
 
 @dataclass(frozen=True)
@@ -60,36 +49,24 @@ def bits(baseline: Baseline, given: Mapping[str, Curves]) -> Iterator[tuple[str,
         yield name, Bits(len(shared), differs=first_difference(now, group.curves))
 
 
-def terms_of(baseline: Baseline, terms: Terms) -> dict[str, Terms]:
-    """Return the terms of each group, in its own direction."""
+def planned(baseline: Baseline, terms: Terms) -> dict[str, SequentialCheck]:
+    """Return the check of each group, in its own direction. Raises UserError."""
     return {
-        name: replace(terms, higher_is_better=group.higher_is_better)
+        name: SequentialCheck.of(group.curves, _terms_of(group, terms))
         for name, group in baseline.groups.items()
     }
 
 
-def layouts(baseline: Baseline, terms: Mapping[str, Terms]) -> dict[str, tuple[Design, float]]:
-    """Return the design and the unit of each group."""
-    return {name: layout(group.curves, terms[name]) for name, group in baseline.groups.items()}
-
-
-def check_all(baseline: Baseline, terms: Mapping[str, Terms], train: Train) -> dict[str, Check]:
-    """Check all groups side by side, training seeds while they are undecided."""
-    tests = {
-        name: SequentialCheck(baseline.groups[name].curves, terms[name], *planned)
-        for name, planned in layouts(baseline, terms).items()
-    }
-    return play_checks(tests, train)
-
-
-def check_given(
-    baseline: Baseline, terms: Mapping[str, Terms], given: Mapping[str, Curves]
-) -> dict[str, Check]:
+def check_given(baseline: Baseline, terms: Terms, given: Mapping[str, Curves]) -> dict[str, Check]:
     """Check all groups against curves that are there already."""
     return {
-        name: check(group.curves, given[name], terms[name])
+        name: check(group.curves, given[name], _terms_of(group, terms))
         for name, group in baseline.groups.items()
     }
+
+
+def _terms_of(group: Group, terms: Terms) -> Terms:
+    return replace(terms, higher_is_better=group.higher_is_better)
 
 
 def draw(

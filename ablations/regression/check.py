@@ -165,7 +165,7 @@ def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
         if terms.paired:
             now = now.of([seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds])
         exactly = len(now)
-    test = SequentialCheck(baseline, terms, *layout(baseline, terms, exactly))
+    test = SequentialCheck.of(baseline, terms, exactly)
     return test.decide(test.looks[-1], now, ())
 
 
@@ -181,6 +181,11 @@ class SequentialCheck:
     terms: Terms
     design: Design
     unit: float
+
+    @classmethod
+    def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
+        """Plan a check. Raises UserError. exactly: one look at so many seeds."""
+        return cls(baseline, terms, *layout(baseline, terms, exactly))
 
     @property
     def looks(self) -> Looks:
@@ -243,12 +248,6 @@ class SequentialCheck:
         return "better" if max(gains, default=0.0) >= self.design.effect else "no worse"
 
 
-def sequential_check(baseline: Curves, terms: Terms | None = None) -> SequentialCheck:
-    """Plan a check. Raises UserError."""
-    terms = terms or Terms()
-    return SequentialCheck(baseline, terms, *layout(baseline, terms))
-
-
 Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a check
 
 
@@ -280,7 +279,7 @@ def sequential(
             )
         return {"": curves}
 
-    return play_checks({"": sequential_check(baseline, terms)}, train)[""]
+    return play_checks({"": SequentialCheck.of(baseline, terms or Terms())}, train)[""]
 
 
 def _seeds(baseline: Curves, number: int, paired: bool) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from ablations.errors import UserError, count
-from ablations.regression.baseline_check import Bits, terms_of
+from ablations.regression.baseline_check import Bits, planned
 from ablations.regression.baselines import Baseline
-from ablations.regression.check import Check, Row, Terms, layout
+from ablations.regression.check import Check, Row, Terms
 from ablations.regression.curves import scores
 from ablations.regression.design import Design
 
@@ -210,9 +210,8 @@ def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path |
 
 def description(baseline: Baseline) -> Iterator[str]:
     """Yield a baseline's scores, the plan of a check, its history and its origin."""
-    terms = terms_of(baseline, Terms())
-    for name, group in baseline.groups.items():
-        curves = group.curves
+    for name, test in planned(baseline, Terms()).items():
+        group, curves = baseline.groups[name], test.baseline
         yield (
             f"  {name}: {group.metric}, {len(curves)} seeds, {len(curves.steps)} points up to "
             f"step {curves.steps[-1]:,.0f}"
@@ -222,8 +221,8 @@ def description(baseline: Baseline) -> Iterator[str]:
                 f"    {score_name(score)}: {values.mean():.4g} ± {values.std(ddof=1):.2g} between "
                 f"seeds"
             )
-        design, unit = layout(curves, terms[name])
-        yield f"    a check: {plan_line('', design, unit, terms[name]).lstrip(': ')}"
+        line = plan_line("", test.design, test.unit, test.terms)
+        yield f"    a check: {line.lstrip(': ')}"
     yield "  history"
     for version in baseline.history:
         yield f"    {version['date']}  {version['reason']}"
