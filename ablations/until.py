@@ -7,7 +7,6 @@ that an interrupted run goes on with the same looks, here or on a cluster.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -173,7 +172,10 @@ def run(
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
     recorded, outcomes = _recorded(results), list[Outcome]()
-    say = (lambda line: None) if quiet else functools.partial(print, flush=True)
+
+    def say(line: str) -> None:
+        if not quiet:
+            print(line, flush=True)
 
     def compute(stages: Mapping[int, State]) -> None:
         for at in stages.values():

@@ -115,12 +115,13 @@ def design(
         else _looks(min(most, needed or most), alpha, old, paired)
     )
     last = looks[-1].seeds
-    caught = {
-        name: _caught(lambda loss, sd=sd: _power(last, old, loss, sd, level, paired), sd)
-        for name, sd in zip(baseline, spread, strict=True)
-    }
+
+    def caught(sd: float) -> float:
+        return _caught(lambda loss: _power(last, old, loss, sd, level, paired), sd)
+
+    each = dict(zip(baseline, map(caught, spread), strict=True))
     lucky = _lucky(last, last if paired else old, alpha)
-    return Design(looks, alpha, effect, caught, needed, old, lucky)
+    return Design(looks, alpha, effect, each, needed, old, lucky)
 
 
 def _looks(last: int, alpha: float, old: int, paired: bool) -> Looks:
@@ -187,7 +188,7 @@ def _lucky(seeds: int, old: int, level: float) -> float:
     return float(normal_cdf(reach))
 
 
-def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | None:
+def _needed(power: Callable[[int, float], float], effect: float, fewest: int) -> int | None:
     if power(MOST_NEEDED, effect) < POWER:
         return None
     low, high = fewest - 1, MOST_NEEDED
@@ -197,7 +198,7 @@ def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | No
     return high
 
 
-def _caught(power: Callable[..., float], spread: float) -> float:
+def _caught(power: Callable[[float], float], spread: float) -> float:
     """Return the smallest loss with enough power, to three digits."""
     if not spread > 0:
         return 0.0

@@ -237,7 +237,7 @@ class LearningCurve:
     def _claim_among_workers(self, path: str, test: str) -> str:
         """Return the test that has a baseline: whose file is first in the folder of this run."""
         factory = self._request.getfixturevalue("tmp_path_factory")
-        folder = factory.getbasetemp().parent / "learning_curve_names"
+        folder: Path = factory.getbasetemp().parent / "learning_curve_names"
         folder.mkdir(exist_ok=True)
         claim = folder / hashlib.sha256(path.encode()).hexdigest()
         handle, temporary = tempfile.mkstemp(dir=folder)

@@ -95,7 +95,7 @@ def _tails(dealt: Dealt) -> tuple[float, float, Floats, Floats]:
 
 
 def _each_above(dealt: Dealt) -> float:
-    """The largest of the scores' own p-values: all must be shown, so none is corrected."""
+    """Return the largest of the scores' own p-values: all must be shown, so none is corrected."""
     seen, all_ = dealt
     slack = 1e-9 * np.maximum(1.0, np.abs(seen))
     return max(
@@ -125,7 +125,8 @@ def _deal_t(scores: Floats, n: int, blocks: Callable[[], Iterator[Floats]]) -> D
         error = (within_ours + prior) / (n - 1 + PRIOR_SEEDS) / n + (within_theirs + prior) / (
             m - 1 + PRIOR_SEEDS
         ) / m
-        return (ours - theirs) / np.sqrt(np.maximum(error, 1e-24))
+        ratio: Floats = (ours - theirs) / np.sqrt(np.maximum(error, 1e-24))
+        return ratio
 
     seen = moderated(centred[:n].sum(axis=0), (centred[:n] ** 2).sum(axis=0))
     parts = [moderated(deal @ centred, deal @ centred**2) for deal in blocks()]
