@@ -29,7 +29,6 @@ POCOCK = looks.pocock_spending
 SPENDING = {  # of a rate by information time, and whether it is the right one
     "log": (POCOCK, True),
     "linear": (lambda time, rate: rate * time, False),
-    "log of base 2": (lambda time, rate: rate * np.log2(1 + time), False),
     "a hundredth more": (lambda time, rate: 1.01 * POCOCK(time, rate), False),
     "O'Brien and Fleming's": (
         lambda time, rate: 2 * norm.sf(norm.isf(rate / 2) / time**0.5),
