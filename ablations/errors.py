@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
@@ -51,3 +54,13 @@ def missing_extra(error: ModuleNotFoundError) -> UserError | None:
         if module in modules:
             return UserError(f"this needs {module}: pip install 'rl-ablations[{extra}]'")
     return None
+
+
+def unless_missing(call: Callable[[], T]) -> T | UserError:
+    """Return the result of a call, or the error for an extra that it lacks."""
+    try:
+        return call()
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        return missing

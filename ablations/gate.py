@@ -21,15 +21,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ablations import looks, studies, trainers
 from ablations.errors import UserError, count
+from ablations.looks import Look, Stage
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, write_atomically
 from ablations.report.scores import Scores, scores
@@ -52,7 +53,10 @@ FIRST_SEEDS = 5
 MOST_SEEDS = 32
 RATE = 0.05
 NO_WORSE, WORSE, UNDECIDED = 0, 1, 3  # exit codes
-CODES = {
+Word = Literal[
+    "better", "no worse", "identical", "worse", "fails", "not better", "undecided", "unstable"
+]
+CODES: dict[Word, int] = {
     "better": NO_WORSE,
     "no worse": NO_WORSE,
     "identical": NO_WORSE,
@@ -66,30 +70,38 @@ CODES = {
 
 @dataclass(frozen=True)
 class Margin:
-    """The difference that does not matter: a share of what the baseline learned (of its mean score,
-    where its runs are one number each), or in units of the metric."""
+    """The difference that does not matter.
+
+    size: a share of what the baseline learned (of its mean score, where its runs are one number
+    each), or in units of the metric.
+    """
 
     size: float
     share: bool
 
     @classmethod
     def read(cls, text: str) -> Margin:
-        """From "2%" or "0.5"."""
-        found = re.fullmatch(r"\s*(\d*\.?\d+(?:[eE][-+]?\d+)?)\s*(%?)\s*", text)
-        size = float(found[1]) if found else 0.0
-        if found is None or not 0 < size < math.inf:
+        """Parse "2%" or "0.5". Raises UserError."""
+        parts = re.fullmatch(r"\s*(\d*\.?\d+(?:[eE][-+]?\d+)?)\s*(%?)\s*", text)
+        size = float(parts[1]) if parts else 0.0
+        if parts is None or not 0 < size < math.inf:
             raise UserError(
                 f"a margin is such as 2% (of what the baseline learned) or 0.5 (in units of the "
                 f"metric), above 0, not '{text}'"
             )
-        return cls(size / 100 if found[2] else size, bool(found[2]))
+        return cls(size / 100 if parts[2] else size, bool(parts[2]))
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. line: without what the two sides differ in. baseline: a commit, or None where
-    only arguments differ; against: what the baseline's command has more. rate: of a false alarm,
-    and of a false pass. better: whether only a gain passes."""
+    """A change, and how surely it is to be judged.
+
+    line: without what the two sides differ in. baseline: a commit, or None where only arguments
+    differ; against: what the baseline's command has more. rate: of a false alarm, and of a false
+    pass. first, most: seeds of the first look and of the last. better: whether only a gain passes.
+    steps: what {steps} is. timeout: of a run, in seconds. depends: files that the command rests on;
+    None: its repository.
+    """
 
     line: Line
     margin: Margin
@@ -105,21 +117,9 @@ class Question:
     name: str = "gate"
 
 
-Word = Literal[
-    "better",
-    "no worse",
-    "identical",
-    "worse",
-    "fails",
-    "not better",
-    "undecided",
-    "unstable",
-]
-
-
 @dataclass(frozen=True)
-class Look:
-    """What one look said. low, high: None where all differences are the same number."""
+class Reading:
+    """The result of one look; low, high: None where all differences are the same number."""
 
     seeds: int
     pairs: int
@@ -132,79 +132,79 @@ class Look:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a gate ended. margin: in units of the metric; of: what that is, in words."""
+    """The verdict at a look; see `looks.Decision`.
+
+    margin: in units of the metric; of: what that is, in words. looks: all up to this one. failed:
+    side -> seeds. reason: of failed runs. differences: `[pairs]`, change - baseline.
+    """
 
     word: Word
     metric: str
     margin: float
     of: str
-    looks: tuple[Look, ...]
+    looks: tuple[Reading, ...]
     planned: tuple[int, ...]
     failed: Mapping[str, tuple[int, ...]]
     reason: str = ""
     differences: tuple[float, ...] = ()
 
     @property
+    def decided(self) -> bool:
+        """Whether no further look is needed."""
+        return self.word != "undecided"
+
+    @property
     def code(self) -> int:
+        """The exit code."""
         return CODES[self.word]
 
     @property
-    def line(self) -> str:
+    def text(self) -> str:
+        """The verdict in a line, for people."""
         last = self.looks[-1]
-        said = f"gate: {self.word}"
-        if self.reason:
-            said += f": {self.reason}"
-        if last.difference is not None:
-            between = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
-            said += (
-                f": {self.metric} {last.difference:+.4g}{between} on "
-                f"{count(last.pairs, 'paired seed')}; margin {self.margin:.4g} ({self.of})"
-            )
-        return said
+        text = f"{self.word}: {self.reason}" if self.reason else self.word
+        if last.difference is None:
+            return text
+        between = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
+        return (
+            f"{text}: {self.metric} {last.difference:+.4g}{between} on "
+            f"{count(last.pairs, 'paired seed')}; margin {self.margin:.4g} ({self.of})"
+        )
 
 
 class Gate:
-    """A question, as a study of two variants in a results folder."""
+    """A question, as a study of two variants in a results folder; see `looks.SequentialTest`."""
 
     def __init__(self, question: Question, results: Path, here: Path):
-        if question.baseline is None and not question.against:
-            raise UserError("nothing to compare: name a commit with --baseline, or --against ARGS")
-        if not 0 < question.rate < 0.5:
-            raise UserError(f"--rate must be between 0 and 0.5, not {question.rate:g}")
-        if not 2 <= question.first <= question.most:
-            raise UserError(
-                f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
-                f"{question.first} to {question.most}"
-            )
+        """Plan the looks. Raises UserError for a question that cannot be answered.
+
+        Args:
+            question: the change.
+            results: the results folder.
+            here: the folder in which the command runs.
+        """
+        _require_sound(question)
         _require_free(question.name, results)
         self.question = question
         self.results = results
-        self.commit: Commit | None = None
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
-        code = code_of(line, here, {"depends": question.depends}, None)
-        files = code.files()
-        sites = {"now": Site(digest_of(files, here), place_of(code, question.timeout))}
-        if question.baseline is not None:
-            self.commit = checked_out(here, question.baseline, results, question.depends)
-            place = {"here": str(self.commit.here), "timeout": question.timeout}
-            sites["then"] = Site(self.commit.digest, place)
-            if sites["then"].code == sites["now"].code and not question.against:
-                raise UserError(
-                    f"nothing to compare: what the command rests on is the same in "
-                    f"'{question.baseline}' and here"
-                )
-        then = "then" if question.baseline is not None else "now"
+        self.commit, sites = _sites(question, line, here, results)
         trainer = definition(f"command of {question.name}", line, sites, (TASK,), "step")
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
-        self.study = Study(
+        study = Study(
             name=question.name,
             title=f"{self.sides[1]} against {self.sides[0]}",
             claim=f"{self.sides[1]} is no worse than {self.sides[0]}",
             claim_source="",
             baseline=BASELINE,
             variants={
-                BASELINE: Variant({CODE: then, ARGUMENTS: list(question.against)}),
+                BASELINE: Variant(
+                    {
+                        CODE: "now" if question.baseline is None else "then",
+                        ARGUMENTS: list(question.against),
+                    }
+                ),
                 CHANGE: Variant({CODE: "now", ARGUMENTS: []}),
             },
             margin=question.margin.size,
@@ -214,108 +214,132 @@ class Gate:
             profiles={"quick": Profile(tasks=(TASK,), seeds=question.first, steps=question.steps)},
         )
         trainers.register(trainer, again=True)
-        studies.register(self.study, again=True)
+        studies.register(study, again=True)
         seeds = looks.planned(question.first, question.most)
-        self.design = looks.design(seeds, 2 * question.rate)
-        made = planned(Request(question.name))
-        described = {"seeds": list(seeds), "comparisons": 1, "over_tasks": 0}
-        self._plan = replace(made, looks=described)
+        self.looks = looks.design(seeds, 2 * question.rate)
+        self._plan = replace(
+            planned(Request(question.name)),
+            looks={"seeds": list(seeds), "comparisons": 1, "over_tasks": 0},
+        )
 
     @property
     def sides(self) -> tuple[str, str]:
-        """What is compared, in words: the baseline, the change."""
-        asked = self.question
-        more = " ".join(asked.against)
-        if asked.baseline is None:
+        """The baseline and the change, in words."""
+        more = " ".join(self.question.against)
+        if self.commit is None:
             return f"the command with {more}", "the command"
-        then = f"{asked.baseline} ({self.commit.name[:10]})" if self.commit else asked.baseline
+        then = f"{self.question.baseline} ({self.commit.name[:10]})"
         return f"{then}{f' with {more}' if more else ''}", "the files as they are"
 
     def stated(self) -> Iterator[str]:
-        """What is said before anything runs."""
-        asked = self.question
-        seeds = ", ".join(map(str, self.design.seeds))
+        """Yield what is planned, before anything runs."""
+        rate = f"{100 * self.question.rate:g}%"
         yield f"gate: {self.sides[1]} against {self.sides[0]}"
-        yield f"    seeds of each: {seeds}; more only while nothing is decided"
-        if asked.better:
+        yield (
+            f"    seeds of each: {', '.join(map(str, self.looks.seeds))}; more only while nothing "
+            f"is decided"
+        )
+        if self.question.better:
             yield (
-                f"    passes a change that gains nothing: at most {100 * asked.rate:g}% of the "
-                f"time; fails one that gains the margin: at most {100 * asked.rate:g}%"
+                f"    passes a change that gains nothing: at most {rate} of the time; fails one "
+                f"that gains the margin: at most {rate}"
             )
         else:
             yield (
-                f"    calls worse what is no worse: at most {100 * asked.rate:g}% of the time; "
-                f"passes what is worse by the margin: at most {100 * asked.rate:g}%"
+                f"    calls worse what is no worse: at most {rate} of the time; passes what is "
+                f"worse by the margin: at most {rate}"
             )
 
-    def plan(self, seeds: int) -> Plan:
-        return with_seeds(self._plan, {(TASK, name): seeds for name in (BASELINE, CHANGE)})
-
-    def run(self, say: Callable[[str], None] = lambda line: None, **how: Any) -> Verdict:
-        """Runs look after look until one decides. how: as for `sweep.local.run`."""
-        done: list[Look] = []
-        verdict = None
-        for seeds, level in zip(self.design.seeds, self.design.levels, strict=True):
-            made = self.plan(seeds)
-            local.run([made], self.results, **how)
-            last = seeds == self.design.seeds[-1]
-            verdict = self._read(scores(made, self.results), seeds, level, tuple(done), last)
-            done = list(verdict.looks)
-            if verdict.word != "undecided" or last:
-                break
-            say(f"    {seeds} seeds: {verdict.line.removeprefix('gate: ')}")
-        assert verdict is not None
-        return verdict
-
-    def _read(
-        self, found: Scores, seeds: int, level: float, before: tuple[Look, ...], last: bool
+    def run(
+        self,
+        say: Callable[[str], None] = lambda line: None,
+        *,
+        workers: int | None = None,
+        threads: int | None = None,
+        quiet: bool = False,
     ) -> Verdict:
-        if not found.by_seed(TASK, BASELINE):
-            reason = next((c.reason for c in found.of(TASK, BASELINE) if c.reason), "no value")
+        """Run look after look until one decides. Raises UserError.
+
+        Args:
+            say: takes the verdict of each look but the last.
+            workers: commands side by side; default: one per core.
+            threads: of each command; default: its share of the cores.
+            quiet: prints no progress.
+        """
+
+        def collect(stages: Mapping[str, Stage[Plan, Verdict]]) -> dict[str, Scores]:
+            plans = {name: stage.needs for name, stage in stages.items()}
+            local.run(
+                list(plans.values()), self.results, workers=workers, threads=threads, quiet=quiet
+            )
+            return {name: scores(plan, self.results) for name, plan in plans.items()}
+
+        def tell(name: str, stage: Stage[Plan, Verdict]) -> None:
+            if not stage.ended:
+                verdict = stage.decisions[-1]
+                say(f"    {verdict.looks[-1].seeds} seeds: {verdict.text}")
+
+        name = self.question.name
+        return looks.play({name: self}, collect, tell=tell)[name].decisions[-1]
+
+    def needs(self, look: Look, before: Sequence[Verdict] = ()) -> Plan:
+        """Return the plan of both sides with a look's seeds."""
+        return with_seeds(self._plan, {(TASK, name): look.seeds for name in (BASELINE, CHANGE)})
+
+    def decide(self, look: Look, runs: Scores, before: Sequence[Verdict]) -> Verdict:
+        """Judge the paired runs of a look. Raises UserError where the baseline has none."""
+        values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
+        if not values[BASELINE]:
+            reason = next((c.reason for c in runs.of(TASK, BASELINE) if c.reason), "no value")
             raise UserError(
                 f"every run of the baseline failed: {reason} (`ablations status "
                 f"{self.question.name}` shows what it printed)"
             )
-        margin, of = self._margin(found.below(self.design.seeds[0]))
-        failed = {
-            name: tuple(c.seed for c in found.of(TASK, name) if c.status in ("failed", "empty"))
-            for name in (BASELINE, CHANGE)
-        }
-        values = {name: found.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
+        margin, of = self._margin(runs.below(self.looks.seeds[0]))
         both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
         ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
-        compared = compare(ours, theirs, level=level)
-        paired = replace(found, cells=tuple(cell for cell in found.cells if cell.seed in both))
+        compared = compare(ours, theirs, level=look.level)
+        paired = replace(runs, cells=tuple(cell for cell in runs.cells if cell.seed in both))
         word = judged(
             compared,
             margin,
-            last=last,
+            last=look == self.looks[-1],
             better=self.question.better,
             identical=paired.identical([TASK], CHANGE, BASELINE),
         )
+        failed = {
+            name: tuple(c.seed for c in runs.of(TASK, name) if c.status in ("failed", "empty"))
+            for name in (BASELINE, CHANGE)
+        }
         reason = ""
         if lost := [seed for seed in failed[CHANGE] if seed in values[BASELINE]]:
-            reasons = {c.seed: c.reason for c in found.of(TASK, CHANGE)}
-            reason = f"{len(lost)} of {seeds} runs of the change failed ({reasons[lost[0]]})"
-            fails = len(lost) >= 2 and 2 * len(lost) >= seeds - len(failed[BASELINE])
+            reasons = {c.seed: c.reason for c in runs.of(TASK, CHANGE)}
+            reason = f"{len(lost)} of {look.seeds} runs of the change failed ({reasons[lost[0]]})"
+            fails = len(lost) >= 2 and 2 * len(lost) >= look.seeds - len(failed[BASELINE])
             word = "fails" if fails else "unstable" if CODES[word] == NO_WORSE else word
-        look = Look(
-            seeds, compared.n, compared.difference, compared.low, compared.high, level, word
+        reading = Reading(
+            look.seeds,
+            compared.n,
+            compared.difference,
+            compared.low,
+            compared.high,
+            look.level,
+            word,
         )
         return Verdict(
             word,
-            found.metric,
+            runs.metric,
             margin,
             of,
-            (*before, look),
-            self.design.seeds,
+            (*(before[-1].looks if before else ()), reading),
+            self.looks.seeds,
             failed,
             reason,
             tuple(np.subtract(ours, theirs).tolist()),
         )
 
     def _margin(self, first: Scores) -> tuple[float, str]:
-        """In units of the metric, and what it is of: by the runs of the first look."""
+        """Return the margin in the metric, by the runs of the first look, and what it is of."""
         asked = self.question.margin
         if not asked.share:
             return asked.size, "in units of the metric"
@@ -330,30 +354,63 @@ class Gate:
             )
         return asked.size * mean, f"{percent} of the baseline's mean"
 
-    def write(self, verdict: Verdict) -> Path:
-        """Leaves the verdict as JSON, for whoever decides by it; its path."""
-        asked = self.question
-        told = {
+    def described(self, verdict: Verdict) -> dict[str, object]:
+        """Return the verdict as JSON, for whoever decides by it."""
+        return {
             "verdict": verdict.word,
             "exit_code": verdict.code,
-            "line": verdict.line,
+            "line": f"gate: {verdict.text}",
             "baseline": self.sides[0],
             "change": self.sides[1],
             "commit": self.commit.name if self.commit else None,
-            "command": list(asked.line.run),
+            "command": list(self.question.line.run),
             "metric": verdict.metric,
             "margin": verdict.margin,
             "margin_of": verdict.of,
-            "rate": asked.rate,
-            "require": "better" if asked.better else "no worse",
+            "rate": self.question.rate,
+            "require": "better" if self.question.better else "no worse",
             "seeds_planned": list(verdict.planned),
-            "looks": [asdict(one) for one in verdict.looks],
+            "looks": [asdict(reading) for reading in verdict.looks],
             "differences": [one if math.isfinite(one) else None for one in verdict.differences],
             "failed_seeds": {name: list(seeds) for name, seeds in verdict.failed.items()},
         }
-        path = self.results / "gates" / f"{asked.name}.json"
-        write_atomically(path, json.dumps(told, indent=1, allow_nan=False) + "\n")
+
+    def write(self, verdict: Verdict) -> Path:
+        """Store the verdict as JSON; return its path."""
+        path = self.results / "gates" / f"{self.question.name}.json"
+        text = json.dumps(self.described(verdict), indent=1, allow_nan=False)
+        write_atomically(path, text + "\n")
         return path
+
+
+def _require_sound(question: Question) -> None:
+    if question.baseline is None and not question.against:
+        raise UserError("nothing to compare: name a commit with --baseline, or --against ARGS")
+    if not 0 < question.rate < 0.5:
+        raise UserError(f"--rate must be between 0 and 0.5, not {question.rate:g}")
+    if not 2 <= question.first <= question.most:
+        raise UserError(
+            f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
+            f"{question.first} to {question.most}"
+        )
+
+
+def _sites(
+    question: Question, line: Line, here: Path, results: Path
+) -> tuple[Commit | None, dict[str, Site]]:
+    """Return the baseline's commit, checked out, and the folder of either side."""
+    code = code_of(line, here, {"depends": question.depends}, None)
+    now = Site(digest_of(code.files(), here), place_of(code, question.timeout))
+    if question.baseline is None:
+        return None, {"now": now}
+    commit = checked_out(here, question.baseline, results, question.depends)
+    if commit.digest == now.code and not question.against:
+        raise UserError(
+            f"nothing to compare: what the command rests on is the same in "
+            f"'{question.baseline}' and here"
+        )
+    place = {"here": str(commit.here), "timeout": question.timeout}
+    return commit, {"now": now, "then": Site(commit.digest, place)}
 
 
 def _require_free(name: str, results: Path) -> None:
@@ -368,22 +425,34 @@ def _require_free(name: str, results: Path) -> None:
 
 
 def judged(
-    found: Comparison, margin: float, *, last: bool, better: bool = False, identical: bool = False
+    compared: Comparison,
+    margin: float,
+    *,
+    last: bool,
+    better: bool = False,
+    identical: bool = False,
 ) -> Word:
-    """The word for a comparison of the change with the baseline, at one look.
+    """Return the word for a comparison of the change with the baseline, at one look.
 
-    identical: whether the curves are the same bits. Where all pairs differ by one number, that is
-    the difference, as soon as so many equal ones are no chance by the sign test.
+    Where all pairs differ by one number, that is the difference, as soon as so many equal ones are
+    no chance by the sign test.
+
+    Args:
+        compared: change - baseline.
+        margin: in units of the metric.
+        last: whether it is the last look.
+        better: whether only a gain passes.
+        identical: whether the curves are the same bits.
     """
-    if found.difference is None or found.n < 2:
+    if compared.difference is None or compared.n < 2:
         return "undecided"
     if identical:
         return "not better" if better else "identical"
-    low, high = found.low, found.high
+    low, high = compared.low, compared.high
     if low is None or high is None:
-        if 0.5 ** (found.n - 1) >= found.level:
+        if 0.5 ** (compared.n - 1) >= compared.level:
             return "undecided"
-        low = high = found.difference
+        low = high = compared.difference
     if low > 0:
         return "better"
     if better:

@@ -1,27 +1,28 @@
 """Adds seeds at planned looks until comparisons are decided: `ablations run --until decided`.
 
-It stands between the engine, which runs cells, and the tables, which say what is open. Where the
-looks of a plan are follows from its records alone: a run that was stopped anywhere goes on with the
-same looks, here or on a cluster.
+The sequential test of a plan: a look needs the plan with its seeds for all that is open, and the
+plan's table decides. Runs are collected by `sweep.local`; records that are there are read first, so
+that an interrupted run goes on with the same looks, here or on a cluster.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
+from ablations import looks
 from ablations.errors import count
+from ablations.looks import Look, Looks
 from ablations.records import DamagedRecord, Plan
 from ablations.report.scores import baseline_of
 from ablations.report.tables import ALL_TASKS, table
 from ablations.report.tables.pairings import levels
 from ablations.sweep import local
 from ablations.sweep.local import Outcome
+from ablations.sweep.order import Keeping
 from ablations.sweep.plan import with_seeds
 from ablations.sweep.prepare import Work, needed, whole_record
 
@@ -30,9 +31,64 @@ _MOST_NAMES = 4
 Place = tuple[str, str]  # task, variant
 
 
+class Execution(TypedDict, total=False):
+    """Options of `sweep.local.run` that no result depends on."""
+
+    workers: int | None
+    lanes: int | None
+    threads: int | None
+    in_process: bool
+    keeping: Keeping | None
+
+
+@dataclass(frozen=True)
+class Openness:
+    """The comparisons that a look leaves undecided (open); lost: without pairs, as runs failed."""
+
+    open: tuple[Place, ...] = ()
+    lost: tuple[Place, ...] = ()
+
+    @property
+    def decided(self) -> bool:
+        """Whether no comparison is open."""
+        return not self.open
+
+
+@dataclass(frozen=True)
+class PlanTest:
+    """The comparisons of a plan as one sequential test; see `looks.SequentialTest`."""
+
+    plan: Plan
+    results: Path
+
+    @property
+    def looks(self) -> Looks:
+        """The looks of each comparison per task."""
+        return levels(self.plan, over=False)
+
+    def needs(self, look: Look, before: Sequence[Openness]) -> Plan:
+        """Return the plan with the seeds of the first look, and of this one for what is open."""
+        seeds = self.looks.seeds
+        counts = {(task, name): seeds[0] for task in self.plan.tasks for name in self.plan.variants}
+        for decision, number in zip(before, seeds[1:], strict=False):
+            _raise(counts, self.plan, decision.open, number)
+        return with_seeds(self.plan, counts)
+
+    def decide(self, look: Look, runs: Plan, before: Sequence[Openness]) -> Openness:
+        """Return what the table of a plan whose cells have all ended leaves undecided."""
+        rows = [row for row in table(runs, self.results).rows if row.task != ALL_TASKS]
+        return Openness(
+            tuple((row.task, row.variant) for row in rows if row.verdict == "undecided"),
+            tuple((r.task, r.variant) for r in rows if r.verdict in ("no pairs", "one seed")),
+        )
+
+
+State = looks.Stage[Plan, Openness]
+
+
 @dataclass(frozen=True)
 class Stage:
-    """Where the looks of a plan are.
+    """The state of a plan's looks.
 
     plan: with the cells of all looks so far. look: the last of them, from 0; ended: whether all of
     its cells have. open: what the last look that has ended leaves undecided; lost: what cannot be
@@ -45,53 +101,52 @@ class Stage:
     open: tuple[Place, ...] = ()
     lost: tuple[Place, ...] = ()
 
+    @classmethod
+    def of(cls, state: State) -> Stage:
+        """Return the stage that a sequential test has reached."""
+        last = state.decisions[-1] if state.decisions else Openness()
+        look = len(state.decisions) - state.ended
+        return cls(state.needs, look, state.ended, last.open, last.lost)
+
     @property
     def line(self) -> str:
-        """For people."""
+        """The state in a line, for people."""
         seeds = self.plan.looks["seeds"]
         total = count(self.plan.looks["comparisons"], "comparison")
         left = len(self.open) + len(self.lost)
         decided = f"{self.plan.looks['comparisons'] - left} of {total} decided"
         lost = f"; not to be compared, as runs failed: {_named(self.lost)}" if self.lost else ""
         if not self.ended:
-            said = f"look {self.look + 1} of {len(seeds)}, {seeds[self.look]} seeds"
+            due = f"look {self.look + 1} of {len(seeds)}, {seeds[self.look]} seeds"
             if self.look:
-                said = f"{decided}{lost}; {said} for {_named(self.open)}"
+                text = f"{decided}{lost}; {due} for {_named(self.open)}"
             else:
-                said = f"{said} for {total}"
+                text = f"{due} for {total}"
         elif self.open:
             most = f"with {seeds[-1]} seeds, the most: {_named(self.open)}"
-            said = f"{decided}{lost}; undecided {most}"
+            text = f"{decided}{lost}; undecided {most}"
         else:
-            said = f"{decided}{lost}, at look {self.look + 1} of {len(seeds)}"
-        return f"{self.plan.study['name']}: {said}"
+            text = f"{decided}{lost}, at look {self.look + 1} of {len(seeds)}"
+        return f"{self.plan.study['name']}: {text}"
+
+
+def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
+    """Return the collector of plans whose cells have all ended."""
+    ended: set[str] = set()
+
+    def complete(plan: Plan) -> bool:
+        cells = {cell["hash"] for cell in plan.cells} - ended
+        if not all(_has_ended(results, cell) for cell in cells):
+            return False
+        ended.update(cells)
+        return True
+
+    return lambda stages: {key: at.needs for key, at in stages.items() if complete(at.needs)}
 
 
 def stage(plan: Plan, results: Path) -> Stage:
-    """Plays the looks of a plan from the first on, as far as there are records."""
-    seeds = plan.looks["seeds"]
-    counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
-    ended: set[str] = set()
-    now = Stage(with_seeds(plan, counts), 0, False)
-    for look in range(len(seeds)):
-        grown = with_seeds(plan, counts)
-        cells = {cell["hash"] for cell in grown.cells} - ended
-        if not all(_has_ended(results, cell) for cell in cells):
-            return Stage(grown, look, False, now.open, now.lost)
-        ended |= cells
-        rows = [row for row in table(grown, results).rows if row.task != ALL_TASKS]
-        now = Stage(
-            grown,
-            look,
-            True,
-            tuple((row.task, row.variant) for row in rows if row.verdict == "undecided"),
-            tuple((r.task, r.variant) for r in rows if r.verdict in ("no pairs", "one seed")),
-        )
-        if not now.open:
-            break
-        if look + 1 < len(seeds):
-            _raise(counts, plan, now.open, seeds[look + 1])
-    return now
+    """Return the stage that a plan has reached by its records."""
+    return Stage.of(looks.play({0: PlanTest(plan, results)}, _recorded(results))[0])
 
 
 def run(
@@ -100,52 +155,67 @@ def run(
     *,
     seconds: float | None = None,
     quiet: bool = False,
-    **how: Any,
+    **execution: Unpack[Execution],
 ) -> tuple[list[Plan], Outcome]:
-    """Runs look after look on this machine until nothing is open, the most seeds are there, or the
-    seconds are over; a look that was not finished goes on in the next call.
+    """Run look after look on this machine until nothing is open or the most seeds are there.
 
-    quiet, how: as for `sweep.local.run`. Returns the plans as they have become, and what became of
-    all of their cells.
+    Args:
+        plans: with looks.
+        results: the results folder.
+        seconds: ends it earlier; a look that was not finished goes on in the next call.
+        quiet: prints nothing.
+        **execution: as for `sweep.local.run`.
+
+    Returns:
+        The plans with the seeds of their looks, and what became of all of their cells.
     """
-    say = (lambda line: None) if quiet else functools.partial(print, flush=True)
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
-    stages = [stage(plan, results) for plan in plans]
-    waiting, computed, stopped = [True] * len(stages), 0, False
-    while any(waiting) and not stopped:
-        for one in itertools.compress(stages, waiting):
-            say(one.line)
-        asked = [one.plan for one in itertools.compress(stages, waiting)]
-        outcome = local.run(asked, results, deadline=deadline, quiet=quiet, **how)
-        computed += outcome.computed
-        stages = [
-            stage(one.plan, results) if waits else one
-            for one, waits in zip(stages, waiting, strict=True)
-        ]
-        for one, waits in zip(stages, waiting, strict=True):
-            if waits and one.ended and outcome.computed:
-                say(one.line)
-        waiting = [not one.ended for one in stages]
-        stopped = deadline is not None and time.monotonic() >= deadline
-    if any(waiting):
-        names = ", ".join(one.plan.study["name"] for one in itertools.compress(stages, waiting))
+    recorded, outcomes = _recorded(results), list[Outcome]()
+
+    def say(line: str) -> None:
+        if not quiet:
+            print(line, flush=True)
+
+    def compute(stages: Mapping[int, State]) -> None:
+        for at in stages.values():
+            say(Stage.of(at).line)
+        asked = [at.needs for at in stages.values()]
+        outcomes.append(local.run(asked, results, deadline=deadline, quiet=quiet, **execution))
+        outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
+
+    def collect(stages: Mapping[int, State]) -> dict[int, Plan]:
+        if (there := recorded(stages)) or outcomes[-1].stopped:
+            return there
+        compute(stages)
+        return recorded(stages)
+
+    def tell(key: int, at: State) -> None:
+        if at.ended and outcomes[-1].computed:
+            say(Stage.of(at).line)
+
+    tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
+    stages = looks.play(tests, recorded)
+    compute(stages)  # of what has ended too: its plan becomes the study's last
+    stages = looks.play(tests, collect, stages, tell)
+    if names := ", ".join(at.needs.study["name"] for at in stages.values() if not at.ended):
         say(f"{names}: the budget is spent; the same command goes on from here")
-    grown = [one.plan for one in stages]
-    outcome = local.outcome_of(Work(needed(grown), ()), results, stopped=stopped)
-    outcome.found, outcome.seconds = outcome.cells - computed, time.monotonic() - started
-    return grown, outcome
+    grown = [at.needs for at in stages.values()]
+    total = local.outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
+    total.found = total.cells - sum(outcome.computed for outcome in outcomes)
+    total.seconds = time.monotonic() - started
+    return grown, total
 
 
 def layout(plan: Plan) -> Iterator[str]:
-    """The looks before they run: seeds, levels of the intervals, and how many cells at most."""
-    seeds = plan.looks["seeds"]
+    """Yield the looks before they run: seeds, levels of the intervals, and the most cells."""
+    per_task = levels(plan, over=False)
+    seeds = per_task.seeds
     yield (
         f"{plan.study['name']}: {count(len(seeds), 'look')} for "
         f"{count(plan.looks['comparisons'], 'comparison')}; the intervals of all looks hold at "
         f"once with 95%"
     )
-    per_task = levels(plan, over=False)
     over = levels(plan, over=True) if plan.looks["over_tasks"] else None
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
     for look, number in enumerate(seeds):
@@ -158,7 +228,7 @@ def layout(plan: Plan) -> Iterator[str]:
 
 
 def _raise(counts: dict[Place, int], plan: Plan, open_: Sequence[Place], seeds: int) -> None:
-    """Gives what is open, and what that is compared with, so many seeds."""
+    """Give what is open, and what that is compared with, so many seeds."""
     for task, variant in open_:
         other = baseline_of(plan, variant)
         if other is not None and other in plan.variants:

@@ -39,8 +39,8 @@ ALLOWED = {
     "until": {"sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
-    # The intervals and the style of its figures.
-    "regression": {"core", "curve", "report", "looks", "distributions", "errors", "git", "records"},
+    # The intervals and the style of its figures; sweep to train a baseline's seeds again.
+    "regression": {"sweep", "curve", "report", "looks", "distributions", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,12 +72,7 @@ class World:
                 "metric": "training/return",
             },
             variants={
-                name: {
-                    "versus": (versus or {}).get(name),
-                    "summary": "",
-                    "sets": {},
-                    "formulas": {},
-                }
+                name: {"versus": (versus or {}).get(name), "summary": "", "sets": {}}
                 for name in names
             },
             tasks={task: {"steps": 200, "settings": {}, "summary": ""} for task in tasks},
@@ -336,6 +332,13 @@ def test_a_run_goes_on_look_after_look(world, engine, capsys: pytest.CaptureFixt
     assert engine[4:] == [[]]
     assert (outcome.found, outcome.computed) == (48, 0)
     assert not capsys.readouterr().out
+
+
+def test_a_study_that_had_ended_is_told_once(world, engine, capsys) -> None:
+    ended, other = world("low").finished().plan, world("level")
+    plans = [ended, replace(other.plan, study={**other.plan.study, "name": "other"})]
+    until.run(plans, other.results)
+    assert capsys.readouterr().out.count("made: 1 of 1 comparison decided, at look 1 of 4") == 1
 
 
 def test_a_budget_that_is_spent_ends_it_and_it_goes_on(

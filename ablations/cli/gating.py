@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command, positive, whole
-from ablations.errors import UserError, missing_extra
+from ablations.cli.arguments import Parser, add_command, positive, whole
+from ablations.errors import UserError, unless_missing
 
 if TYPE_CHECKING:
-    from ablations.gate import Gate, Verdict
+    from ablations.gate import Question
 
 
-def add_commands(commands: Any) -> None:
-    one = add_command(
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command `gate`."""
+    command = add_command(
         commands,
         "gate",
         _gate,
         "run a command before and after a change: no worse (exit code 0), worse (1), undecided (3)",
     )
-    one.add_argument(
+    command.add_argument(
         "words",
         nargs="+",
         metavar="-- COMMAND",
         help="with {seed}, and {folder} where it writes its curve there",
     )
-    group = one.add_argument_group("what is compared")
+    group = command.add_argument_group("what is compared")
     group.add_argument("--baseline", metavar="COMMIT", help="against the files as they are")
     group.add_argument(
         "--against",
         metavar="ARGS",
         help="what the baseline's command has more: --against='--lr 3e-4'",
     )
-    group = one.add_argument_group("the result of a run")
+    group = command.add_argument_group("the result of a run")
     group.add_argument(
         "--curve",
         default="stdout",
@@ -50,7 +51,7 @@ def add_commands(commands: Any) -> None:
     )
     group.add_argument("--step", default="", metavar="NAME", help="the column that counts")
     group.add_argument("--better", choices=("higher", "lower"), default="higher")
-    group = one.add_argument_group("what is decided, and how surely")
+    group = command.add_argument_group("what is decided, and how surely")
     group.add_argument(
         "--margin",
         required=True,
@@ -69,7 +70,7 @@ def add_commands(commands: Any) -> None:
     )
     group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
     group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
-    group = one.add_argument_group("how it runs")
+    group = command.add_argument_group("how it runs")
     group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
     group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
     group.add_argument(
@@ -86,7 +87,31 @@ def add_commands(commands: Any) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Gate, Margin, Question
+    from ablations.gate import Gate
+
+    gate = Gate(_question(options), options.results, Path.cwd())
+    quiet = options.quiet or options.json
+    if not quiet:
+        print("\n".join(gate.stated()), flush=True)
+    verdict = gate.run(
+        (lambda line: None) if quiet else (lambda line: print(line, flush=True)),
+        workers=options.workers,
+        threads=options.threads,
+        quiet=quiet,
+    )
+    path = gate.write(verdict)
+    figure = _figure(path, gate.described(verdict))
+    if options.json:
+        print(path.read_text(), end="")
+    else:
+        print(f"gate: {verdict.text}")
+        if not options.quiet:
+            print(f"{path}\n{figure}")
+    return verdict.code
+
+
+def _question(options: argparse.Namespace) -> Question:
+    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
     from ablations.sweep.command.study_file import line_of, timeout_of
 
     line = line_of(
@@ -98,54 +123,30 @@ def _gate(options: argparse.Namespace) -> int:
             "better": options.better,
         }
     )
-    one = Gate(
-        Question(
-            line=line,
-            margin=Margin.read(options.margin),
-            baseline=options.baseline,
-            against=_words(options.against),
-            rate=options.rate or RATE,
-            first=options.first_seeds or FIRST_SEEDS,
-            most=options.most_seeds or MOST_SEEDS,
-            better=options.require == "better",
-            steps=options.steps,
-            timeout=timeout_of(options.timeout),
-            depends=None if options.depends is None else tuple(options.depends),
-            name=options.name,
-        ),
-        options.results,
-        Path.cwd(),
+    return Question(
+        line=line,
+        margin=Margin.read(options.margin),
+        baseline=options.baseline,
+        against=_words(options.against),
+        rate=options.rate or RATE,
+        first=options.first_seeds or FIRST_SEEDS,
+        most=options.most_seeds or MOST_SEEDS,
+        better=options.require == "better",
+        steps=options.steps,
+        timeout=timeout_of(options.timeout),
+        depends=None if options.depends is None else tuple(options.depends),
+        name=options.name,
     )
-    quiet = options.quiet or options.json
-    if not quiet:
-        print("\n".join(one.stated()), flush=True)
-    found = one.run(
-        (lambda line: None) if quiet else (lambda line: print(line, flush=True)),
-        workers=options.workers,
-        threads=options.threads,
-        quiet=quiet,
-    )
-    return _tell(one, found, options)
 
 
-def _tell(one: Gate, found: Verdict, options: argparse.Namespace) -> int:
-    path = one.write(found)
-    told = json.loads(path.read_text())
-    try:
-        from ablations.report.figures import gate as figure
+def _figure(path: Path, verdict: Mapping[str, object]) -> str:
+    def draw() -> Path:
+        from ablations.report.figures import gate
 
-        drawn = str(figure.write(path.parent, told, path.stem, ("svg", "png"))[-1])
-    except ModuleNotFoundError as error:
-        if (missing := missing_extra(error)) is None:
-            raise
-        drawn = f"no picture: {missing}"
-    if options.json:
-        print(json.dumps(told, indent=1))
-        return found.code
-    print(found.line)
-    if not options.quiet:
-        print(f"{path}\n{drawn}")
-    return found.code
+        return gate.write(path.parent, verdict, path.stem, ("svg", "png"))[-1]
+
+    drawn = unless_missing(draw)
+    return f"no picture: {drawn}" if isinstance(drawn, UserError) else str(drawn)
 
 
 def _words(text: str | None) -> tuple[str, ...]:

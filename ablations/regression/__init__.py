@@ -2,13 +2,15 @@
 
     curves.py          one metric's curves over seeds, from arrays or data frames, and their scores
     permutation.py     the tests: exact at every number of seeds, whatever the returns look like
-    looks.py           how many seeds, in which steps, at which levels, from the baseline's variance
-    check.py           the check itself: few seeds first, more only while undecided
+    design.py          how many seeds, in which steps, at which levels, from the baseline's variance
+    check.py           the check itself, a sequential test of `ablations.looks`
     baselines.py       curves on disk, as text: JSON with their reasons, and CSV
-    messages.py        what a check says, in a table and in one line
+    messages.py        checks and baselines as text
     figures.py         both curves, drawn
     baseline_files.py  where they lie in a results folder
     from_records.py    from the records of a study to curves by task and variant
+    baseline_check.py  a stored baseline against other curves, by scores or bit by bit
+    training.py        trains a baseline's seeds again (the only file here that trains)
     plugin.py          pytest's options and summary
     fixture.py         the pytest fixture `learning_curve`
     provenance.py      where a baseline comes from

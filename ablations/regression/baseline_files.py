@@ -1,6 +1,4 @@
-"""Baselines in a results folder: where they lie, how a study's records become one, and which
-records are compared with it.
-"""
+"""Baselines in a results folder: their files, saving a study's records, records to compare."""
 
 from __future__ import annotations
 
@@ -8,27 +6,27 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ablations.core.decode import decode
 from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import require_name
-from ablations.records import Plan, read_plan, read_record, usable_record
+from ablations.records import Plan, Record, read_plan, read_record, usable_record
 from ablations.regression import baselines, from_records
-from ablations.regression.baselines import Baseline, Group
+from ablations.regression.baselines import Baseline, Group, Origin, Stored
 from ablations.regression.curves import Curves
-from ablations.regression.looks import FEWEST_OLD
+from ablations.regression.design import FEWEST_OLD
 
-_ASKED = {"study": "name", "file": "file"}
 _KEPT = ("versions", "commit", "changed", "processor", "device")
 
 
 def stem_of(results: Path, name: str) -> Path:
-    """results/baselines/<name>/baseline, without its suffix; or in a folder given as a path."""
+    """Return results/baselines/<name>/baseline, without its suffix; or in a folder, as a path."""
     folder = Path(name) if os.sep in name else results / "baselines" / name
     return folder / "baseline"
 
 
 def stored(results: Path) -> Iterator[tuple[str, Baseline]]:
-    """Every baseline of a results folder by its name."""
+    """Yield every baseline of a results folder with its name."""
     for path in sorted((results / "baselines").glob("*/baseline.json")):
         try:
             yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
@@ -37,11 +35,12 @@ def stored(results: Path) -> Iterator[tuple[str, Baseline]]:
 
 
 def read(results: Path, name: str) -> Baseline:
+    """Return a baseline. Raises UserError for one that is missing or damaged."""
     return baselines.read(stem_of(results, name), name)
 
 
 def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
-    """Stores the curves of some plans as a baseline. Raises UserError for too few seeds."""
+    """Store the curves of some plans as a baseline. Raises UserError for too few seeds."""
     require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
     for plan in plans:
@@ -57,65 +56,60 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             f"(at least {FEWEST_OLD})"
         )
     first = read_record(results, plans[0].cells[0]["hash"])
-    provenance = {} if first is None else first.provenance
     return baselines.updated(
         stem_of(results, name),
         name,
         groups,
         reason=reason,
-        provenance={key: provenance[key] for key in _KEPT if key in provenance},
-        requests=[
-            {name: plan.study[of] for name, of in _ASKED.items() if of in plan.study}
-            | dict(plan.request)
-            for plan in plans
-        ],
+        provenance=_kept(first),
+        requests=[_stored(plan) for plan in plans],
     )
 
 
+def _kept(record: Record | None) -> Origin:
+    provenance = {} if record is None else record.provenance
+    return decode(Origin, {key: provenance[key] for key in _KEPT if key in provenance})
+
+
+def _stored(plan: Plan) -> Stored:
+    file = {"file": plan.study["file"]} if "file" in plan.study else {}
+    return decode(Stored, {"study": plan.study["name"], **file, **plan.request})
+
+
 def fewest_seeds(groups: Mapping[str, Group]) -> int:
+    """Return the seeds of the group with the fewest."""
     return min(len(group.curves) for group in groups.values())
 
 
 def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
-    """The curves in a results folder, of the last plan of each study there."""
+    """Return the curves in a results folder, of the last plan of each study there."""
     found = {}
     for where in baseline.groups:
-        study = where.partition("/")[0]
-        plan = read_plan(records, study)
-        pairs = {from_records.key(study, *pair): pair for pair in from_records.pairs(plan)}
-        if where not in pairs:
+        name = from_records.GroupName.of(where)
+        plan = read_plan(records, name.study)
+        if name not in from_records.names(plan):
             raise UserError(
-                f"the last run of '{study}' in '{records}' has no {where}: the baseline "
+                f"the last run of '{name.study}' in '{records}' has no {where}: the baseline "
                 f"'{baseline.name}' does"
             )
-        task, variant = pairs[where]
-        now = from_records.configuration(plan, task, variant)
-        from_records.require_same_settings(baseline, where, now)
-        found[where] = from_records.read(plan, records, task, variant)
+        now = from_records.configuration(plan, name.task, name.variant)
+        from_records.require_same_settings(baseline, name, now)
+        found[where] = from_records.read(plan, records, name)
     return found
 
 
-def first_seeds(baseline: Baseline) -> dict[tuple[str, str, str], Sequence[int]]:
-    """The first seed of every group: enough to see whether the bits are the same."""
-    wanted: dict[tuple[str, str, str], Sequence[int]] = {}
-    for where, group in baseline.groups.items():
-        study, task, variant = where.split("/", 2)
-        wanted[study, task, variant] = group.curves.seeds[:1]
-    return wanted
-
-
 def made_alike(baseline: Baseline, records: Path) -> str:
-    """Whether what made the records is what made the baseline, in words."""
+    """Return whether what made the records is what made the baseline, in words."""
     names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
     first = next(filter(None, (usable_record(records, name) for name in names)), None)
     if first is None:
         return "made by an unknown version"
-    now = first.provenance
-    then = baseline.provenance
+    now, then = first.provenance, baseline.provenance
+    versions = now.get("versions", {})
     changed = [
-        f"{name} {before} → {now.get('versions', {}).get(name, 'none')}"
+        f"{name} {before} → {versions.get(name, 'none')}"
         for name, before in then.get("versions", {}).items()
-        if now.get("versions", {}).get(name) != before
+        if versions.get(name) != before
     ]
     if now.get("device") != then.get("device"):
         changed.append(f"device {then.get('device')} → {now.get('device')}")

@@ -16,12 +16,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 
 from ablations.core.decode import Count, Matches, Mismatch, decode
 from ablations.core.files import Foreign, parse_object, read_bytes
+from ablations.core.plan import Flags
 from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -31,9 +32,57 @@ FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
 
 
+class Version(TypedDict):
+    """A version of a baseline, and why it was accepted."""
+
+    date: str
+    reason: str
+
+
+class Origin(TypedDict, total=False):
+    """Where curves come from; a process's machine, or a record's processor and device."""
+
+    versions: Mapping[str, str]
+    commit: str
+    changed: bool
+    processor: str
+    device: str
+    machine: str
+
+
+class _OfStudy(TypedDict):
+    study: str
+
+
+class Stored(_OfStudy, Flags, total=False):
+    """The request that trains curves again. file: of its study, where it came from one."""
+
+    file: str
+
+
+class Described(TypedDict):
+    """A group in the description, as far as it is read."""
+
+    metric: str
+    higher_is_better: bool
+    seeds: Count
+    failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
+    about: Mapping[str, object]
+
+
+class Description(TypedDict):
+    """The JSON file, as far as it is read."""
+
+    name: str
+    history: list[Version]
+    curves: Mapping[str, Described]
+    requests: list[Stored]
+    provenance: Origin
+
+
 @dataclass(frozen=True)
 class Group:
-    """Curves of one trainer on one task.
+    """The curves of one trainer on one task.
 
     about: what decides them, as plain data (a task's name, a configuration), compared when they are
     checked. scores: what a diff of the description shows of them.
@@ -42,55 +91,27 @@ class Group:
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, object] = field(default_factory=dict)
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """groups: name -> curves; the pytest plugin stores one, named "". requests: what trains them
+    """Stored curves, to compare with.
+
+    groups: name -> curves; the pytest plugin stores one, named "". requests: what trains them
     again, for `ablations check`. history: reason and date of every version, the last one last.
     """
 
     name: str
     groups: Mapping[str, Group]
-    history: tuple[Mapping[str, Any], ...]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    requests: tuple[Mapping[str, Any], ...] = ()
-
-
-class _Version(TypedDict):
-    date: str
-    reason: str
-
-
-class _Group(TypedDict):
-    metric: str
-    higher_is_better: bool
-    seeds: Count
-    failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
-    about: Mapping[str, object]
-
-
-class _Asked(TypedDict):
-    study: str
-
-
-class _Made(TypedDict, total=False):
-    versions: Mapping[str, str]
-
-
-class _Described(TypedDict):
-    """What a baseline's JSON says; besides, what only people read."""
-
-    name: str
-    history: list[_Version]
-    curves: Mapping[str, _Group]
-    requests: list[_Asked]
-    provenance: _Made
+    history: tuple[Version, ...]
+    provenance: Origin = field(default_factory=Origin)
+    requests: tuple[Stored, ...] = ()
 
 
 def exists(stem: Path) -> bool:
+    """Return whether there is a description."""
     return stem.with_name(stem.name + ".json").exists()
 
 
@@ -100,12 +121,12 @@ def updated(
     groups: Mapping[str, Group],
     *,
     reason: str | None,
-    provenance: Mapping[str, Any] | None = None,
-    requests: Sequence[Mapping[str, Any]] = (),
+    provenance: Origin | None = None,
+    requests: Sequence[Stored] = (),
 ) -> Baseline:
-    """Writes a baseline, or a new version of one, which needs a reason. Raises UserError."""
+    """Write a baseline, or a new version of one, which needs a reason. Raises UserError."""
     reason = " ".join((reason or "").split())
-    history: tuple[Mapping[str, Any], ...] = ()
+    history: tuple[Version, ...] = ()
     if exists(stem):
         if not reason:
             raise UserError(
@@ -114,22 +135,22 @@ def updated(
             )
         history = read(stem, name).history
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    version = {"date": today, "reason": reason or "first version"}
-    made = Baseline(name, groups, (*history, version), provenance or {}, tuple(requests))
+    version = Version(date=today, reason=reason or "first version")
+    made = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
     write(stem, made)
     return made
 
 
 def write(stem: Path, baseline: Baseline) -> None:
-    """Curves first: a reader that comes in between finds a checksum that says so."""
+    """Write curves first: a reader that comes in between finds a checksum that says so."""
     data = _csv(baseline)
     described = {
         "format": FORMAT,
         "name": baseline.name,
-        "history": [dict(one) for one in baseline.history],
+        "history": baseline.history,
         "curves": {name: _described(group) for name, group in baseline.groups.items()},
-        "requests": [dict(one) for one in baseline.requests],
-        "provenance": dict(baseline.provenance),
+        "requests": baseline.requests,
+        "provenance": baseline.provenance,
         "sha256": hashlib.sha256(data.encode()).hexdigest(),
     }
     try:
@@ -141,7 +162,7 @@ def write(stem: Path, baseline: Baseline) -> None:
 
 
 def read(stem: Path, name: str) -> Baseline:
-    """Raises UserError for one that is missing, damaged, or of a newer format."""
+    """Return a baseline. Raises UserError for one that is missing, damaged, or too new."""
     path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".csv")
     try:
         fields = parse_object(read_bytes(path))
@@ -167,7 +188,7 @@ def read(stem: Path, name: str) -> Baseline:
     if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
         raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
     try:
-        described = decode(_Described, fields)
+        described = decode(Description, fields)
         return Baseline(
             name=described["name"],
             groups=_groups(described["curves"], text),
@@ -180,6 +201,7 @@ def read(stem: Path, name: str) -> Baseline:
 
 
 def missing(stem: Path, name: str) -> UserError:
+    """Return the error for a baseline that is not there."""
     folder = stem.parent
     known = sorted(path.stem for path in folder.glob("*.json")) if stem.name != "baseline" else []
     return UserError(
@@ -191,7 +213,7 @@ def _damaged(name: str, what: str) -> UserError:
     return UserError(f"the baseline '{name}' is damaged: {what}: restore both files, or save anew")
 
 
-def _described(group: Group) -> dict[str, Any]:
+def _described(group: Group) -> dict[str, object]:
     curves = group.curves
     return {
         "metric": group.metric,
@@ -238,7 +260,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _groups(described: Mapping[str, _Group], text: str) -> dict[str, Group]:
+def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
     rows = csv.reader(io.StringIO(text))
     if next(rows, None) != HEAD:
         raise ValueError("other columns")

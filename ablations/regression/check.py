@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ablations.distributions import student_quantile
 from ablations.errors import UserError
+from ablations.looks import Look, Looks, Stage, play
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
 from ablations.regression.curves import (
     SCORES,
@@ -23,7 +24,7 @@ from ablations.regression.curves import (
     require_scores,
     scores,
 )
-from ablations.regression.looks import Design, Look, design
+from ablations.regression.design import Design, design
 from ablations.report import units
 from ablations.report.scores import final
 from ablations.report.statistics.summaries import deviation
@@ -35,7 +36,7 @@ Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of a check.
+    """The terms of a check.
 
     alpha: chance of calling a trainer worse in which nothing changed, on average over baselines;
     one whose seeds did well by chance alarms more often, see `Design.lucky`. More seeds in the
@@ -57,8 +58,11 @@ class Terms:
 
 @dataclass(frozen=True)
 class Row:
-    """One score: means over seeds, their difference (now - baseline) with its 95% t interval
-    (Welch's, or paired), and p of a loss and of a gain, corrected over the scores."""
+    """One score: its means over seeds and their difference.
+
+    difference: now - baseline; low, high: its 95% t interval (Welch's, or paired). p_worse,
+    p_better: of a loss and of a gain, corrected over the scores.
+    """
 
     score: str
     baseline: float
@@ -72,12 +76,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Check:
-    """What a check found.
+    """The result of a check; see `looks.Decision`.
 
     verdict: "identical", the curves of equal seeds are the same bits; "worse", a loss is shown and
         that it is below the effect is not; "no worse", a loss as large as the effect is ruled out
         in every score; "better", that, and a gain of at least the effect is shown in one;
         "undecided", a loss is neither shown nor ruled out at the last look.
+    baseline, now: at the same steps. trained: new curves at their own.
     differs: seed and step of the first difference in bits, where seeds are shared.
     """
 
@@ -88,7 +93,13 @@ class Check:
     unit: float
     baseline: Curves
     now: Curves
+    trained: Curves
     differs: tuple[int, float] | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether no further look is needed."""
+        return self.verdict != "undecided"
 
     @property
     def worst(self) -> Row:
@@ -98,13 +109,17 @@ class Check:
 
     @property
     def best(self) -> Row:
+        """The score with the strongest evidence of a gain."""
         sign = 1.0 if self.terms.higher_is_better else -1.0
         return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
 
 
 def learned(curves: Curves) -> Learned:
-    """What a trainer learns, as tables have it: `report.units`. Where its curves do not stand out
-    of their noise, the spread of their final scores, or of a rounding error."""
+    """Return the range that a trainer learns, as tables have it: `report.units`.
+
+    Where its curves do not stand out of their noise, it is the spread of their final scores, or of
+    a rounding error.
+    """
     found = units.learned_of(curves.runs)
     if found is not None:
         return found
@@ -117,12 +132,12 @@ def learned(curves: Curves) -> Learned:
 
 
 def gained(curves: Curves) -> float:
-    """How much a trainer learns."""
+    """Return how much a trainer learns."""
     return learned(curves).size
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
-    """How a check against this baseline will go, and the unit of its effect."""
+    """Return the design of a check against this baseline, and the unit of its effect."""
     if not terms.effect > 0:
         raise UserError(f"the smallest effect worth catching must be above 0, not {terms.effect:g}")
     unit = gained(baseline) if terms.unit is None else float(terms.unit)
@@ -142,60 +157,129 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
 
 
 def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
-    """One look, at curves that are there already. Raises UserError for curves that cannot be
-    compared."""
+    """Look once, at curves that are there already. Raises UserError for incomparable curves."""
     terms = terms or Terms()
     require_same_steps(now, baseline)
-    if _identical(baseline, now):
-        # Also where there are too few seeds to say anything else.
-        made, unit = layout(baseline, terms)
-        return _judge(baseline, now, made.looks[-1], made, unit, terms)
-    if terms.paired:
-        now = now.of([seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds])
-    made, unit = layout(baseline, terms, exactly=len(now))
-    return _judge(baseline, now, made.looks[-1], made, unit, terms)
+    exactly = None  # too few seeds can still be the same bits
+    if not _identical(baseline, now):
+        if terms.paired:
+            now = now.of([seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds])
+        exactly = len(now)
+    test = SequentialCheck.of(baseline, terms, exactly)
+    return test.decide(test.looks[-1], now, ())
 
 
-def checking(
-    baseline: Curves, terms: Terms | None = None
-) -> Generator[tuple[int, ...], Curves, Check]:
-    """Yields the seeds to train next and takes their curves, until it returns what it found.
+@dataclass(frozen=True)
+class SequentialCheck:
+    """A baseline against curves that are trained look by look; see `looks.SequentialTest`.
 
-    The baseline's own seeds come first: a trainer that did not change at all gives the same bits,
-    and the check ends at the first look.
+    A look needs the seeds that those before it had not. The baseline's own come first: a trainer
+    that did not change at all gives the same bits, and the check ends at the first look.
     """
-    terms = terms or Terms()
-    made, unit = layout(baseline, terms)
-    now: Curves | None = None
-    for look in made.looks:
-        known = 0 if now is None else len(now)
-        got = yield _seeds(baseline, look.seeds, terms.paired)[known:]
-        require_same_steps(got, baseline)
-        now = got if now is None else now.and_(got)
-        found = _judge(baseline, now, look, made, unit, terms)
-        if found.verdict != "undecided":
-            break
-    return found
+
+    baseline: Curves
+    terms: Terms
+    design: Design
+    unit: float
+
+    @classmethod
+    def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
+        """Plan a check. Raises UserError. exactly: one look at so many seeds."""
+        return cls(baseline, terms, *layout(baseline, terms, exactly))
+
+    @property
+    def looks(self) -> Looks:
+        """The looks of the design."""
+        return self.design.looks
+
+    def needs(self, look: Look, before: Sequence[Check]) -> tuple[int, ...]:
+        """Return the seeds to train. Raises UserError where a baseline has too few for pairs."""
+        known = len(before[-1].trained) if before else 0
+        return _seeds(self.baseline, look.seeds, self.terms.paired)[known:]
+
+    def decide(self, look: Look, runs: Curves, before: Sequence[Check]) -> Check:
+        """Judge these curves and those of the looks before."""
+        require_same_steps(runs, self.baseline)
+        trained = before[-1].trained.and_(runs) if before else runs
+        same = _identical(self.baseline, trained)
+        baseline, now = on_steps_of(self.baseline, trained)
+        require_scores(now, self.terms.scores)
+        old, new = _signed_scores(baseline, now, self.terms)
+        paired = self.terms.paired or same
+        if paired:
+            row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
+            shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
+            old = {name: values[shared] for name, values in old.items()}
+        evidence = self._evidence(old, new, look, paired)
+        sign = 1.0 if self.terms.higher_is_better else -1.0
+        rows = tuple(
+            _row(name, old[name], new[name], evidence, i, sign, paired)
+            for i, name in enumerate(old)
+        )
+        return Check(
+            verdict="identical" if same else self._verdict(rows, evidence, look),
+            rows=rows,
+            design=self.design,
+            terms=self.terms,
+            unit=self.unit,
+            baseline=baseline,
+            now=now,
+            trained=trained,
+            differs=first_difference(trained, self.baseline),
+        )
+
+    def _evidence(
+        self, old: Mapping[str, Floats], new: Mapping[str, Floats], look: Look, paired: bool
+    ) -> permutation.Evidence:
+        before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
+        loss = np.full(len(old), self.design.effect)
+        # As many deals as it takes to see twenty at the level.
+        deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.level)))
+        if paired:
+            return permutation.paired(after - before, loss, deals)
+        return permutation.unpaired(after, before, loss, deals)
+
+    def _verdict(self, rows: Sequence[Row], evidence: permutation.Evidence, look: Look) -> Verdict:
+        # A gain is flagged at the false-alarm rate of its own.
+        sign = 1.0 if self.terms.higher_is_better else -1.0
+        gains = [sign * row.difference for row in rows if row.p_better <= look.level]
+        if evidence.not_lost > look.miss:
+            return "worse" if evidence.worse <= look.level else "undecided"
+        return "better" if max(gains, default=0.0) >= self.design.effect else "no worse"
+
+
+Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a check
+
+
+def play_checks(
+    tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
+) -> dict[str, Check]:
+    """Check side by side: each round trains the seeds that undecided checks need."""
+
+    def collect(
+        stages: Mapping[str, Stage[tuple[int, ...], Check]],
+    ) -> Mapping[str, Curves]:
+        return train({name: stage.needs for name, stage in stages.items()})
+
+    return {name: stage.decisions[-1] for name, stage in play(tests, collect).items()}
 
 
 def sequential(
     baseline: Curves, more: Callable[[tuple[int, ...]], Curves], terms: Terms | None = None
 ) -> Check:
-    """Few seeds first, more only while undecided. more: seeds -> their curves."""
-    steps = checking(baseline, terms)
-    asked = next(steps)
-    while True:
-        got = more(asked)
-        if sorted([*got.seeds, *got.failed]) != sorted(asked):
+    """Check few seeds first, more only while undecided. more: seeds -> their curves."""
+
+    def train(wanted: Wanted) -> dict[str, Curves]:
+        seeds = wanted[""]
+        curves = more(seeds)
+        if sorted([*curves.seeds, *curves.failed]) != sorted(seeds):
             raise UserError(
-                f"asked for {len(asked)} more seeds ({', '.join(map(str, asked))}), got curves of "
-                f"{len(got)} ({', '.join(map(str, [*got.seeds, *got.failed]))})"
+                f"asked for {len(seeds)} more seeds ({', '.join(map(str, seeds))}), got curves of "
+                f"{len(curves)} ({', '.join(map(str, [*curves.seeds, *curves.failed]))})"
             )
-        try:
-            asked = steps.send(got)
-        except StopIteration as ended:
-            found: Check = ended.value
-            return found
+        return {"": curves}
+
+    return play_checks({"": SequentialCheck.of(baseline, terms or Terms())}, train)[""]
 
 
 def _seeds(baseline: Curves, number: int, paired: bool) -> tuple[int, ...]:
@@ -216,8 +300,10 @@ def _identical(baseline: Curves, now: Curves) -> bool:
 def _signed_scores(
     baseline: Curves, now: Curves, terms: Terms
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Scores of both, higher is better; a failed seed counts as one that has learned nothing, or
-    with the worst score there is."""
+    """Return the scores of both, higher is better.
+
+    A failed seed counts as one that has learned nothing, or with the worst score there is.
+    """
     sign = 1.0 if terms.higher_is_better else -1.0
     ends = learned(baseline)
     start = min(sign * ends.low, sign * ends.high)
@@ -229,53 +315,6 @@ def _signed_scores(
     return old, new
 
 
-def _judge(
-    baseline: Curves, now: Curves, look: Look, made: Design, unit: float, terms: Terms
-) -> Check:
-    same, differs = _identical(baseline, now), first_difference(now, baseline)
-    baseline, now = on_steps_of(baseline, now)
-    require_scores(now, terms.scores)
-    old, new = _signed_scores(baseline, now, terms)
-    names = list(old)
-    before = np.stack([old[name] for name in names], axis=1)
-    after = np.stack([new[name] for name in names], axis=1)
-    loss = np.full(len(names), made.effect)
-    sign = 1.0 if terms.higher_is_better else -1.0
-    # As many deals as it takes to see twenty at the level.
-    deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.alpha)))
-    if terms.paired or same:
-        row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
-        shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
-        before = before[shared]
-        evidence = permutation.paired(after - before, loss, deals)
-    else:
-        evidence = permutation.unpaired(after, before, loss, deals)
-    found = Check(
-        verdict="undecided",
-        rows=tuple(
-            _row(name, before[:, i], after[:, i], evidence, i, sign, terms.paired or same)
-            for i, name in enumerate(names)
-        ),
-        design=made,
-        terms=terms,
-        unit=unit,
-        baseline=baseline,
-        now=now,
-        differs=differs,
-    )
-    verdict: Verdict = "identical" if same else _verdict(found, evidence, look)
-    return replace(found, verdict=verdict)
-
-
-def _verdict(found: Check, evidence: permutation.Evidence, look: Look) -> Verdict:
-    # A gain is flagged at the false-alarm rate of its own.
-    sign = 1.0 if found.terms.higher_is_better else -1.0
-    gains = [sign * row.difference for row in found.rows if row.p_better <= look.alpha]
-    if evidence.not_lost > look.miss:
-        return "worse" if evidence.worse <= look.alpha else "undecided"
-    return "better" if max(gains, default=0.0) >= found.design.effect else "no worse"
-
-
 def _row(
     name: str,
     before: Floats,
@@ -285,7 +324,7 @@ def _row(
     sign: float,
     paired: bool,
 ) -> Row:
-    """before, after: one score of the seeds, higher is better; sign: -1 where it is not so."""
+    """Return the row of score i; before, after: `[seeds]`, times sign, so that higher is better."""
     n, m = len(after), len(before)
     difference = float(after.mean() - before.mean())
     if paired:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ablations.curve import Curve, is_cut
 from ablations.errors import UserError
@@ -17,11 +17,27 @@ Floats = NDArray[np.float64]
 # steps `[points]`, values `[points]` (NaN: no value there) -> one number, in the metric's units
 Score = Callable[[Floats, Floats], float]
 SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
+Rows = Sequence[Sequence[float] | Floats] | Floats
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A data frame of a user, of whatever library."""
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """The names of the columns."""
+
+    def __getitem__(self, name: str, /) -> ArrayLike:
+        """Return a column."""
+
+
+Data = Rows | Frame
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One row per seed.
+    """The curves of some seeds, one row each.
 
     steps: `[points]`, increasing, of all seeds. values: `[seeds, points]`, NaN where a seed has no
     value at a step.
@@ -44,10 +60,11 @@ class Curves:
         return [Curve(self.steps[own], row[own]) for row, own in rows]
 
     def __len__(self) -> int:
+        """Return the number of seeds, failed ones too."""
         return len(self.seeds) + len(self.failed)
 
     def of(self, seeds: Sequence[int]) -> Curves:
-        """Those of some seeds, in that order."""
+        """Return those of some seeds, in that order."""
         place = {seed: row for row, seed in enumerate(self.seeds)}
         kept = tuple(seed for seed in seeds if seed in place)
         return Curves(
@@ -59,7 +76,7 @@ class Curves:
         )
 
     def and_(self, other: Curves) -> Curves:
-        """These and those of other seeds."""
+        """Return these and those of other seeds."""
         require_same_steps(other, self)
         return together(
             self.seeds + other.seeds,
@@ -75,7 +92,7 @@ def together(
     failed: Mapping[int, str] | None = None,
     grids: Sequence[Floats] = (),
 ) -> Curves:
-    """The curves of some seeds at all of their steps. grids: further steps."""
+    """Join the curves of some seeds at all of their steps. grids: further steps."""
     every = [np.asarray(steps, np.float64) for steps in (*grids, *(run.steps for run in runs))]
     steps = np.unique(np.concatenate(every)) if every else np.zeros(0)
     values = np.full((len(runs), len(steps)), np.nan)
@@ -87,21 +104,25 @@ def together(
 
 
 def from_user(
-    data: Any,
+    data: Data,
     *,
-    steps: Any = None,
+    steps: Rows | Sequence[float] | None = None,
     seeds: Sequence[int] | None = None,
     missing_ok: bool = False,
     scores: Mapping[str, Score] = SCORES,
 ) -> Curves:
-    """Curves from an array `[seeds, points]`, or a data frame with columns seed, step and value.
+    """Check a user's curves. Raises UserError.
 
-    steps: of the points of an array (default: 1 to points), or of each row's points where rows
-    differ, in length too. seeds: of its rows (default: 0, 1, ...; runs of equal seed are compared
-    bit by bit first). missing_ok: NaN means a point without a value, such as no finished episode;
-    otherwise it is refused. scores: what the curves will be summed up by. Raises UserError.
+    Args:
+        data: an array `[seeds, points]`, or a data frame with columns seed, step and value.
+        steps: of the points of an array (default: 1 to points), or of each row's points where rows
+            differ, in length too.
+        seeds: of its rows (default: 0, 1, ...; runs of equal seed are compared bit by bit first).
+        missing_ok: NaN means a point without a value, such as no finished episode; otherwise it is
+            refused.
+        scores: what the curves will be summed up by.
     """
-    rows = _of_frame(data) if hasattr(data, "columns") else _of_array(data, steps, seeds)
+    rows = _of_frame(data) if isinstance(data, Frame) else _of_array(data, steps, seeds)
     points = max((len(marks) for _, marks, _ in rows), default=0)
     if points < 2:
         raise UserError(
@@ -121,7 +142,9 @@ def from_user(
 Row = tuple[int, Floats, Floats]  # seed, steps and values of one curve
 
 
-def _of_array(data: Any, steps: Any, seeds: Sequence[int] | None) -> list[Row]:
+def _of_array(
+    data: Rows, steps: Rows | Sequence[float] | None, seeds: Sequence[int] | None
+) -> list[Row]:
     try:
         lengths = [len(row) for row in data]
     except TypeError:
@@ -137,12 +160,14 @@ def _of_array(data: Any, steps: Any, seeds: Sequence[int] | None) -> list[Row]:
     except (TypeError, ValueError):
         raise UserError("curves must be numbers, one per seed and point") from None
     if any(row.ndim != 1 for row in values):
-        raise UserError(f"curves must have the shape [seeds, points], not {list(np.shape(data))}")
+        raise UserError(
+            f"curves must have the shape [seeds, points], not {[len(values), *values[0].shape]}"
+        )
     marks = _steps_of(steps, which, lengths)
     return list(zip(which, marks, values, strict=True))
 
 
-def _seed(given: Any) -> int:
+def _seed(given: float | str) -> int:
     try:
         seed = int(given)
     except (TypeError, ValueError, OverflowError):
@@ -152,23 +177,24 @@ def _seed(given: Any) -> int:
     return seed
 
 
-def _steps_of(steps: Any, which: Sequence[int], lengths: Sequence[int]) -> list[Floats]:
-    """The steps of each row, from what the user gave: nothing, one list for all, or one each."""
-    each = steps is not None and len(steps) > 0 and np.ndim(steps[0]) > 0
+def _steps_of(
+    steps: Rows | Sequence[float] | None, which: Sequence[int], lengths: Sequence[int]
+) -> list[Floats]:
+    """Return the steps of each row, given none, one list for all, or one each."""
+    given = [] if steps is None else list(steps)
+    each = len(given) > 0 and np.ndim(given[0]) > 0
     if not each and len(set(lengths)) > 1:
         odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise UserError(
             f"curves of unequal lengths: seed {which[0]} has {lengths[0]} points, "
             f"seed {which[odd]} has {lengths[odd]}: give the steps= of each"
         )
-    if each and len(steps) != len(lengths):
-        raise UserError(f"{len(lengths)} curves, but steps= has {len(steps)} rows")
+    if each and len(given) != len(lengths):
+        raise UserError(f"{len(lengths)} curves, but steps= has {len(given)} rows")
     if steps is None:
-        given = [np.arange(1, length + 1) for length in lengths]
-    else:
-        given = list(steps) if each else [steps] * len(lengths)
+        return [np.arange(1.0, length + 1) for length in lengths]
     try:
-        marks = [np.asarray(row, np.float64) for row in given]
+        marks = [np.asarray(row, np.float64) for row in (given if each else [given] * len(lengths))]
     except (TypeError, ValueError):
         raise UserError("steps must be numbers") from None
     for row, length in zip(marks, lengths, strict=True):
@@ -179,7 +205,7 @@ def _steps_of(steps: Any, which: Sequence[int], lengths: Sequence[int]) -> list[
     return marks
 
 
-def _of_frame(data: Any) -> list[Row]:
+def _of_frame(data: Frame) -> list[Row]:
     names = list(data.columns)
     others = [name for name in names if name not in ("seed", "step")]
     value = "value" if "value" in names else others[0] if len(others) == 1 else None
@@ -221,8 +247,11 @@ def _require_numbers(seed: int, steps: Floats, values: Floats, missing_ok: bool)
 
 
 def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
-    """Raises UserError for a curve without a score, and for one that was cut before the last tenth
-    of the steps, where its final score would be of another time than the others'."""
+    """Raise UserError for a curve without a score.
+
+    Also for one that was cut before the last tenth of the steps, where its final score would be of
+    another time than the others'.
+    """
     ends = [run.range[1] if run.range else 0.0 for run in found.runs]
     for name, values in scores(found, wanted).items():
         for seed, value, end in zip(found.seeds, values, ends, strict=True):
@@ -237,8 +266,10 @@ def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
 
 
 def require_same_steps(now: Curves, baseline: Curves) -> None:
-    """Raises UserError unless both were trained for as long, up to the distance between two points
-    of the one that records less often."""
+    """Raise UserError unless both were trained for as long.
+
+    Up to the distance between two points of the one that records less often.
+    """
     ends = [curves.steps[-1] for curves in (now, baseline)]
     apart = max(curves.steps[-1] / _usual_points(curves) for curves in (now, baseline))
     if abs(ends[0] - ends[1]) > apart:
@@ -253,14 +284,14 @@ def _span(curves: Curves) -> str:
 
 
 def _usual_points(curves: Curves) -> int:
-    """How many points a curve has."""
+    """Return how many points a curve has."""
     if not curves.seeds:
         return len(curves.steps)
     return max(1, int(np.median(np.sum(~np.isnan(curves.values), axis=1))))
 
 
 def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
-    """Both at the baseline's steps, so that neither scores better for being recorded more often.
+    """Return both at the baseline's steps, so that neither gains by being recorded more often.
 
     Where the steps differ, curves are read off on the straight lines between their points, and
     beyond the first and the last at their height. Raises UserError where one was trained longer.
@@ -272,7 +303,7 @@ def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
 
 
 def at_every_step(curves: Curves, steps: Floats | None = None) -> Curves:
-    """The values of every seed at all steps (or at those given), read off its curve."""
+    """Return the values of every seed at all steps (or at those given), read off its curve."""
     steps = curves.steps if steps is None else steps
     values = np.empty((len(curves.seeds), len(steps)))
     for row, own in zip(values, curves.values, strict=True):
@@ -282,8 +313,7 @@ def at_every_step(curves: Curves, steps: Floats | None = None) -> Curves:
 
 
 def scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> dict[str, Floats]:
-    """name -> `[seeds]`; by default final performance and area under the curve, of
-    `report.scores`."""
+    """Return name -> `[seeds]`; by default `report.scores`' final performance and area."""
     return {
         name: np.array([score(run.steps, run.values) for run in curves.runs], np.float64)
         for name, score in wanted.items()
@@ -291,8 +321,10 @@ def scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> dict[str, Fl
 
 
 def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
-    """The seed and the first step at which curves of equal seeds are not the same bits; None where
-    all are. Looks only at the seeds that both have."""
+    """Return the seed and the first step at which curves of equal seeds are not the same bits.
+
+    None where all are. Compares only the seeds that both have.
+    """
     common = [seed for seed in now.seeds if seed in baseline.seeds]
     both = together([*common, *common], [*now.of(common).runs, *baseline.of(common).runs])
     steps, ours, theirs = both.steps, both.values[: len(common)], both.values[len(common) :]

@@ -1,5 +1,4 @@
-"""What the pytest fixture `learning_curve` does: any trainer's curves against a baseline beside the
-test, or stored as one.
+"""The pytest fixture `learning_curve`: any trainer's curves against a baseline beside the test.
 
 NumPy and SciPy alone; matplotlib only to draw.
 """
@@ -13,37 +12,40 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ablations.errors import UserError, missing_extra
+from ablations.errors import UserError, unless_missing
 from ablations.regression import baselines, messages, plugin
 from ablations.regression.check import Check, Terms, check, sequential
-from ablations.regression.curves import SCORES, Curves, Score, from_user
-from ablations.regression.looks import FEWEST_OLD
+from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
+from ablations.regression.design import FEWEST_OLD
 from ablations.regression.provenance import of_process
 
 AGAIN = "pytest --learning-curve-update --learning-curve-reason"
 
 
+Reader = Callable[[tuple[int, ...]], Curves]
+
+
 class LearningCurve:
-    """See `check`."""
+    """The fixture; see `check`."""
 
     def __init__(self, request: pytest.FixtureRequest):
+        """Serve a test."""
         self._request = request
         self._config = request.config
         self._used: set[str] = set()
 
     def check(
         self,
-        curves: Any | Callable[[tuple[int, ...]], Any],
+        curves: Data | Callable[[tuple[int, ...]], Data],
         *,
         name: str | None = None,
         metric: str = "return",
         higher_is_better: bool = True,
         task: str | None = None,
-        steps: Any = None,
+        steps: Rows | Sequence[float] | None = None,
         seeds: Sequence[int] | None = None,
         effect: float | None = None,
         unit: float | None = None,
@@ -55,28 +57,37 @@ class LearningCurve:
         baseline_seeds: int | None = None,
         missing_ok: bool = False,
     ) -> Check:
-        """Fails the test where the curves are worse than the baseline `name`.
+        """Fail the test where the curves are worse than the baseline `name`.
 
-        curves: an array `[seeds, points]`, a data frame with columns seed, step and value, or a
-            function seeds -> one of these, which is asked for a few seeds first and for more only
-            while the answer is open.
-        name: of the baseline; default: the test's own. Two tests cannot share one.
-        steps, seeds: of an array's points and rows; default: 1, 2, ... and 0, 1, ... Rows may have
-            steps of their own. Step 0 is a point as any other.
-        effect: the smallest loss worth catching (0.15), as a share of `unit`: the range of the
-            metric that matters to you; default: from the lowest to the highest point of the
-            baseline's mean curve.
-        alpha: the false-alarm rate (0.01), on average over baselines: a baseline whose seeds did
-            well by chance alarms more often. More seeds in the baseline mend that, and `paired`
-            does where equal seeds go alike.
-        paired: compare seed by seed. scores: name -> function (steps, values) -> number, in the
-            metric's units; default: final performance and area under the curve.
-        fail_on: "worse" (default), or "undecided": a check that can neither show nor rule out a
-            loss fails too, since few seeds could otherwise stay green for ever.
-        most_seeds: bound for a function (32). baseline_seeds: how many seeds an update asks a
-            function for (24). missing_ok: NaN is a point without a value.
-        Returns what it found; on an update, of the stored curves against themselves. Defaults of
-        effect, alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
+        Args:
+            curves: an array `[seeds, points]`, a data frame with columns seed, step and value, or a
+                function seeds -> one of these, which is asked for a few seeds first and for more
+                only while the answer is open.
+            name: of the baseline; default: the test's own. Two tests cannot share one.
+            metric: the name of the values; stored, and compared with the baseline's.
+            higher_is_better: the direction of the metric.
+            task: stored, and compared with the baseline's.
+            steps: of an array's points; default: 1, 2, ... Rows may have steps of their own. Step 0
+                is a point as any other.
+            seeds: of an array's rows; default: 0, 1, ...
+            effect: the smallest loss worth catching (0.15), as a share of `unit`.
+            unit: the range of the metric that matters to you; default: from the lowest to the
+                highest point of the baseline's mean curve.
+            alpha: the false-alarm rate (0.01), on average over baselines: a baseline whose seeds
+                did well by chance alarms more often. More seeds in the baseline mend that, and
+                `paired` does where equal seeds go alike.
+            paired: compare seed by seed.
+            scores: name -> function (steps, values) -> number, in the metric's units; default:
+                final performance and area under the curve.
+            fail_on: "worse" (default), or "undecided": a check that can neither show nor rule out a
+                loss fails too, since few seeds could otherwise stay green for ever.
+            most_seeds: bound for a function (32).
+            baseline_seeds: how many seeds an update asks a function for (24).
+            missing_ok: NaN is a point without a value.
+
+        Returns:
+            The result; on an update, of the stored curves against themselves. Defaults of effect,
+            alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
         """
         __tracebackhide__ = True
         found, problem, failing = None, "", False
@@ -101,7 +112,10 @@ class LearningCurve:
             if self._config.getoption("--learning-curve-update"):
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
                 return self._update(stem, name, read, few, terms, group)
-            found = _compare(_baseline(stem, name, group), read, terms)
+            if callable(read):
+                found = sequential(_baseline(stem, name, group), read, terms)
+            else:
+                found = check(_baseline(stem, name, group), read, terms)
         except UserError as error:
             problem = f"learning_curve: {error}"
         # Outside of the handler, or pytest would show both errors.
@@ -110,7 +124,13 @@ class LearningCurve:
         return self._say(name, found, metric, failing)
 
     def _update(
-        self, stem: Path, name: str, read: Any, wanted: int, terms: Terms, group: _Conditions
+        self,
+        stem: Path,
+        name: str,
+        read: Curves | Reader,
+        wanted: int,
+        terms: Terms,
+        group: _Conditions,
     ) -> Check:
         curves = read(tuple(range(wanted))) if callable(read) else read
         if len(curves) < FEWEST_OLD:
@@ -169,22 +189,23 @@ class LearningCurve:
         return found
 
     def _figure(self, name: str, found: Check, metric: str, folder: str | None) -> str:
-        try:
-            from ablations.regression import figures
-        except ModuleNotFoundError as error:
-            return str(missing_extra(error) or error)
         target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
         stem = f"{test}_{name}" if folder else name
-        drawn = figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})
-        return str(drawn[0])
+
+        def draw() -> Path:
+            from ablations.regression import figures
+
+            return figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})[0]
+
+        return str(unless_missing(draw))
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((plugin.SAID, text))
 
     def _default_name(self) -> str:
-        """The test's node id: from its file on beside the test, whole in a folder for all."""
+        """Return the test's node id: from its file on, or whole in a folder for all."""
         test = self._request.node.nodeid
         path, _, rest = test.partition("::")
         where = path if self._ini("dir") else self._request.path.name
@@ -201,7 +222,7 @@ class LearningCurve:
         return (root / folder if folder else self._request.path.parent / plugin.FOLDER) / name
 
     def _claim(self, stem: Path, name: str) -> None:
-        """Raises UserError where another check has this baseline; a test may run again."""
+        """Raise UserError where another check has this baseline; a test may run again."""
         test, path = self._request.node.nodeid, str(stem)
         owner = self._config.stash[plugin.names].setdefault(path, test)
         if hasattr(self._config, "workerinput"):
@@ -214,9 +235,9 @@ class LearningCurve:
         self._request.node.user_properties.append((plugin.USED, file.as_posix()))
 
     def _claim_among_workers(self, path: str, test: str) -> str:
-        """The test that has a baseline: whose file is there first, in the folder of this run."""
+        """Return the test that has a baseline: whose file is first in the folder of this run."""
         factory = self._request.getfixturevalue("tmp_path_factory")
-        folder = factory.getbasetemp().parent / "learning_curve_names"
+        folder: Path = factory.getbasetemp().parent / "learning_curve_names"
         folder.mkdir(exist_ok=True)
         claim = folder / hashlib.sha256(path.encode()).hexdigest()
         handle, temporary = tempfile.mkstemp(dir=folder)
@@ -255,17 +276,17 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class _Conditions:
-    """What has to be equal for curves to be compared."""
+    """Conditions that must be equal for curves to be compared."""
 
     metric: str
     higher_is_better: bool
-    about: Mapping[str, Any]
+    about: Mapping[str, str]
 
-    def differences(self, group: baselines.Group) -> dict[str, tuple[Any, Any]]:
-        """What -> (the baseline's, this check's)."""
+    def differences(self, group: baselines.Group) -> dict[str, tuple[object, object]]:
+        """Return condition -> (the baseline's, this check's)."""
         then, now = (
-            {"metric": one.metric, "higher_is_better": one.higher_is_better, **one.about}
-            for one in (group, self)
+            {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
+            for side in (group, self)
         )
         return {
             what: (then.get(what), now.get(what))
@@ -289,14 +310,14 @@ def _baseline(stem: Path, name: str, conditions: _Conditions) -> Curves:
     return group.curves
 
 
-def _compare(baseline: Curves, read: Any, terms: Terms) -> Check:
-    return sequential(baseline, read, terms) if callable(read) else check(baseline, read, terms)
-
-
 def _reader(
-    curves: Any, steps: Any, seeds: Any, missing_ok: bool, scores: Mapping[str, Score]
-) -> Curves | Callable[[tuple[int, ...]], Curves]:
-    def read(given: Any, which: Sequence[int] | None) -> Curves:
+    curves: Data | Callable[[tuple[int, ...]], Data],
+    steps: Rows | Sequence[float] | None,
+    seeds: Sequence[int] | None,
+    missing_ok: bool,
+    scores: Mapping[str, Score],
+) -> Curves | Reader:
+    def read(given: Data, which: Sequence[int] | None) -> Curves:
         return from_user(given, steps=steps, seeds=which, missing_ok=missing_ok, scores=scores)
 
     if not callable(curves):
@@ -304,7 +325,7 @@ def _reader(
 
     def more(wanted: tuple[int, ...]) -> Curves:
         got = curves(wanted)
-        return read(got, None if hasattr(got, "columns") else wanted)
+        return read(got, None if isinstance(got, Frame) else wanted)
 
     return more
 

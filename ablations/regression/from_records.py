@@ -1,11 +1,11 @@
-"""From a study's plan and records to curves by task and variant, and back to what trains them."""
+"""From a study's plan and records to curves by task and variant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,34 +13,43 @@ from ablations.curve import Curve, diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
 from ablations.regression.baselines import Baseline, Group
-from ablations.regression.check import Check, Terms, check, checking
 from ablations.regression.curves import Curves, require_scores, together
 
-# More seeds of some groups are wanted: (study, task, variant) -> seeds
-Wanted = Mapping[tuple[str, str, str], Sequence[int]]
-Train = Callable[[Wanted], Mapping[tuple[str, str, str], Curves]]
 
+class GroupName(NamedTuple):
+    """The name of a group of a study's baseline, "study/task/variant"."""
 
-def key(study: str, task: str, variant: str) -> str:
-    return f"{study}/{task}/{variant}"
+    study: str
+    task: str
+    variant: str
+
+    @classmethod
+    def of(cls, name: str) -> GroupName:
+        """Parse a name."""
+        return cls(*name.split("/", 2))
+
+    def __str__(self) -> str:
+        """Return the name as a baseline has it."""
+        return "/".join(self)
 
 
 def groups(plan: Plan, results: Path) -> dict[str, Group]:
-    """Every task and variant of a plan with the curves of all its seeds, for a baseline.
+    """Return every task and variant of a plan with the curves of all its seeds, for a baseline.
 
     Raises UserError where a cell has not run, or was stopped by an error.
     """
     found = {}
-    for task, variant in pairs(plan):
+    for name in names(plan):
+        _, task, variant = name
         seeds = [c["seed"] for c in plan.cells if (c["task"], c["variant"]) == (task, variant)]
-        curves = read(plan, results, task, variant, seeds)
+        curves = read(plan, results, name, seeds)
         if lacking := [seed for seed in seeds if seed not in (*curves.seeds, *curves.failed)]:
             raise UserError(
                 f"{variant} on {task} has no record of seed {lacking[0]}"
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
                 f"`ablations run {plan.study['name']}` first"
             )
-        found[key(plan.study["name"], task, variant)] = Group(
+        found[str(name)] = Group(
             curves=curves,
             metric=plan.study["metric"],
             about=configuration(plan, task, variant),
@@ -48,26 +57,26 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
     return found
 
 
-def pairs(plan: Plan) -> list[tuple[str, str]]:
-    """(task, variant), in the plan's order."""
-    return list(dict.fromkeys((cell["task"], cell["variant"]) for cell in plan.cells))
+def names(plan: Plan) -> list[GroupName]:
+    """Return the groups of a plan, in its order."""
+    study = plan.study["name"]
+    return list(dict.fromkeys(GroupName(study, c["task"], c["variant"]) for c in plan.cells))
 
 
-def configuration(plan: Plan, task: str, variant: str) -> dict[str, Any]:
-    """What decides the curves of a task and variant, but for the seed and the code."""
+def configuration(plan: Plan, task: str, variant: str) -> dict[str, object]:
+    """Return what decides the curves of a task and variant, but for the seed and the code."""
     config = next(
         cell["config"] for cell in plan.cells if (cell["task"], cell["variant"]) == (task, variant)
     )
     return {name: value for name, value in config.items() if name != "seed"}
 
 
-def read(
-    plan: Plan, results: Path, task: str, variant: str, seeds: Sequence[int] | None = None
-) -> Curves:
-    """The curves that a plan's records have of a task and variant; missing ones are left out.
+def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None = None) -> Curves:
+    """Return the curves that a plan's records have of a group; missing ones are left out.
 
     Raises UserError for a cell that an error stopped: that says nothing about learning.
     """
+    _, task, variant = name
     runs: dict[int, Curve] = {}
     failed: dict[int, str] = {}
     for cell in plan.cells:
@@ -79,14 +88,9 @@ def read(
         record = read_record(results, cell["hash"])
         if record is None:
             continue
-        if record.status == "failed":
-            if record.failure != "diverged":
-                raise UserError(f"{variant} on {task}, seed {seed}, failed: {record.reason}")
-            failed[seed] = str(record.reason)
-            continue
-        run = _curve(record, results, plan.study["metric"])
-        if run.status == "diverged":
-            failed[seed] = diverged(plan.study["metric"], run.end)
+        run = _run(plan, record, results, f"{variant} on {task}, seed {seed}, failed")
+        if isinstance(run, str):
+            failed[seed] = run
         else:
             runs[seed] = run
     if not runs and not failed:
@@ -100,17 +104,26 @@ def read(
     return found
 
 
-def _curve(record: Record, results: Path, metric: str) -> Curve:
+def _run(plan: Plan, record: Record, results: Path, failure: str) -> Curve | str:
+    """Return the curve of a record, or why it diverged. Raises UserError for an error."""
+    metric = plan.study["metric"]
+    if record.status == "failed":
+        if record.failure != "diverged":
+            raise UserError(f"{failure}: {record.reason}")
+        return str(record.reason)
     curve = read_curve(results, record)
     if metric not in curve:
         raise unknown("metric", metric, (name for name in curve if name != "step"))
-    return logged(curve["step"], curve[metric])
+    run = logged(curve["step"], curve[metric])
+    return diverged(metric, run.end) if run.status == "diverged" else run
 
 
-def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any]) -> None:
-    """Raises UserError where a group is not trained as its baseline was. Revisions may differ, and
-    so may the data of imported runs: they are the question."""
-    then = dict(_flat(baseline.groups[name].about))
+def require_same_settings(baseline: Baseline, name: GroupName, now: Mapping[str, object]) -> None:
+    """Raise UserError where a group is not trained as its baseline was.
+
+    Revisions may differ, and so may the data of imported runs: they are the question.
+    """
+    then = dict(_flat(baseline.groups[str(name)].about))
     for setting, value in _flat(now):
         before = then.pop(setting, None)
         if before != value:
@@ -125,7 +138,7 @@ def require_same_settings(baseline: Baseline, name: str, now: Mapping[str, Any])
         )
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(config: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in config.items():
         if name in ("revision", "imported"):
             continue
@@ -135,52 +148,12 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def terms(group: Group, **asked: Any) -> Terms:
-    """Of a check against a group: what is asked, and the group's own direction."""
-    return Terms(higher_is_better=group.higher_is_better, **asked)
-
-
-def with_seeds(plan: Plan, wanted: Wanted) -> Plan:
-    """The part of a plan with those cells."""
+def with_seeds(plan: Plan, wanted: Mapping[GroupName, Sequence[int]]) -> Plan:
+    """Return the part of a plan with those cells."""
     study = plan.study["name"]
     cells = tuple(
         cell
         for cell in plan.cells
-        if cell["seed"] in wanted.get((study, cell["task"], cell["variant"]), ())
+        if cell["seed"] in wanted.get(GroupName(study, cell["task"], cell["variant"]), ())
     )
     return replace(plan, cells=cells)
-
-
-def check_all(baseline: Baseline, asked: Mapping[str, Terms], train: Train) -> dict[str, Check]:
-    """All groups side by side: each round trains what those that are still undecided want."""
-    running = {name: checking(group.curves, asked[name]) for name, group in baseline.groups.items()}
-    wanted = {name: next(steps) for name, steps in running.items()}
-    found: dict[str, Check] = {}
-    while wanted:
-        trained = train({_split(name): seeds for name, seeds in wanted.items()})
-        ahead: dict[str, tuple[int, ...]] = {}
-        for name in wanted:
-            curves = trained[_split(name)]
-            if not curves.seeds:  # all diverged: no steps of their own
-                curves = together((), [], curves.failed, [baseline.groups[name].curves.steps])
-            try:
-                ahead[name] = running[name].send(curves)
-            except StopIteration as ended:
-                found[name] = ended.value
-        wanted = ahead
-    return {name: found[name] for name in baseline.groups}
-
-
-def check_given(
-    baseline: Baseline, asked: Mapping[str, Terms], given: Mapping[str, Curves]
-) -> dict[str, Check]:
-    """All groups against curves that are there already."""
-    return {
-        name: check(group.curves, given[name], asked[name])
-        for name, group in baseline.groups.items()
-    }
-
-
-def _split(name: str) -> tuple[str, str, str]:
-    study, task, variant = name.split("/", 2)
-    return study, task, variant

@@ -1,22 +1,28 @@
-"""What a check is going to do, and what it found: a line, and a table."""
+"""Text of checks and baselines: lines and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
+from ablations.errors import UserError, count
+from ablations.regression.baseline_check import Bits, planned
+from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Row, Terms
-from ablations.regression.looks import Design
+from ablations.regression.curves import scores
+from ablations.regression.design import Design
 
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
 
 def score_name(score: str) -> str:
-    """In words; a user's own score is called as he called it."""
+    """Return a score in words; a user's own score has the name that it was given."""
     return SCORE_NAMES.get(score, score)
 
 
 def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
-    """What the check may take and what it can see, before anything runs."""
+    """Return what a check may take and what it can see, before anything runs."""
     looks = [look.seeds for look in made.looks]
     seeds = (
         f"{looks[0]} seeds"
@@ -42,7 +48,7 @@ def _caught(made: Design, unit: float, terms: Terms) -> str:
 
 
 def shortfall(made: Design, unit: float, terms: Terms) -> str:
-    """What the seeds fall short of, if they do."""
+    """Return what the seeds fall short of, "" where they do not."""
     if max(made.caught.values()) <= 1.001 * made.effect:
         return ""
     wanted = _share(made.effect, unit, terms)
@@ -52,7 +58,7 @@ def shortfall(made: Design, unit: float, terms: Terms) -> str:
 
 
 def line(name: str, found: Check) -> str:
-    """One line: what got worse, where, by how much."""
+    """Return a check in a line: the verdict, the score, by how much."""
     seeds = f"{len(found.now)} seeds against {len(found.baseline)}"
     terms, effect = found.terms, _share(found.design.effect, found.unit, found.terms)
     diverged = f"; {len(found.now.failed)} diverged" if found.now.failed else ""
@@ -77,7 +83,7 @@ def line(name: str, found: Check) -> str:
     )
 
 
-def _change(row: Row, found: Check, noun: str) -> str:
+def _change(row: Row, found: Check, noun: Literal["loss", "gain", "change"]) -> str:
     # With all formats, and SciPy: not before there is something to say.
     from ablations.report.formats.numbers import decimals, p_text
 
@@ -118,7 +124,7 @@ HEAD = [
 
 
 def table(checks: Mapping[str, Check]) -> list[list[str]]:
-    """Rows of text under `HEAD`, one per score of each check."""
+    """Return rows of text under `HEAD`, one per score of each check."""
     from ablations.report.formats.numbers import decimals, p_text
 
     lines = []
@@ -142,7 +148,7 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
 
 
 def text(checks: Mapping[str, Check]) -> str:
-    """A pipe table that also lines up in a terminal, and what its columns are."""
+    """Return a pipe table that also lines up in a terminal."""
     from ablations.report.formats.markdown import markdown_text, pipes
 
     lines = [[markdown_text(cell) for cell in line] for line in table(checks)]
@@ -151,6 +157,7 @@ def text(checks: Mapping[str, Check]) -> str:
 
 
 def caption(checks: Sequence[Check]) -> str:
+    """Return what the columns of the table are, and the error rate of all checks."""
     paired = any(found.terms.paired for found in checks)
     how = "paired by seed, with Student's" if paired else "unpaired, with Welch's"
     alpha = sum(found.terms.alpha for found in checks)
@@ -163,14 +170,62 @@ def caption(checks: Sequence[Check]) -> str:
     )
 
 
-def markdown(
-    title: str, checks: Mapping[str, Check], lines: Sequence[str], figure: str | None
-) -> str:
-    """For a comment on a pull request."""
+def lines(checks: Mapping[str, Check], alike: str) -> Iterator[str]:
+    """Yield a line per check, then one where bits differ; alike: from `made_alike`."""
+    for name, found in checks.items():
+        yield line(name, found)
+    for name, found in checks.items():
+        if found.differs is not None:
+            seed, step = found.differs
+            yield f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}"
+
+
+def bits_line(name: str, bits: Bits, alike: str) -> str:
+    """Return a bitwise comparison in a line."""
+    if bits.failed is not None:
+        return f"{name}: differs: seed {bits.failed[0]} failed: {bits.failed[1]}"
+    if bits.differs is not None:
+        seed, step = bits.differs
+        return f"{name}: seed {seed} differs from step {step:,.0f} on; {alike}"
+    return f"{name}: identical, to the bit, on {count(bits.shared, 'seed')}"
+
+
+def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
+    """Return the table, its caption and a line per check, for a terminal."""
+    parts = ["", text(checks), "", caption(list(checks.values())), "", *lines(checks, alike)]
+    return "\n".join([*parts, f"figure: {figure}"])
+
+
+def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
+    """Return the same for a comment on a pull request."""
     bad = [name for name, found in checks.items() if found.verdict == "worse"]
     head = f"{len(bad)} of {len(checks)} got worse" if bad else "nothing got worse"
-    parts = [f"### {title}: {head}", "", *(f"- {line}" for line in lines), "", text(checks), ""]
+    listed = [f"- {line}" for line in lines(checks, alike)]
+    parts = [f"### {title}: {head}", "", *listed, "", text(checks), ""]
     parts.append(caption(list(checks.values())))
-    if figure:
+    if isinstance(figure, Path):
         parts += ["", f"Both curves: `{figure}`"]
     return "\n".join(parts)
+
+
+def description(baseline: Baseline) -> Iterator[str]:
+    """Yield a baseline's scores, the plan of a check, its history and its origin."""
+    for name, test in planned(baseline, Terms()).items():
+        group, curves = baseline.groups[name], test.baseline
+        yield (
+            f"  {name}: {group.metric}, {len(curves)} seeds, {len(curves.steps)} points up to "
+            f"step {curves.steps[-1]:,.0f}"
+        )
+        for score, values in scores(curves).items():
+            yield (
+                f"    {score_name(score)}: {values.mean():.4g} ± {values.std(ddof=1):.2g} between "
+                f"seeds"
+            )
+        line = plan_line("", test.design, test.unit, test.terms)
+        yield f"    a check: {line.lstrip(': ')}"
+    yield "  history"
+    for version in baseline.history:
+        yield f"    {version['date']}  {version['reason']}"
+    yield "  provenance"
+    for key, value in baseline.provenance.items():
+        yield f"    {key:<10} {value}"

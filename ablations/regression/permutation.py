@@ -48,7 +48,10 @@ class Evidence:
 
 
 def unpaired(now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evidence:
-    """now `[n, scores]`, baseline `[m, scores]`, loss `[scores]` above 0, in the scores' units."""
+    """Test unpaired curves.
+
+    now `[n, scores]`, baseline `[m, scores]`, loss `[scores]` above 0, in the scores' units.
+    """
     ours, theirs = _columns(now), _columns(baseline)
     allowed = np.asarray(loss, np.float64)
     n, m = len(ours), len(theirs)
@@ -62,7 +65,7 @@ def unpaired(now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, deals: int = 
 
 
 def paired(differences: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evidence:
-    """differences `[n, scores]`, new - baseline of one seed each: their signs are dealt."""
+    """Test pairs. differences `[n, scores]`, new - baseline of one seed each: signs are dealt."""
     pairs, allowed = _columns(differences), np.asarray(loss, np.float64)
     worse, better, worse_each, better_each = _tails(_deal_signs(pairs, deals))
     given_back = _deal_signs(pairs + allowed, deals)
@@ -70,7 +73,7 @@ def paired(differences: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evide
 
 
 def smallest_p(n: int, m: int | None) -> float:
-    """The smallest p that n new seeds can give against m old ones; m None: paired."""
+    """Return the smallest p that n new seeds can give against m old ones; m None: paired."""
     return 0.5**n if m is None else 1 / math.comb(n + m, n)
 
 
@@ -92,7 +95,7 @@ def _tails(dealt: Dealt) -> tuple[float, float, Floats, Floats]:
 
 
 def _each_above(dealt: Dealt) -> float:
-    """The largest of the scores' own p-values: all must be shown, so none is corrected."""
+    """Return the largest of the scores' own p-values: all must be shown, so none is corrected."""
     seen, all_ = dealt
     slack = 1e-9 * np.maximum(1.0, np.abs(seen))
     return max(
@@ -122,7 +125,8 @@ def _deal_t(scores: Floats, n: int, blocks: Callable[[], Iterator[Floats]]) -> D
         error = (within_ours + prior) / (n - 1 + PRIOR_SEEDS) / n + (within_theirs + prior) / (
             m - 1 + PRIOR_SEEDS
         ) / m
-        return (ours - theirs) / np.sqrt(np.maximum(error, 1e-24))
+        ratio: Floats = (ours - theirs) / np.sqrt(np.maximum(error, 1e-24))
+        return ratio
 
     seen = moderated(centred[:n].sum(axis=0), (centred[:n] ** 2).sum(axis=0))
     parts = [moderated(deal @ centred, deal @ centred**2) for deal in blocks()]
@@ -145,7 +149,10 @@ def _block(n: int, m: int, size: int, start: int) -> Floats:
 
 
 def _deal_signs(pairs: Floats, deals: int) -> Dealt:
-    """mean / root mean square: as a paired t orders them, since squares keep under signs."""
+    """Deal signs to mean / root mean square.
+
+    It orders as a paired t does, since squares keep under signs.
+    """
     n = len(pairs)
     size = np.abs(pairs).max(axis=0)
     pairs = pairs / np.where(size > 0, size, 1.0)

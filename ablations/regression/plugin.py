@@ -13,8 +13,9 @@ test asks for the fixture, which is in fixture.py; JAX or a trainer never are.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -44,6 +45,7 @@ INI = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and ini keys."""
     group = parser.getgroup("learning-curve", "learning curves")
     group.addoption(
         "--learning-curve-update",
@@ -66,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Refuse options that cannot be served."""
     if (
         config.getoption("--learning-curve-update")
         and not (config.getoption("--learning-curve-reason") or "").strip()
@@ -84,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every xdist worker collects all tests, so all divide the rate by the same number."""
+    """Count the tests with checks; every xdist worker collects all of them."""
     config.stash[tests] = sum(map(_guards, items))
 
 
@@ -93,7 +96,10 @@ def _guards(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show a failed test's checks, and mark skipped tests that have some."""
     report = yield
     if report.when == "call":
         said = [text for name, text in item.user_properties if name == SAID]
@@ -106,14 +112,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 @pytest.fixture
 def learning_curve(request: pytest.FixtureRequest) -> LearningCurve:
-    """Checks learning curves: `learning_curve.check(curves)`."""
+    """Return the fixture: `learning_curve.check(curves)`."""
     from ablations.regression.fixture import LearningCurve
 
     return LearningCurve(request)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line per check, with what is worth a look though it passes; baselines of no test."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print a line per check, and baselines that no test used."""
     told: dict[str, list[str]] = {SAID: [], USED: [], SKIPPED: []}
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
@@ -132,7 +140,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _stale(config: pytest.Config, used: list[str], failed: bool) -> list[str]:
-    """A line per baseline that no test used, in the folders whose tests have all run."""
+    """Return a line per baseline that no test used, in folders whose tests have all run."""
     partly = [config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf")]
     stopped = failed and config.getoption("maxfail", 0)
     if any(partly) or stopped or any("::" in argument for argument in config.args):
@@ -154,4 +162,5 @@ def _stale(config: pytest.Config, used: list[str], failed: bool) -> list[str]:
 
 
 def relative(path: Path, root: Path) -> Path:
+    """Return a path from the root, where it is below."""
     return path.relative_to(root) if path.is_relative_to(root) else path

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from ablations.git import git
+from ablations.regression.baselines import Origin
 
 # Of these, what the process has loaded.
 LIBRARIES = (
@@ -26,8 +27,8 @@ LIBRARIES = (
 )
 
 
-def of_process(root: Path) -> dict[str, Any]:
-    """Of this process, whose code is in the checkout at `root`."""
+def of_process(root: Path) -> Origin:
+    """Return the origin of this process, whose code is in the checkout at `root`."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         if name in sys.modules:
@@ -35,11 +36,7 @@ def of_process(root: Path) -> dict[str, Any]:
                 versions[name] = version(name)
             except PackageNotFoundError:
                 continue
-    return {"versions": versions, "machine": platform.machine(), **_commit(root)}
-
-
-def _commit(root: Path) -> dict[str, str]:
-    try:
-        return {"commit": git(root, "rev-parse", "HEAD").decode().strip()}
-    except (OSError, subprocess.SubprocessError):
-        return {}
+    origin = Origin(versions=versions, machine=platform.machine())
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        origin["commit"] = git(root, "rev-parse", "HEAD").decode().strip()
+    return origin

@@ -140,7 +140,7 @@ def test_more_spread_between_seeds_needs_more_seeds() -> None:
 def test_the_levels_of_the_looks_add_up() -> None:
     made_, _ = layout(BASELINE, Terms(effect=0.03))
     assert len(made_.looks) > 2
-    assert sum(look.alpha for look in made_.looks) == pytest.approx(0.01)
+    assert sum(look.level for look in made_.looks) == pytest.approx(0.01)
     seeds = [look.seeds for look in made_.looks]
     assert seeds == sorted(set(seeds))
     assert seeds[-1] <= 32

@@ -160,6 +160,15 @@ def test_bad_input(shell: Shell) -> None:
     assert "a baseline of 3 seeds says too little" in few
 
 
+def python(
+    folder: Path, script: str, *arguments: str, code: int = 0
+) -> subprocess.CompletedProcess:
+    words = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
 def test_comparing_needs_no_jax(saved: Shell) -> None:
     script = (
         "import sys; from ablations.cli import main\n"
@@ -167,14 +176,7 @@ def test_comparing_needs_no_jax(saved: Shell) -> None:
         "assert not code\n"
         "assert not {'jax', 'brax'} & set(sys.modules), sys.modules.keys()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=saved.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    python(saved.folder, script)
 
 
 def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: Shell) -> None:
@@ -186,14 +188,7 @@ def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: 
     )
 
     def light(*arguments: str, code: int) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", script, *arguments],
-            cwd=saved.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        done = python(saved.folder, script, *arguments, code=code)
         assert done.stderr.count("\n") <= 1
         return done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""How a check is laid out before it runs: seeds, looks and levels, from the baseline's variance.
+"""Design of a check: seeds, looks and levels, from the baseline's variance.
 
 A check looks at a few seeds first and adds seeds only while it is undecided. Its false-alarm rate
 is split over the looks, half of it for the last, so their sum bounds the rate whatever the returns
@@ -30,7 +30,7 @@ from ablations.distributions import (
     student_quantile,
 )
 from ablations.errors import UserError
-from ablations.looks import planned, split
+from ablations.looks import Look, Looks, planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
 from ablations.regression.permutation import smallest_p
 from ablations.report.statistics.summaries import deviation
@@ -43,25 +43,18 @@ LUCK = 2.0
 
 
 @dataclass(frozen=True)
-class Look:
-    """seeds: in all, up to here. alpha: chance of a false alarm, miss: of a miss, spent here."""
-
-    seeds: int
-    alpha: float
-    miss: float
-
-
-@dataclass(frozen=True)
 class Design:
-    """looks: in order. effect: the loss to be caught, in the metric's units. caught: score -> the
-    smallest loss in it that the check catches with 95%, on average over baselines. needed: the
-    seeds that would catch `effect` in every score; None above `MOST_NEEDED`. lucky: about how often
-    a check calls an unchanged trainer worse, if the mean of its baseline happens to lie `LUCK`
-    standard errors too high (paired: of seeds that do not go alike at all). More seeds of the
-    baseline bring it down to alpha.
+    """What a check may take and what it can see.
+
+    looks: the level of each is the rate of false alarms spent there. effect: the loss to be caught,
+    in the metric's units. caught: score -> the smallest loss in it that the check catches with 95%,
+    on average over baselines. needed: the seeds that would catch `effect` in every score; None
+    above `MOST_NEEDED`. lucky: about how often a check calls an unchanged trainer worse, if the
+    mean of its baseline happens to lie `LUCK` standard errors too high (paired: of seeds that do
+    not go alike at all). More seeds of the baseline bring it down to alpha.
     """
 
-    looks: tuple[Look, ...]
+    looks: Looks
     alpha: float
     effect: float
     caught: Mapping[str, float]
@@ -71,6 +64,7 @@ class Design:
 
     @property
     def most_seeds(self) -> int:
+        """The seeds of the last look."""
         return self.looks[-1].seeds
 
 
@@ -86,10 +80,15 @@ def design(
     exactly: int | None = None,
     paired: bool = False,
 ) -> Design:
-    """baseline: score -> `[m]`. effect: the smallest loss worth catching, in the metric's units.
+    """Plan a check. Raises UserError where so few seeds could never show a loss at this level.
 
-    most: bound on the seeds. exactly: one look at so many seeds. Raises UserError where so few
-    seeds could never show a loss at this level.
+    Args:
+        baseline: score -> `[m]`, higher is better.
+        effect: the smallest loss worth catching, in the metric's units.
+        alpha: rate of false alarms.
+        most: bound on the seeds.
+        exactly: one look at so many seeds.
+        paired: whether seeds are compared one by one.
     """
     if not 0 < alpha < 0.5:
         raise UserError(f"the false-alarm rate must be between 0 and 0.5, not {alpha:g}")
@@ -103,7 +102,7 @@ def design(
     level = alpha / (1 if exactly else 2) / len(spread)
 
     def power(seeds: int, loss: float) -> float:
-        """Of the score that varies most."""
+        """Return the power for the score that varies most."""
         return _power(seeds, old, loss, max(spread), level, paired)
 
     fewest = _fewest(old if not paired else None, alpha)
@@ -111,20 +110,21 @@ def design(
         raise _too_few(exactly or most, fewest, old, alpha, paired)
     needed = _needed(power, effect, fewest)
     looks = (
-        (Look(exactly, alpha, EARLY_MISSES),)
+        Looks([Look(exactly, alpha, EARLY_MISSES)])
         if exactly
         else _looks(min(most, needed or most), alpha, old, paired)
     )
     last = looks[-1].seeds
-    caught = {
-        name: _caught(lambda loss, one=one: _power(last, old, loss, one, level, paired), one)
-        for name, one in zip(baseline, spread, strict=True)
-    }
+
+    def caught(sd: float) -> float:
+        return _caught(lambda loss: _power(last, old, loss, sd, level, paired), sd)
+
+    each = dict(zip(baseline, map(caught, spread), strict=True))
     lucky = _lucky(last, last if paired else old, alpha)
-    return Design(looks, alpha, effect, caught, needed, old, lucky)
+    return Design(looks, alpha, effect, each, needed, old, lucky)
 
 
-def _looks(last: int, alpha: float, old: int, paired: bool) -> tuple[Look, ...]:
+def _looks(last: int, alpha: float, old: int, paired: bool) -> Looks:
     seeds = list(planned(FIRST_SEEDS, last, factor=2.0))
     # A look that cannot reach its level would only spend it.
     while len(seeds) > 1 and (
@@ -132,11 +132,11 @@ def _looks(last: int, alpha: float, old: int, paired: bool) -> tuple[Look, ...]:
     ):
         seeds.pop(0)
     shares = zip(seeds, split(alpha, len(seeds)), split(EARLY_MISSES, len(seeds)), strict=True)
-    return tuple(Look(*one) for one in shares)
+    return Looks(itertools.starmap(Look, shares))
 
 
 def _fewest(old: int | None, alpha: float) -> int:
-    """The fewest new seeds that can reach half the level, so that a second deal may be as bad."""
+    """Return the fewest new seeds that reach half the level: a second deal may be as bad."""
     return next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
 
 
@@ -149,12 +149,12 @@ def _too_few(seeds: int, fewest: int, old: int, alpha: float, paired: bool) -> U
 
 
 def _power(seeds: int, old: int, loss: float, spread: float, level: float, paired: bool) -> float:
-    """Of a t-test at `level`, one-sided, for equal variances; paired: seeds unrelated at worst.
+    """Return the power of a one-sided t-test at `level`; paired: of seeds unrelated at worst.
 
-    An average over baselines: `spread` s is estimated from `old` seeds, so that s²/σ² is
-    chi-squared over its degrees of freedom. The same s is part of the test's own error where that
-    is pooled, which is why a baseline that looks calm by chance makes up for some of what it
-    promises too much.
+    Variances are equal. An average over baselines: `spread` s is estimated from `old` seeds, so
+    that s²/σ² is chi-squared over its degrees of freedom. The same s is part
+    of the test's own error where that is pooled, which is why a baseline that looks calm by chance
+    makes up for some of what it promises too much.
     """
     if not spread > 0:
         return 1.0
@@ -173,20 +173,22 @@ def _power(seeds: int, old: int, loss: float, spread: float, level: float, paire
 
 @lru_cache(maxsize=4096)
 def _variances(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What s²/σ² may be, and with which weight: Gauss and Legendre's points on its quantiles."""
+    """Return values of s²/σ² and their weights: Gauss-Legendre points on its quantiles."""
     points, weights = np.polynomial.legendre.leggauss(64)
     return chi_squared_quantile(freedom, (points + 1) / 2) / freedom, weights / 2
 
 
 def _lucky(seeds: int, old: int, level: float) -> float:
-    """How often `seeds` new ones look worse, at `level`, than a baseline `LUCK` standard errors
-    above its own mean, of known variance."""
+    """Return the false-alarm rate against a baseline `LUCK` standard errors above its own mean.
+
+    `seeds` new ones are compared with `old`, at `level`; the variance is known.
+    """
     ratio = seeds / old
     reach = LUCK * math.sqrt(ratio) + normal_quantile(level) * math.sqrt(1 + ratio)
     return float(normal_cdf(reach))
 
 
-def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | None:
+def _needed(power: Callable[[int, float], float], effect: float, fewest: int) -> int | None:
     if power(MOST_NEEDED, effect) < POWER:
         return None
     low, high = fewest - 1, MOST_NEEDED
@@ -196,8 +198,8 @@ def _needed(power: Callable[..., float], effect: float, fewest: int) -> int | No
     return high
 
 
-def _caught(power: Callable[..., float], spread: float) -> float:
-    """The smallest loss with enough power, to three digits; as large as the spread, or so."""
+def _caught(power: Callable[[float], float], spread: float) -> float:
+    """Return the smallest loss with enough power, to three digits."""
     if not spread > 0:
         return 0.0
     high = 2.0 ** math.frexp(spread)[1]
