@@ -220,10 +220,10 @@ def _tell(
     metrics = {where: group.metric for where, group in baseline.groups.items()}
     drawn = None
     try:
-        from ablations.regression import figures
+        from ablations.regression.figures import checks_figure, write
 
-        formats = ("svg", "png")
-        drawn = str(figures.write(folder, f"{name}_curves", name, checks, metrics, formats)[-1])
+        curves = checks_figure(name, checks, metrics)
+        drawn = str(write(curves, folder, f"{name}_curves", ("svg", "png"))[-1])
         figure = drawn
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:

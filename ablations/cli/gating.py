@@ -132,9 +132,10 @@ def _tell(one: Gate, found: Verdict, options: argparse.Namespace) -> int:
     path = one.write(found)
     told = json.loads(path.read_text())
     try:
-        from ablations.report.figures import gate as figure
+        from ablations.report.figures import paper
+        from ablations.report.figures.gate import gate
 
-        drawn = str(figure.write(path.parent, told, path.stem, ("svg", "png"))[-1])
+        drawn = str(paper.write(gate(told), path.parent, path.stem, ("svg", "png"))[-1])
     except ModuleNotFoundError as error:
         if (missing := missing_extra(error)) is None:
             raise

@@ -170,15 +170,15 @@ class LearningCurve:
 
     def _figure(self, name: str, found: Check, metric: str, folder: str | None) -> str:
         try:
-            from ablations.regression import figures
+            from ablations.regression.figures import checks_figure, write
         except ModuleNotFoundError as error:
             return str(missing_extra(error) or error)
         target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
         stem = f"{test}_{name}" if folder else name
-        drawn = figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})
-        return str(drawn[0])
+        figure = checks_figure(name, {"": found}, {"": metric})
+        return str(write(figure, Path(target).absolute(), stem, ["png"])[0])
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((plugin.SAID, text))

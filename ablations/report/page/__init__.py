@@ -21,6 +21,8 @@ from markupsafe import Markup
 
 from ablations.errors import UserError
 from ablations.records import Plan, write_atomically
+from ablations.report.figures.interactive import chart
+from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
 
@@ -64,7 +66,7 @@ def render(
         sections=sections,
         totals=_totals(sections),
         data=_data(sections),
-        style=Markup((HERE / "page.css").read_text()),
+        style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
         script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),
         library=Markup(_library()),
         live=live,
@@ -79,8 +81,8 @@ def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
 def _data(sections: Sequence[Section]) -> Markup:
     """What page.js draws, as JSON that cannot end the element it stands in."""
     data = {
-        "charts": {key: chart for one in sections for key, chart in one.charts.items()},
-        "legends": {one.slug: list(one.legend) for one in sections},
+        "charts": {one.key: chart(one.figure) for of in sections for one in of.charts},
+        "legends": {one.slug: one.legend for one in sections},
         "files": {key: files for one in sections for key, files in one.files.items()},
         "runs": {one.slug: [list(astuple(run)) for run in one.runs] for one in sections},
     }

@@ -1,0 +1,612 @@
+"""Figures for print: SVG, PNG and PDF by matplotlib.
+
+Same records, same bytes for SVG: fixed ids, no date. Text stays text: fonts in a PDF are Type 42.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
+
+from ablations.errors import UserError
+from ablations.records import write_atomically
+from ablations.report.figures.marks import (
+    Axis,
+    Band,
+    Bar,
+    Cell,
+    Direction,
+    Entry,
+    Figure,
+    Interval,
+    Line,
+    Mark,
+    Matrix,
+    Panel,
+    Points,
+    Rule,
+    Span,
+    Symbol,
+    Text,
+)
+from ablations.report.figures.palette import COLORS, DASHES
+
+FORMATS = ("svg", "png", "pdf")
+
+# A column or a line of text, in inches, as these styles of papers have it.
+WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
+NARROWEST, WIDEST = 2.0, 20.0
+LETTERS = 20  # of a line of a name in a paper
+
+Settings: TypeAlias = Mapping[str, str | float | bool | int | list[str]]
+_STYLE: Settings = {
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rl-ablations",
+    "pdf.fonttype": 42,
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8.5,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": COLORS["quiet"].print,
+    "grid.color": COLORS["grid"].print,
+    "grid.linewidth": 0.7,
+    "savefig.dpi": 200,
+}
+# In a paper, whose own text is of 9 to 10 points.
+_PAPER: Settings = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "axes.linewidth": 0.6,
+    "grid.linewidth": 0.5,
+    "savefig.dpi": 300,
+}
+_METADATA: Mapping[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+_SYMBOLS: Mapping[Symbol, str] = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "triangle-up": "^",
+    "triangle-down": "v",
+    "cross": "P",
+    "x": "X",
+    "star": "*",
+    "stroke": "|",
+    "left": "<",
+    "right": ">",
+}
+_EFFECTS = LinearSegmentedColormap.from_list(
+    "effects", [COLORS[name].print for name in ("down", "middle", "up")]
+)
+
+
+class _Drawing(Drawing):
+    """A figure that is saved in the style it was drawn in, wherever it is saved: matplotlib asks
+    only then which fonts a PDF gets, and whether text stays text."""
+
+    def __init__(self, settings: Settings, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self._settings = settings
+
+    def savefig(self, *arguments: Any, **keywords: Any) -> None:
+        with _style(self._settings):
+            super().savefig(*arguments, **keywords)
+
+
+@contextmanager
+def _style(settings: Settings) -> Iterator[None]:
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A character that no font has is a box, in an SVG the character itself.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(settings)  # type: ignore[arg-type]
+        yield
+
+
+def inches(width: float | str) -> float:
+    """Return a width in inches, from a number or one of `WIDTHS`.
+
+    Raises:
+        UserError: for another name, and a number out of bounds.
+    """
+    try:
+        number = WIDTHS[width] if isinstance(width, str) and width in WIDTHS else float(width)
+    except ValueError:
+        number = math.nan
+    if not NARROWEST <= number <= WIDEST:
+        raise UserError(
+            f"a figure's width is {NARROWEST:g} to {WIDEST:g} inches, or one of "
+            f"{', '.join(WIDTHS)}, not '{width}'"
+        )
+    return number
+
+
+def draw(figure: Figure, width: float | str | None = None) -> Drawing:
+    """Draw a figure.
+
+    Args:
+        figure: panels and what is in them.
+        width: for a paper, in inches or one of `WIDTHS`, without title and caption; None for a
+            figure that stands alone.
+
+    Raises:
+        UserError: for an unknown width.
+    """
+    narrow = None if width is None else inches(width)
+    settings = {**_STYLE, **(_PAPER if narrow else {}), **_fallbacks(figure)}
+    with _style(settings):
+        drawing, axes, columns = _grid(figure, narrow, settings)
+        for place, panel in enumerate(figure.panels):
+            if panel is None:
+                axes[place].set_axis_off()
+                continue
+            _panel(axes[place], panel, narrow is not None)
+        for empty in axes[len(figure.panels) :]:
+            empty.set_axis_off()
+        _share_texts(axes, figure, columns, narrow is not None)
+        if narrow is not None:
+            _legend_below(drawing, figure)
+            return drawing
+        _legends(drawing, axes, figure, columns)
+        _titles(drawing, figure)
+    return drawing
+
+
+def write(
+    figure: Figure,
+    folder: Path,
+    stem: str,
+    formats: Sequence[str],
+    width: float | str | None = None,
+) -> list[Path]:
+    """Draw a figure and write it as `<stem>.<format>`, each file whole or not at all.
+
+    Raises:
+        UserError: for an unknown width.
+    """
+    drawing = draw(figure, width)
+    paths = [folder / f"{stem}.{format}" for format in formats]
+    for path, format in zip(paths, formats, strict=True):
+        write_atomically(path, encoded(drawing, format))
+    return paths
+
+
+def encoded(drawing: Drawing, format: str, dpi: float | None = None) -> bytes:
+    """Return a drawing as the bytes of a file, without date and program."""
+    data = io.BytesIO()
+    drawing.savefig(data, format=format, metadata=_METADATA[format], dpi=dpi)
+    return data.getvalue()
+
+
+def broken(name: str) -> str:
+    """Return a name in lines that a paper's narrow panels have room for."""
+    if len(name) <= LETTERS - 2:
+        return name
+    lines = []
+    for part in re.sub(r"(?<=.{5}[@,])", "\n", name, count=1).split("\n"):
+        line = ""
+        for piece in re.split(r"(?<=[_=/ ])", part) if len(part) > LETTERS else [part]:
+            if line and len(line) + len(piece) > LETTERS:
+                lines.append(line)
+                line = ""
+            line += piece
+        lines.append(line)
+    return "\n".join(line.strip() for line in lines)
+
+
+# The grid of panels
+
+
+def _grid(
+    figure: Figure, width: float | None, settings: Settings
+) -> tuple[_Drawing, list[Axes], int]:
+    """Make a figure and its axes, row by row; return them and how many are in a row."""
+    count = len(figure.panels)
+    wanted = columns = min(figure.columns or count, count)
+    if width is not None:
+        aside = min(figure.beside, 0.4 * width)
+        columns = max(1, min(columns, int((width - aside) / figure.narrowest)))
+        columns = math.ceil(count / math.ceil(count / columns))
+    lines = [figure.panels[k : k + columns] for k in range(0, count, columns)]
+    heights = [max(_height(panel, width) for panel in line if panel) for line in lines]
+    widths = [panel.width if panel else 0.0 for panel in lines[0]]
+    widths = [x or max(widths) for x in widths]
+    size = (sum(widths) + figure.beside, sum(heights) + figure.around)
+    drawing = _Drawing(
+        settings,
+        figsize=size if width is None else (width, sum(heights) + 0.25),
+        layout="constrained",
+    )
+    share = figure.share if columns == wanted and (width is None or figure.share != "col") else ""
+    axes = drawing.subplots(
+        len(lines),
+        columns,
+        squeeze=False,
+        sharey=share or False,
+        width_ratios=widths if len(set(widths)) > 1 else None,
+        height_ratios=heights if len(set(heights)) > 1 else None,
+    )
+    return drawing, list(axes.flat), columns
+
+
+def _height(panel: Panel, width: float | None) -> float:
+    """Return a panel's height in inches; in a paper titles and labels are part of it."""
+    if width is None:
+        return panel.height
+    names = [broken(text) for _, text in panel.y.ticks or ()]
+    if panel.square:
+        return 0.45 * len(names) + 1.0
+    if panel.y.names:
+        lines = max(name.count("\n") for name in names)
+        return max(panel.height, (0.2 + 0.08 * lines) * len(names)) + 0.6
+    return 0.7 * panel.height
+
+
+def _panel(axes: Axes, panel: Panel, narrow: bool) -> None:
+    hidden = {"open": ["top", "right"], "bottom": ["top", "right", "left"]}
+    axes.spines[hidden.get(panel.frame, ["top", "right", "left", "bottom"])].set_visible(False)
+    for name, axis in (("x", panel.x), ("y", panel.y)):
+        if not axis.names:
+            getattr(axes, f"{name}axis").grid(visible=True)
+            axes.set_axisbelow(True)
+    if any(isinstance(mark, Bar) for mark in panel.marks):
+        axes.use_sticky_edges = False  # or an axis would end where a bar does
+        axes.margins(x=0.06)
+    for mark in panel.marks:
+        _draw(axes, mark, narrow)
+    _axis(axes, panel.x, "x", narrow)
+    _axis(axes, panel.y, "y", narrow)
+    if panel.square:
+        axes.set_aspect("equal")
+
+
+def _axis(axes: Axes, axis: Axis, name: Direction, narrow: bool) -> None:
+    low, high = axis.limits
+    if name == "x":
+        axes.set_xlim(low, high)
+        side = {"top": True, "bottom": False, "labeltop": True, "labelbottom": False}
+        axes.tick_params("x", **(side if axis.above else {}))
+    else:
+        axes.set_ylim(low, high)
+    if axis.names:
+        axes.tick_params(name, length=0)
+    ruler = getattr(axes, f"{name}axis")
+    if axis.ticks is not None:
+        texts = [text for _, text in axis.ticks]
+        texts = [broken(text) for text in texts] if narrow and axis.names else texts
+        turned = {"rotation": 90} if axis.turned else {}
+        ruler.set_ticks([at for at, _ in axis.ticks], texts, **turned)
+        return
+    ruler.set_major_locator(MaxNLocator(min(axis.count, 3) if narrow else axis.count))
+    if axis.format == "steps":
+        ruler.set_major_formatter(EngFormatter(sep=""))
+    elif axis.format == "share":
+        ruler.set_major_formatter(PercentFormatter(1, decimals=0))
+
+
+def _share_texts(axes: Sequence[Axes], figure: Figure, columns: int, narrow: bool) -> None:
+    """Write titles and labels, those that a neighbour has already once."""
+    for place, (here, panel) in enumerate(zip(axes, figure.panels, strict=False)):
+        if panel is None:
+            continue
+        above = figure.panels[place - columns] if place >= columns else None
+        below = figure.panels[place + columns] if place + columns < len(figure.panels) else None
+        left = figure.panels[place - 1] if place % columns else None
+        inside = panel.y.label.replace(" (", "\n(") if panel.height < 2 else panel.y.label
+        title = panel.title
+        if panel.group and (narrow or figure.legend.place in ("panels", "figure")):
+            group = broken(panel.group) if narrow else panel.group
+            title = f"{title}\n{group}".strip()
+        repeated = above is not None and (above.title, above.group) == (panel.title, panel.group)
+        if figure.legend.place == "rows" and not narrow:
+            repeated = above is not None and above.title == panel.title
+        if not repeated:
+            here.set_title(title, pad=8 if panel.x.above else None, color=_hex(panel.color))
+        if below is None or below.x.label != panel.x.label:
+            here.set_xlabel(panel.x.label)
+        if left is None or left.y.label != panel.y.label:
+            here.set_ylabel(inside)
+
+
+# Marks
+
+
+def _draw(axes: Axes, mark: Mark, narrow: bool) -> None:
+    match mark:
+        case Line():
+            _line(axes, mark, narrow)
+        case Band():
+            axes.fill_between(
+                mark.x,
+                mark.low,
+                mark.high,
+                color=_hex(mark.color),
+                alpha=mark.alpha,
+                linewidth=0,
+                step="post" if mark.step else None,
+            )
+        case Interval():
+            _interval(axes, mark, narrow)
+        case Points():
+            _symbols(axes, mark)
+        case Bar():
+            axes.barh(
+                mark.y,
+                mark.high - mark.low,
+                left=mark.low,
+                height=mark.height,
+                color=_hex(mark.color),
+                alpha=mark.alpha,
+                linewidth=0,
+            )
+        case Rule():
+            rule = axes.axvline if mark.along == "x" else axes.axhline
+            rule(mark.at, color=_hex(mark.color), linewidth=mark.width, zorder=1)
+        case Span(along="x"):
+            axes.axvspan(mark.low, mark.high, color=_hex(mark.color), zorder=0)
+        case Span():
+            axes.axhspan(mark.low, mark.high, color=_hex(mark.color), zorder=-1)
+        case Text():
+            axes.text(
+                mark.x,
+                mark.y,
+                mark.text,
+                va="center",
+                fontsize=mark.size,
+                color=_hex(mark.color),
+            )
+        case Matrix():
+            for cell in mark.cells:
+                _cell(axes, cell, min(mark.size, 6.5) if narrow else mark.size)
+
+
+def _line(axes: Axes, mark: Line, narrow: bool) -> None:
+    axes.plot(
+        mark.x,
+        mark.y,
+        color=_hex(mark.color),
+        linestyle=_dashes(mark.dash),
+        linewidth=mark.width * (0.7 if narrow else 1),
+        alpha=None if mark.alpha == 1 else mark.alpha,
+        drawstyle="steps-post" if mark.step else "default",
+        marker=_SYMBOLS[mark.symbol] if mark.symbol else None,
+        markersize=3.5 if narrow else 4.5,
+        markeredgewidth=0,
+        zorder=2 if mark.alpha < 1 else 4 if mark.color == "v0" else 3,
+    )
+
+
+def _interval(axes: Axes, mark: Interval, narrow: bool) -> None:
+    color = _hex(mark.color)
+    if mark.low is not None and mark.high is not None:
+        across, bar = (mark.y, axes.hlines) if mark.along == "x" else (mark.x, axes.vlines)
+        bar(across, mark.low, mark.high, color=color, linewidth=mark.width, alpha=mark.alpha)
+    if mark.symbol is not None:
+        point = Points((mark.x,), (mark.y,), mark.color, mark.symbol, mark.size, 1.0, mark.hollow)
+        _symbols(axes, point)
+    if mark.label:
+        axes.annotate(
+            mark.label,
+            (mark.x, mark.y),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=6.5 if narrow else 7.5,
+            color=color,
+            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
+        )
+
+
+def _symbols(axes: Axes, mark: Points) -> None:
+    color = _hex(mark.color)
+    stroke = 2.0 if mark.symbol == "stroke" else 1.5 if mark.hollow else 0
+    axes.plot(
+        mark.x,
+        mark.y,
+        _SYMBOLS[mark.symbol],
+        color=color,
+        markerfacecolor="white" if mark.hollow else color,
+        alpha=None if mark.alpha == 1 else mark.alpha,
+        markersize=mark.size,
+        mew=stroke,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _cell(axes: Axes, cell: Cell, size: float) -> None:
+    corner = (cell.column - 0.48, cell.row - 0.45)
+    fill = cell.fill if isinstance(cell.fill, str) else to_hex(_EFFECTS((cell.fill + 1) / 2))
+    axes.add_patch(Rectangle(corner, 0.96, 0.9, facecolor=_hex(fill), linewidth=0))
+    if cell.framed:
+        axes.add_patch(Rectangle(corner, 0.96, 0.9, fill=False, edgecolor=_hex("v0")))
+    if cell.text:
+        axes.text(
+            cell.column,
+            cell.row,
+            cell.text,
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=_hex(cell.ink),
+            fontweight="bold" if cell.bold else "normal",
+        )
+
+
+def _hex(color: str) -> str:
+    return COLORS[color].print if color in COLORS else color
+
+
+def _dashes(place: int) -> Literal["-"] | tuple[float, tuple[float, ...]]:
+    return (0, DASHES[place]) if DASHES[place] else "-"
+
+
+# Legends, title, caption
+
+
+def _handle(entry: Entry) -> Artist:
+    color = _hex(entry.color)
+    if entry.patch == "filled":
+        return Patch(color=color, label=entry.label)
+    if entry.patch:
+        return Patch(fill=False, edgecolor=color, label=entry.label)
+    if entry.symbol:
+        symbol = _SYMBOLS[entry.symbol]
+        return Line2D([], [], color=color, marker=symbol, lw=0, ms=4.5, label=entry.label)
+    style, width = _dashes(entry.dash), entry.width
+    return Line2D([], [], color=color, linestyle=style, linewidth=width, label=entry.label)
+
+
+def _headed(groups: Mapping[str, Sequence[Entry]]) -> list[Artist]:
+    """Return the entries of several groups one after the other, each under its name."""
+    handles: list[Artist] = []
+    for name, entries in groups.items():
+        if name:
+            handles.append(Line2D([], [], linestyle="none", label=f"{name}:"))
+        handles += map(_handle, entries)
+    return handles
+
+
+def _legends(drawing: Drawing, axes: Sequence[Axes], figure: Figure, columns: int) -> None:
+    """Draw the legends of a figure that stands alone."""
+    legend = figure.legend
+    if not legend.groups:
+        return
+    handles = _headed(legend.groups)
+    if legend.place == "figure":
+        _beside(axes[columns - 1], handles)
+    elif legend.place == "above":
+        axes[0].legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=(0.3, 1.0),
+            ncols=legend.columns,
+            frameon=False,
+        )
+    elif legend.place == "top":
+        drawing.legend(
+            handles=handles, loc="outside upper center", ncols=legend.columns, frameon=False
+        )
+    else:
+        _legends_of_groups(axes, figure, columns)
+
+
+def _legends_of_groups(axes: Sequence[Axes], figure: Figure, columns: int) -> None:
+    legend, seen = figure.legend, set()
+    for place, panel in enumerate(figure.panels):
+        if panel is None or panel.group not in legend.groups:
+            continue
+        handles = [_handle(entry) for entry in legend.groups[panel.group]]
+        if legend.place == "inside":
+            axes[place].legend(handles=handles, frameon=False, loc="best")
+        elif legend.place == "panels":
+            _beside(axes[place], handles)
+        elif panel.group not in seen:
+            last = min(place - place % columns + columns, len(figure.panels)) - 1
+            several = len(legend.groups) > 1
+            _beside(axes[last], handles, panel.group if several else None)
+        seen.add(panel.group)
+
+
+def _beside(axes: Axes, handles: Sequence[Artist], title: str | None = None) -> None:
+    axes.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        frameon=False,
+        borderaxespad=0,
+        handlelength=2.6,
+        title=title,
+        alignment="left",
+    )
+
+
+def _legend_below(drawing: Drawing, figure: Figure) -> None:
+    """Draw the legend under the panels, as many names in a row as there is room for; the figure
+    grows by its height."""
+    handles = _headed(figure.legend.groups)
+    if not handles:
+        return
+    width, height = drawing.get_size_inches()
+    texts = [str(handle.get_label()) for handle in handles]
+    longest = max(len(line) for text in texts for line in text.split("\n"))
+    columns = max(1, min(len(handles), int(width / (0.058 * longest + 0.5))))
+    lines = math.ceil(len(handles) / columns) + sum("\n" in text for text in texts) / columns
+    drawing.set_size_inches(width, height + 0.15 * lines + 0.1)
+    drawing.legend(
+        handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.2
+    )
+
+
+def _titles(drawing: Drawing, figure: Figure) -> None:
+    """Write title and caption, in as many lines as the figure's width makes them."""
+    width = drawing.get_size_inches()[0]
+    title = figure.title
+    if figure.subject:
+        title = f"{figure.subject}: {title[0].lower()}{title[1:]}"
+    for text, letters, write, look in (
+        (title, 10.5, drawing.suptitle, {"fontsize": 11, "fontweight": "bold"}),
+        (figure.caption, 16.5, drawing.supxlabel, {"fontsize": 8, "color": "#666666"}),
+    ):
+        if text:
+            lines = textwrap.wrap(text, int(width * letters), break_long_words=False)
+            write("\n".join(lines), **look)
+
+
+# Characters that matplotlib's own font lacks
+
+
+def _fallbacks(figure: Figure) -> Settings:
+    """Name further fonts of this machine for characters that the default one lacks."""
+    default = font_manager.findfont("DejaVu Sans")
+    lacking = set("".join(_texts(figure))) - _characters(default) - {"\n"}
+    families = []
+    for font in font_manager.fontManager.ttflist if lacking else ():
+        # One of matplotlib's has a box for every character.
+        if (has := lacking & _characters(font.fname)) and "Last Resort" not in font.name:
+            families.append(font.name)
+            lacking -= has
+    return {"font.family": ["DejaVu Sans", *families]} if families else {}
+
+
+def _characters(path: str) -> set[str]:
+    return {chr(code) for code in font_manager.get_font(path).get_charmap()}
+
+
+def _texts(figure: Figure) -> Iterable[str]:
+    yield from (figure.subject, figure.title, figure.caption)
+    for name, entries in figure.legend.groups.items():
+        yield from (name, *(entry.label for entry in entries))
+    for panel in figure.drawn:
+        yield from (panel.title, panel.group, panel.x.label, panel.y.label)
+        for axis in (panel.x, panel.y):
+            yield from (text for _, text in axis.ticks or ())
