@@ -124,7 +124,6 @@ def _by_family(
         for family in families(plan)
         if any(v in lines for v in family.variants)
     }
-    width = 3.4 + room([variant for few in kept.values() for variant in few])
     return Figure(
         title="",
         caption="",
@@ -134,7 +133,7 @@ def _by_family(
                 x,
                 y,
                 tuple(m for v in few for m in lines[v].marks(v, styles[v], step=step)),
-                width,
+                3.4,
                 2.7,
                 group=name,
             )
@@ -143,8 +142,9 @@ def _by_family(
         subject=plan.study["title"],
         columns=2,
         legend=Legend(
-            {name: tuple(Entry(v, *styles[v]) for v in few) for name, few in kept.items()}, "panels"
+            {name: tuple(Entry(v, *styles[v]) for v in few) for name, few in kept.items()}
         ),
+        beside=room([variant for few in kept.values() for variant in few]),
         around=0.5,
         share="all",
         narrowest=2.0,

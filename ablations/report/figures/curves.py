@@ -78,7 +78,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
         )
     ]
     height = 1.55 if side_by_side else 2.1
-    legend = _legend(plan, next(iter(shown.values())), groups, "figure" if side_by_side else "rows")
+    legend = _legend(plan, next(iter(shown.values())), groups)
     around = 0.7
     if side_by_side:  # the legend stands beside all rows
         entries = [entry.label for few in legend.groups.values() for entry in few]
@@ -164,7 +164,7 @@ class Curve:
         )
 
 
-def _legend(plan: Plan, found: Scores, groups: Sequence[Family], place: str = "rows") -> Legend:
+def _legend(plan: Plan, found: Scores, groups: Sequence[Family]) -> Legend:
     """Name the variants of each family, with how many of their cells failed or are missing."""
     styles = variant_styles(plan)
     return Legend(
@@ -174,8 +174,7 @@ def _legend(plan: Plan, found: Scores, groups: Sequence[Family], place: str = "r
                 for variant in family.variants
             )
             for family in groups
-        },
-        "figure" if place == "figure" else "rows",
+        }
     )
 
 

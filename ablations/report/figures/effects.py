@@ -152,15 +152,15 @@ def _matrix(found: Sequence[Effect], items: Sequence[tuple[str, str]]) -> Matrix
     for effect in found:
         column, *_, row = sorted(items.index(item) for item in effect.items * 2)
         text = fixed(effect.value, digits, "+")
-        fill = effect.value / reach
-        ink = "text" if abs(fill) < _STRONG else "on-up" if fill > 0 else "on-down"
+        fill, opacity = "up" if effect.value > 0 else "down", abs(effect.value) / reach
         cells.append(
             Cell(
                 row,
                 column,
                 fill,
                 f"({text})" if effect.verdict == "equivalent" else text,
-                ink,
+                opacity,
+                "text" if opacity < _STRONG else f"on-{fill}",
                 bold=effect.p_adjusted is not None and effect.p_adjusted < LEVEL,
                 hover=effect.hover,
             )

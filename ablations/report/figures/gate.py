@@ -63,7 +63,6 @@ def gate(verdict: Mapping[str, Any]) -> Figure:
         marks=(*back, *intervals),
         width=4.3,
         height=2.9,
-        color=color,
     )
     right = Panel(
         title=f"{len(differences)} pairs of runs",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,7 +42,6 @@ _SYMBOLS: Mapping[Symbol, str] = {
     "left": "triangle-left",
     "right": "triangle-right",
 }
-_EFFECTS = [[0, "--down"], [0.5, "--middle"], [1, "--up"]]
 
 
 def chart(figure: Figure) -> Json:
@@ -100,8 +98,8 @@ def _panel(figure: Figure, panel: Panel) -> Json:
         "showlegend": named,
         "shapes": [shape for mark in panel.marks for shape in _shapes(mark)],
         "annotations": [note for mark in panel.marks for note in _annotations(panel, mark)],
-        "xaxis": _axis(panel, panel.x, "x"),
-        "yaxis": _axis(panel, panel.y, "y"),
+        "xaxis": _axis(panel.x, "x"),
+        "yaxis": _axis(panel.y, "y"),
     }
     return {"traces": traces, "layout": layout}
 
@@ -119,14 +117,14 @@ def _pixels(panel: Panel) -> int:
     return 290 if _unified(panel) else 320
 
 
-def _axis(panel: Panel, axis: Axis, name: str) -> Json:
+def _axis(axis: Axis, name: str) -> Json:
     low, high = axis.limits
     found: Json = {"title": {"text": _safe(axis.label)}}
     if axis.ticks is not None:
         found["tickvals"] = [_number(at) for at, _ in axis.ticks]
         found["ticktext"] = [_safe(text) for _, text in axis.ticks]
     else:
-        found["nticks"] = axis.count + 1
+        found["nticks"] = axis.count
     if axis.names:
         found |= {"showgrid": False, "ticks": "", "tickfont": {"color": "--text"}}
         found |= {"fixedrange": True} if name == "y" else {}
@@ -142,31 +140,7 @@ def _axis(panel: Panel, axis: Axis, name: str) -> Json:
         found["range"] = [_number(low), _number(high)]
     elif low == 0:
         found["rangemode"] = "tozero"
-    elif panel.y.names and name == "x":
-        found["range"] = _range(panel)
     return found
-
-
-def _range(panel: Panel) -> list[float | None]:
-    """Return the ends of an x axis with all of its marks: shapes do not count of their own
-    accord."""
-    ends = [x for mark in panel.marks for x in _along_x(mark) if math.isfinite(x)] or [0.0]
-    least, most = min(ends), max(ends)
-    room = 0.06 * (most - least or abs(most) or 1)
-    return [_number(least - room), _number(most + room)]
-
-
-def _along_x(mark: Mark) -> Iterator[float]:
-    match mark:
-        case Line() | Points():
-            yield from mark.x
-        case Interval():
-            bounds = (mark.low, mark.high) if mark.along == "x" else ()
-            yield from (x for x in (mark.x, *bounds) if x is not None)
-        case Bar() | Span(along="x"):
-            yield from (mark.low, mark.high)
-        case Rule(along="x"):
-            yield mark.at
 
 
 # Marks
@@ -192,6 +166,7 @@ def _traces(mark: Mark) -> Iterator[Json]:
             yield {
                 "type": "bar",
                 "orientation": "h",
+                "textposition": "none",
                 "y": [_number(mark.y)],
                 "base": [_number(mark.low)],
                 "x": [_number(mark.high - mark.low)],
@@ -201,7 +176,11 @@ def _traces(mark: Mark) -> Iterator[Json]:
                 **_hover([mark.hover]),
             }
         case Matrix():
-            yield _heat_map(mark)
+            yield _fields(mark)
+        case Rule(along="x"):
+            yield _unseen(mark.at, mark.at)
+        case Span(along="x"):
+            yield _unseen(mark.low, mark.high)
 
 
 def _line(mark: Line) -> Json:
@@ -263,36 +242,23 @@ def _interval(mark: Interval) -> Json:
     return found
 
 
-def _heat_map(mark: Matrix) -> Json:
-    """Return the fields as one trace; those of named colours by the place of their colour."""
-    fills = list(dict.fromkeys(cell.fill for cell in mark.cells if isinstance(cell.fill, str)))
-    edges = [k / len(fills) for k in range(len(fills) + 1)] if fills else []
-    steps = [
-        [edge, _color(fill)]
-        for fill, both in zip(fills, pairwise(edges), strict=True)
-        for edge in both
-    ]
-    shape = [1 + max(places) for places in zip(*((c.row, c.column) for c in mark.cells))]  # noqa: B905
-    values: list[list[float | None]] = [[None] * shape[1] for _ in range(shape[0])]
-    texts: list[list[str | None]] = [[None] * shape[1] for _ in range(shape[0])]
-    for cell in mark.cells:
-        at = fills.index(cell.fill) + 0.5 if isinstance(cell.fill, str) else cell.fill
-        values[cell.row][cell.column] = _number(at)
-        texts[cell.row][cell.column] = _safe(cell.hover)
+def _unseen(low: float, high: float) -> Json:
+    """Return a trace that makes an axis hold these values: shapes do not."""
+    unseen = {"opacity": 0, "hoverinfo": "skip", "showlegend": False}
+    return {**_scatter("markers", [low, high], [math.nan] * 2), **unseen}
+
+
+def _fields(mark: Matrix) -> Json:
+    """Return what a reader points at: shapes, which are what is seen, have no texts."""
     return {
         "type": "heatmap",
-        "x": list(range(shape[1])),
-        "y": list(range(shape[0])),
-        "z": values,
-        "zmin": 0 if fills else -1,
-        "zmax": len(fills) or 1,
-        "colorscale": steps or _EFFECTS,
+        "x": [cell.column for cell in mark.cells],
+        "y": [cell.row for cell in mark.cells],
+        "z": [0] * len(mark.cells),
+        "opacity": 0,
         "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-        "customdata": texts,
-        "hovertemplate": "%{customdata}<extra></extra>",
         "hoverongaps": False,
+        **_hover([cell.hover for cell in mark.cells]),
     }
 
 
@@ -306,15 +272,16 @@ def _shapes(mark: Mark) -> Iterator[Json]:
             yield {"type": "rect", **fill, **_across(mark.along, mark.low, mark.high)}
         case Matrix():
             for cell in mark.cells:
-                if cell.framed:
-                    yield {
-                        "type": "rect",
-                        "x0": cell.column - 0.48,
-                        "x1": cell.column + 0.48,
-                        "y0": cell.row - 0.45,
-                        "y1": cell.row + 0.45,
-                        "line": {"color": "--v0", "width": 1.5},
-                    }
+                yield {
+                    "type": "rect",
+                    "x0": cell.column - 0.48,
+                    "x1": cell.column + 0.48,
+                    "y0": cell.row - 0.45,
+                    "y1": cell.row + 0.45,
+                    "fillcolor": _color(cell.fill, cell.opacity),
+                    "line": {"color": "--v0", "width": 1.5 * cell.framed},
+                    "layer": "below",
+                }
 
 
 def _across(along: str, low: float, high: float) -> Json:

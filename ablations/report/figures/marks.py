@@ -134,20 +134,20 @@ class Text:
     y: float
     text: str
     color: str = "quiet"
-    size: float = 8.5
 
 
 @dataclass(frozen=True)
 class Cell:
     """A field of a matrix.
 
-    fill: a colour, or -1 to 1 from "down" through "middle" to "up". framed: with an outline.
+    fill: its colour, of some opacity. framed: with an outline. ink: of its text.
     """
 
     row: int
     column: int
-    fill: str | float
+    fill: str
     text: str = ""
+    opacity: float = 1.0
     ink: str = "text"
     bold: bool = False
     framed: bool = False
@@ -207,7 +207,6 @@ class Panel:
     group: str = ""
     frame: Literal["open", "bottom", "none"] = "open"
     square: bool = False
-    color: str = "text"
 
 
 @dataclass(frozen=True)
@@ -226,13 +225,12 @@ class Entry:
 class Legend:
     """group -> entries, and where they stand in print.
 
-    place: "rows", beside each row of panels that begins a group; "panels", beside each panel;
-    "figure", all beside the first row; "inside" each panel; "above" the panel or "top", above all
-    of the figure. columns: side by side, of the last two.
+    place: "beside" the row of panels that a group begins in, "inside" each panel, "above" the panel
+    or on "top" of the figure. columns: side by side, of the last two.
     """
 
     groups: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
-    place: Literal["rows", "panels", "figure", "inside", "above", "top"] = "rows"
+    place: Literal["beside", "inside", "above", "top"] = "beside"
     columns: int = 1
 
 

@@ -66,7 +66,6 @@ COLORS = {
     "v7": Color("#7F7F7F", "#7f7f7f", "#a0a6ad"),
     # Of a matrix: told apart by every colour vision.
     "down": Color("#D55E00", "#d55e00", "#ff8a45"),
-    "middle": Color("#FFFFFF", "#ffffff", "#1c2026"),
     "up": Color("#0072B2", "#0072b2", "#56b4e9"),
     "on-down": Color("#FFFFFF", "#000000", "#000000"),
     "on-up": Color("#FFFFFF", "#ffffff", "#000000"),

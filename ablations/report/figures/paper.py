@@ -10,43 +10,24 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import matplotlib
 from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from ablations.errors import UserError
 from ablations.records import write_atomically
-from ablations.report.figures.marks import (
-    Axis,
-    Band,
-    Bar,
-    Cell,
-    Direction,
-    Entry,
-    Figure,
-    Interval,
-    Line,
-    Mark,
-    Matrix,
-    Panel,
-    Points,
-    Rule,
-    Span,
-    Symbol,
-    Text,
-)
-from ablations.report.figures.palette import COLORS, DASHES
+from ablations.report.figures import artists
+from ablations.report.figures.marks import Axis, Bar, Direction, Entry, Figure, Panel
+from ablations.report.figures.palette import COLORS
 
 FORMATS = ("svg", "png", "pdf")
 
@@ -90,22 +71,6 @@ _METADATA: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_SYMBOLS: Mapping[Symbol, str] = {
-    "circle": "o",
-    "square": "s",
-    "diamond": "D",
-    "triangle-up": "^",
-    "triangle-down": "v",
-    "cross": "P",
-    "x": "X",
-    "star": "*",
-    "stroke": "|",
-    "left": "<",
-    "right": ">",
-}
-_EFFECTS = LinearSegmentedColormap.from_list(
-    "effects", [COLORS[name].print for name in ("down", "middle", "up")]
-)
 
 
 class _Drawing(Drawing):
@@ -281,7 +246,7 @@ def _panel(axes: Axes, panel: Panel, narrow: bool) -> None:
         axes.use_sticky_edges = False  # or an axis would end where a bar does
         axes.margins(x=0.06)
     for mark in panel.marks:
-        _draw(axes, mark, narrow)
+        artists.draw(axes, mark, narrow)
     _axis(axes, panel.x, "x", narrow)
     _axis(axes, panel.y, "y", narrow)
     if panel.square:
@@ -313,177 +278,33 @@ def _axis(axes: Axes, axis: Axis, name: Direction, narrow: bool) -> None:
 
 
 def _share_texts(axes: Sequence[Axes], figure: Figure, columns: int, narrow: bool) -> None:
-    """Write titles and labels, those that a neighbour has already once."""
-    for place, (here, panel) in enumerate(zip(axes, figure.panels, strict=False)):
+    """Write titles and labels, those that a neighbour has already once; of a row whose panels are
+    of one group its legend has the name."""
+    panels = figure.panels
+    for place, (here, panel) in enumerate(zip(axes, panels, strict=False)):
         if panel is None:
             continue
-        above = figure.panels[place - columns] if place >= columns else None
-        below = figure.panels[place + columns] if place + columns < len(figure.panels) else None
-        left = figure.panels[place - 1] if place % columns else None
-        inside = panel.y.label.replace(" (", "\n(") if panel.height < 2 else panel.y.label
-        title = panel.title
-        if panel.group and (narrow or figure.legend.place in ("panels", "figure")):
-            group = broken(panel.group) if narrow else panel.group
-            title = f"{title}\n{group}".strip()
-        repeated = above is not None and (above.title, above.group) == (panel.title, panel.group)
-        if figure.legend.place == "rows" and not narrow:
-            repeated = above is not None and above.title == panel.title
-        if not repeated:
-            here.set_title(title, pad=8 if panel.x.above else None, color=_hex(panel.color))
+        first = place - place % columns
+        above = panels[place - columns] if place >= columns else None
+        below = panels[place + columns] if place + columns < len(panels) else None
+        left = panels[place - 1] if place > first else None
+        row = panels[first : first + columns]
+        mixed = narrow or len({one.group for one in row if one is not None}) > 1
+        titles = [
+            "\n".join(filter(None, (one.title, broken(one.group) if mixed else "")))
+            for one in (panel, above)
+            if one is not None
+        ]
+        if titles[0] not in titles[1:]:
+            here.set_title(titles[0], pad=8 if panel.x.above else None)
         if below is None or below.x.label != panel.x.label:
             here.set_xlabel(panel.x.label)
         if left is None or left.y.label != panel.y.label:
-            here.set_ylabel(inside)
-
-
-# Marks
-
-
-def _draw(axes: Axes, mark: Mark, narrow: bool) -> None:
-    match mark:
-        case Line():
-            _line(axes, mark, narrow)
-        case Band():
-            axes.fill_between(
-                mark.x,
-                mark.low,
-                mark.high,
-                color=_hex(mark.color),
-                alpha=mark.alpha,
-                linewidth=0,
-                step="post" if mark.step else None,
-            )
-        case Interval():
-            _interval(axes, mark, narrow)
-        case Points():
-            _symbols(axes, mark)
-        case Bar():
-            axes.barh(
-                mark.y,
-                mark.high - mark.low,
-                left=mark.low,
-                height=mark.height,
-                color=_hex(mark.color),
-                alpha=mark.alpha,
-                linewidth=0,
-            )
-        case Rule():
-            rule = axes.axvline if mark.along == "x" else axes.axhline
-            rule(mark.at, color=_hex(mark.color), linewidth=mark.width, zorder=1)
-        case Span(along="x"):
-            axes.axvspan(mark.low, mark.high, color=_hex(mark.color), zorder=0)
-        case Span():
-            axes.axhspan(mark.low, mark.high, color=_hex(mark.color), zorder=-1)
-        case Text():
-            axes.text(
-                mark.x,
-                mark.y,
-                mark.text,
-                va="center",
-                fontsize=mark.size,
-                color=_hex(mark.color),
-            )
-        case Matrix():
-            for cell in mark.cells:
-                _cell(axes, cell, min(mark.size, 6.5) if narrow else mark.size)
-
-
-def _line(axes: Axes, mark: Line, narrow: bool) -> None:
-    axes.plot(
-        mark.x,
-        mark.y,
-        color=_hex(mark.color),
-        linestyle=_dashes(mark.dash),
-        linewidth=mark.width * (0.7 if narrow else 1),
-        alpha=None if mark.alpha == 1 else mark.alpha,
-        drawstyle="steps-post" if mark.step else "default",
-        marker=_SYMBOLS[mark.symbol] if mark.symbol else None,
-        markersize=3.5 if narrow else 4.5,
-        markeredgewidth=0,
-        zorder=2 if mark.alpha < 1 else 4 if mark.color == "v0" else 3,
-    )
-
-
-def _interval(axes: Axes, mark: Interval, narrow: bool) -> None:
-    color = _hex(mark.color)
-    if mark.low is not None and mark.high is not None:
-        across, bar = (mark.y, axes.hlines) if mark.along == "x" else (mark.x, axes.vlines)
-        bar(across, mark.low, mark.high, color=color, linewidth=mark.width, alpha=mark.alpha)
-    if mark.symbol is not None:
-        point = Points((mark.x,), (mark.y,), mark.color, mark.symbol, mark.size, 1.0, mark.hollow)
-        _symbols(axes, point)
-    if mark.label:
-        axes.annotate(
-            mark.label,
-            (mark.x, mark.y),
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=6.5 if narrow else 7.5,
-            color=color,
-            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.6},
-        )
-
-
-def _symbols(axes: Axes, mark: Points) -> None:
-    color = _hex(mark.color)
-    stroke = 2.0 if mark.symbol == "stroke" else 1.5 if mark.hollow else 0
-    axes.plot(
-        mark.x,
-        mark.y,
-        _SYMBOLS[mark.symbol],
-        color=color,
-        markerfacecolor="white" if mark.hollow else color,
-        alpha=None if mark.alpha == 1 else mark.alpha,
-        markersize=mark.size,
-        mew=stroke,
-        clip_on=False,
-        zorder=3,
-    )
-
-
-def _cell(axes: Axes, cell: Cell, size: float) -> None:
-    corner = (cell.column - 0.48, cell.row - 0.45)
-    fill = cell.fill if isinstance(cell.fill, str) else to_hex(_EFFECTS((cell.fill + 1) / 2))
-    axes.add_patch(Rectangle(corner, 0.96, 0.9, facecolor=_hex(fill), linewidth=0))
-    if cell.framed:
-        axes.add_patch(Rectangle(corner, 0.96, 0.9, fill=False, edgecolor=_hex("v0")))
-    if cell.text:
-        axes.text(
-            cell.column,
-            cell.row,
-            cell.text,
-            ha="center",
-            va="center",
-            fontsize=size,
-            color=_hex(cell.ink),
-            fontweight="bold" if cell.bold else "normal",
-        )
-
-
-def _hex(color: str) -> str:
-    return COLORS[color].print if color in COLORS else color
-
-
-def _dashes(place: int) -> Literal["-"] | tuple[float, tuple[float, ...]]:
-    return (0, DASHES[place]) if DASHES[place] else "-"
+            label = panel.y.label
+            here.set_ylabel(label.replace(" (", "\n(") if panel.height < 2 else label)
 
 
 # Legends, title, caption
-
-
-def _handle(entry: Entry) -> Artist:
-    color = _hex(entry.color)
-    if entry.patch == "filled":
-        return Patch(color=color, label=entry.label)
-    if entry.patch:
-        return Patch(fill=False, edgecolor=color, label=entry.label)
-    if entry.symbol:
-        symbol = _SYMBOLS[entry.symbol]
-        return Line2D([], [], color=color, marker=symbol, lw=0, ms=4.5, label=entry.label)
-    style, width = _dashes(entry.dash), entry.width
-    return Line2D([], [], color=color, linestyle=style, linewidth=width, label=entry.label)
 
 
 def _headed(groups: Mapping[str, Sequence[Entry]]) -> list[Artist]:
@@ -492,52 +313,32 @@ def _headed(groups: Mapping[str, Sequence[Entry]]) -> list[Artist]:
     for name, entries in groups.items():
         if name:
             handles.append(Line2D([], [], linestyle="none", label=f"{name}:"))
-        handles += map(_handle, entries)
+        handles += map(artists.handle, entries)
     return handles
 
 
 def _legends(drawing: Drawing, axes: Sequence[Axes], figure: Figure, columns: int) -> None:
     """Draw the legends of a figure that stands alone."""
     legend = figure.legend
-    if not legend.groups:
+    if legend.place in ("above", "top"):
+        above = {"loc": "lower center", "bbox_to_anchor": (0.3, 1.0)}
+        owner = axes[0] if legend.place == "above" else drawing
+        where = above if legend.place == "above" else {"loc": "outside upper center"}
+        handles = _headed(legend.groups)
+        owner.legend(handles=handles, ncols=legend.columns, frameon=False, **where)
         return
-    handles = _headed(legend.groups)
-    if legend.place == "figure":
-        _beside(axes[columns - 1], handles)
-    elif legend.place == "above":
-        axes[0].legend(
-            handles=handles,
-            loc="lower center",
-            bbox_to_anchor=(0.3, 1.0),
-            ncols=legend.columns,
-            frameon=False,
-        )
-    elif legend.place == "top":
-        drawing.legend(
-            handles=handles, loc="outside upper center", ncols=legend.columns, frameon=False
-        )
-    else:
-        _legends_of_groups(axes, figure, columns)
+    left = dict(legend.groups)
+    step = 1 if legend.place == "inside" else columns
+    for place in range(0, len(figure.panels), step):
+        row = [panel for panel in figure.panels[place : place + step] if panel is not None]
+        fresh = {panel.group: left.pop(panel.group) for panel in row if panel.group in left}
+        if fresh and legend.place == "inside":
+            axes[place].legend(handles=_headed({"": fresh.popitem()[1]}), frameon=False, loc="best")
+        elif fresh:
+            _beside(axes[place + len(row) - 1], _headed(fresh))
 
 
-def _legends_of_groups(axes: Sequence[Axes], figure: Figure, columns: int) -> None:
-    legend, seen = figure.legend, set()
-    for place, panel in enumerate(figure.panels):
-        if panel is None or panel.group not in legend.groups:
-            continue
-        handles = [_handle(entry) for entry in legend.groups[panel.group]]
-        if legend.place == "inside":
-            axes[place].legend(handles=handles, frameon=False, loc="best")
-        elif legend.place == "panels":
-            _beside(axes[place], handles)
-        elif panel.group not in seen:
-            last = min(place - place % columns + columns, len(figure.panels)) - 1
-            several = len(legend.groups) > 1
-            _beside(axes[last], handles, panel.group if several else None)
-        seen.add(panel.group)
-
-
-def _beside(axes: Axes, handles: Sequence[Artist], title: str | None = None) -> None:
+def _beside(axes: Axes, handles: Sequence[Artist]) -> None:
     axes.legend(
         handles=handles,
         loc="upper left",
@@ -545,8 +346,6 @@ def _beside(axes: Axes, handles: Sequence[Artist], title: str | None = None) -> 
         frameon=False,
         borderaxespad=0,
         handlelength=2.6,
-        title=title,
-        alignment="left",
     )
 
 
@@ -582,13 +381,9 @@ def _titles(drawing: Drawing, figure: Figure) -> None:
             write("\n".join(lines), **look)
 
 
-# Characters that matplotlib's own font lacks
-
-
 def _fallbacks(figure: Figure) -> Settings:
-    """Name further fonts of this machine for characters that the default one lacks."""
-    default = font_manager.findfont("DejaVu Sans")
-    lacking = set("".join(_texts(figure))) - _characters(default) - {"\n"}
+    """Name further fonts of this machine for characters that matplotlib's own lacks."""
+    lacking = set(repr(figure)) - _characters(font_manager.findfont("DejaVu Sans"))
     families = []
     for font in font_manager.fontManager.ttflist if lacking else ():
         # One of matplotlib's has a box for every character.
@@ -600,13 +395,3 @@ def _fallbacks(figure: Figure) -> Settings:
 
 def _characters(path: str) -> set[str]:
     return {chr(code) for code in font_manager.get_font(path).get_charmap()}
-
-
-def _texts(figure: Figure) -> Iterable[str]:
-    yield from (figure.subject, figure.title, figure.caption)
-    for name, entries in figure.legend.groups.items():
-        yield from (name, *(entry.label for entry in entries))
-    for panel in figure.drawn:
-        yield from (panel.title, panel.group, panel.x.label, panel.y.label)
-        for axis in (panel.x, panel.y):
-            yield from (text for _, text in axis.ticks or ())

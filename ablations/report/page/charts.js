@@ -15,7 +15,6 @@ const charts = (() => {
 
   function themed(value, key) {
     if (typeof value === "string") return /color$/.test(key) ? ink(value) : value;
-    if (key === "colorscale") return value.map(([at, color]) => [at, ink(color)]);
     if (Array.isArray(value)) return value.map((one) => (typeof one === "object" ? themed(one, key) : one));
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, themed(one, name)]));
