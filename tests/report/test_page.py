@@ -336,7 +336,7 @@ def test_hovering_says_the_numbers(browser) -> None:
         selector = {"curves": ".nsewdrag", "effects": ".nsewdrag"}.get(kind, ".point:last-child")
         target = place.find_elements("css selector", selector)
         offset = (-20, 40) if kind == "effects" else (0, 0)
-        wanted = target[1 if kind == "differences" else 0]
+        wanted = target[2 if kind == "differences" else 0]  # its dots stand between
         if kind == "effects":
             box = wanted.rect
             offset = (int(-box["width"] / 2 + 15), int(-box["height"] / 2 + 15))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.figures.curves import Curve
+from ablations.report.figures.curves import curve
 from ablations.report.figures.marks import (
     Axis,
     Bar,
@@ -80,7 +80,7 @@ def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     if not scores:
         return None
     cuts = thresholds(scores)
-    lines = {v: Curve(cuts, *performance_profile(runs, cuts)) for v, runs in scores.items()}
+    lines = {v: (cuts, *performance_profile(runs, cuts)) for v, runs in scores.items()}
     return replace(
         _by_family(
             plan,
@@ -104,7 +104,7 @@ def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | Non
     return replace(
         _by_family(
             plan,
-            {variant: Curve(*line) for variant, line in lines.items()},
+            lines,
             Axis("share of training", limits=(0, 1), format="share"),
             Axis("normalised score"),
         ),
@@ -115,7 +115,12 @@ def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | Non
 
 
 def _by_family(
-    plan: Plan, lines: Mapping[str, Curve], x: Axis, y: Axis, *, step: bool = False
+    plan: Plan,
+    lines: Mapping[str, tuple[NDArray[np.float64], ...]],
+    x: Axis,
+    y: Axis,
+    *,
+    step: bool = False,
 ) -> Figure:
     """Return a figure with a panel for each family of variants that have a line."""
     styles = variant_styles(plan)
@@ -132,7 +137,7 @@ def _by_family(
                 "",
                 x,
                 y,
-                tuple(m for v in few for m in lines[v].marks(v, styles[v], step=step)),
+                tuple(m for v in few for m in curve(lines[v], v, styles[v], step=step)),
                 3.4,
                 2.7,
                 group=name,

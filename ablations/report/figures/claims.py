@@ -120,7 +120,7 @@ def _panel(
         marks=(Span(_place(-1.0), _place(1.0)), Rule(0.0, color="v0", width=0.8), *marks),
         width=width,
         height=height,
-        frame="bottom",
+        frame=("bottom",),
     )
 
 

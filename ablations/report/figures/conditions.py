@@ -40,7 +40,7 @@ def conditions(found: Sequence[Again]) -> Figure:
                 marks=(Matrix(tuple(cells)),),
                 width=_COLUMN * len(columns),
                 height=_ROW * len(keys),
-                frame="none",
+                frame=(),
             )
         )
     stands: dict[str, Stand] = {

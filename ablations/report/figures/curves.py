@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ablations.records import Plan
 from ablations.report.figures.marks import (
@@ -121,9 +120,9 @@ def _panel(
                 Line(seed.steps, seed.values, styles[variant].color, width=0.6, alpha=0.25)
                 for seed in found.curves(task, variant)
             )
-        curve = Curve(*points(found, task, variant))
-        if len(curve.x):
-            marks += curve.marks(variant, styles[variant], band=band)
+        shown = points(found, task, variant)
+        if len(shown[0]):
+            marks += curve(shown, variant, styles[variant], band=band)
     return Panel(
         title=task,
         x=Axis(step_unit(plan), limits=(0, None), format="steps"),
@@ -135,33 +134,37 @@ def _panel(
     )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A variant's curve: x, an estimate and its interval, `[n]` each."""
+def curve(
+    points: Sequence[ArrayLike],
+    variant: str,
+    style: Style,
+    *,
+    band: bool = True,
+    step: bool = False,
+) -> Iterator[Mark]:
+    """Yield a variant's band and its line, which says its numbers.
 
-    x: NDArray[np.float64] | NDArray[np.int64]
-    middle: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    def marks(
-        self, variant: str, style: Style, *, band: bool = True, step: bool = False
-    ) -> Iterator[Mark]:
-        """Yield its band and its line, which says its numbers."""
-        if band:
-            yield Band(self.x, self.low, self.high, style.color, step=step, variant=variant)
-        bounds: tuple[ArrayLike, ...] = (self.low, self.high) if band else ()
-        yield Line(
-            self.x,
-            self.middle,
-            style.color,
-            style.dash,
-            width=2.0 if style.color == "v0" else 1.6,
-            symbol="circle" if len(self.x) <= _MARKED else None,
-            step=step,
-            variant=variant,
-            hover=tuple(estimate(*row) for row in zip(self.middle, *bounds, strict=True)),
-        )
+    Args:
+        points: x, an estimate, and the ends of its interval, `[n]` each.
+        variant: its name.
+        style: its colour and dashes.
+        band: draw the interval.
+        step: constant from each point to the next.
+    """
+    x, middle, low, high = (np.asarray(one, dtype=np.float64) for one in points)
+    if band:
+        yield Band(x, low, high, style.color, step=step, variant=variant)
+    bounds = (low, high) if band else ()
+    yield Line(
+        x,
+        middle,
+        *style,
+        width=2.0 if style.color == "v0" else 1.6,
+        symbol="circle" if len(x) <= _MARKED else None,
+        step=step,
+        variant=variant,
+        hover=tuple(map(estimate, middle, *bounds)),
+    )
 
 
 def _legend(plan: Plan, found: Scores, groups: Sequence[Family]) -> Legend:

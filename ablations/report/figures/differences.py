@@ -58,11 +58,13 @@ def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -
         panels.append(_panel(plan, task, compared, Axis(what), marks, 2.75, 0.42))
     baselines = {baseline_of(plan, variant) for variant in compared}
     to = f"Difference to {baselines.pop()}" if len(baselines) == 1 else "Differences"
+    shaded = (
+        " Shaded: the margin within which a difference does not matter, of the first row where "
+    )
     caption = "Mean of the differences paired by seed; the intervals hold for all comparisons at "
     caption += "once with 95%. Dots: one seed each."
     if any(row.margin for row in made.rows):
-        caption += " Shaded: the margin within which a difference does not matter, of the first "
-        caption += "row where rows differ."
+        caption += f"{shaded}rows differ."
     return _figure(plan, to, caption, panels, compared)
 
 

@@ -13,7 +13,6 @@ from ablations.report.figures.marks import (
     Cell,
     Figure,
     Interval,
-    Mark,
     Matrix,
     Panel,
     Rule,
@@ -78,23 +77,10 @@ def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | 
     names = [f"{factor} = {level}" for ((factor, level),) in items]
     panels = []
     for task in dict.fromkeys(effect.task for effect in found):
-        marks: list[Mark] = [Rule(0)]
-        for effect in (one for one in found if one.task == task):
-            style = verdict_style(effect.verdict)
-            marks.append(
-                Interval(
-                    effect.value,
-                    items.index(effect.items),
-                    effect.low,
-                    effect.high,
-                    style.color,
-                    hollow=style.hollow,
-                    hover=effect.hover,
-                )
-            )
         what = "in what was learned" if task == ALL_TASKS else label(metric)
-        x = Axis(f"effect, {what}")
-        panels.append(Panel(task, x, rows(names), tuple(marks), 2.75, 0.3 * len(items)))
+        bars = tuple(_bar(one, items.index(one.items)) for one in found if one.task == task)
+        x, height = Axis(f"effect, {what}"), 0.3 * len(items)
+        panels.append(Panel(task, x, rows(names), (Rule(0), *bars), 2.75, height))
     return Figure(
         title="Effects of what the variants set",
         caption="Mean of the variants with a level minus mean of the others; all intervals hold at "
@@ -107,6 +93,12 @@ def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | 
         around=1.4,
         share="all",
     )
+
+
+def _bar(effect: Effect, row: int) -> Interval:
+    color, hollow, _ = verdict_style(effect.verdict)
+    bounds = (effect.low, effect.high)
+    return Interval(effect.value, row, *bounds, color, hollow=hollow, hover=effect.hover)
 
 
 def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
@@ -125,7 +117,7 @@ def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
             marks=(_matrix([one for one in found if one.task == task], items),),
             width=side,
             height=side + (1.0 if side > 4 else 0.0),
-            frame="none",
+            frame=(),
             square=True,
         )
         for task in tasks

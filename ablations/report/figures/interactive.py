@@ -32,10 +32,15 @@ from ablations.report.figures.marks import (
     Text,
 )
 from ablations.report.figures.palette import COLORS, DASHES, variant_styles
-from ablations.report.series import families
+from ablations.report.series import families, ordered
 
 Json: TypeAlias = dict[str, Any]
 
+_FORMATS: Mapping[str, Json] = {
+    "number": {},
+    "steps": {"hoverformat": ",.4~g"},
+    "share": {"tickformat": ".0%"},
+}
 LONG = 24  # letters of a name, which take the room of a third panel beside
 _SYMBOLS: Mapping[Symbol, str] = {
     "stroke": "line-ns",
@@ -52,12 +57,19 @@ def chart(figure: Figure) -> Json:
 def legend(plan: Plan) -> list[Json]:
     """Return every variant once, with its family and the style of its lines."""
     styles = variant_styles(plan)
-    found: dict[str, Json] = {}
-    for family in families(plan):
-        for variant in (v for v in family.variants if v in plan.variants):
-            look = {"color": _color(styles[variant].color), "dash": _dash(styles[variant].dash)}
-            found.setdefault(variant, {"name": variant, "family": family.name, **look})
-    return list(found.values())
+    groups = {
+        variant: family.name for family in families(plan)[::-1] for variant in family.variants
+    }
+    return [
+        {
+            "name": variant,
+            "family": groups[variant],
+            "color": _color(styles[variant].color),
+            "dash": _dash(styles[variant].dash),
+        }
+        for variant in ordered(plan)
+        if variant in plan.variants
+    ]
 
 
 def columns(figure: Figure) -> int:
@@ -119,28 +131,18 @@ def _pixels(panel: Panel) -> int:
 
 def _axis(axis: Axis, name: str) -> Json:
     low, high = axis.limits
-    found: Json = {"title": {"text": _safe(axis.label)}}
-    if axis.ticks is not None:
-        found["tickvals"] = [_number(at) for at, _ in axis.ticks]
-        found["ticktext"] = [_safe(text) for _, text in axis.ticks]
-    else:
-        found["nticks"] = axis.count
+    limits = {"range": [_number(low), _number(high)]} if None not in (low, high) else {}
+    found = {"title": {"text": _safe(axis.label)}, **_FORMATS[axis.format], **limits}
+    found |= {"rangemode": "tozero"} if (low, high) == (0, None) else {}
+    found |= {"side": "top"} if axis.above else {}
+    found |= {} if axis.turned else {"tickangle": 0}
     if axis.names:
         found |= {"showgrid": False, "ticks": "", "tickfont": {"color": "--text"}}
         found |= {"fixedrange": True} if name == "y" else {}
-    if axis.format == "steps":
-        found["hoverformat"] = ",.4~g"
-    elif axis.format == "share":
-        found["tickformat"] = ".0%"
-    if not axis.turned:
-        found["tickangle"] = 0
-    if axis.above:
-        found["side"] = "top"
-    if low is not None and high is not None:
-        found["range"] = [_number(low), _number(high)]
-    elif low == 0:
-        found["rangemode"] = "tozero"
-    return found
+    if axis.ticks is None:
+        return found | {"nticks": axis.count}
+    places, texts = [at for at, _ in axis.ticks], [_safe(text) for _, text in axis.ticks]
+    return found | {"tickvals": _numbers(places), "ticktext": texts}
 
 
 # Marks

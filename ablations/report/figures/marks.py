@@ -195,7 +195,7 @@ class Panel:
     """Axes and what is drawn in them, from the back to the front.
 
     group: of the variants or lines that it shows, the same as of its legend. width, height: in
-    inches, of a figure that stands alone. frame: edges that are drawn. square: equal units.
+    inches, of a figure that stands alone. frame: its edges. square: equal units.
     """
 
     title: str
@@ -205,7 +205,7 @@ class Panel:
     width: float
     height: float
     group: str = ""
-    frame: Literal["open", "bottom", "none"] = "open"
+    frame: tuple[Literal["left", "bottom"], ...] = ("left", "bottom")
     square: bool = False
 
 

@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, Formatter, MaxNLocator, PercentFormatter
 
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -70,6 +70,10 @@ _METADATA: Mapping[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+_FORMATTERS: Mapping[str, Callable[[], Formatter]] = {
+    "steps": lambda: EngFormatter(sep=""),
+    "share": lambda: PercentFormatter(1, decimals=0),
 }
 
 
@@ -236,8 +240,7 @@ def _height(panel: Panel, width: float | None) -> float:
 
 
 def _panel(axes: Axes, panel: Panel, narrow: bool) -> None:
-    hidden = {"open": ["top", "right"], "bottom": ["top", "right", "left"]}
-    axes.spines[hidden.get(panel.frame, ["top", "right", "left", "bottom"])].set_visible(False)
+    axes.spines[[side for side in axes.spines if side not in panel.frame]].set_visible(False)
     for name, axis in (("x", panel.x), ("y", panel.y)):
         if not axis.names:
             getattr(axes, f"{name}axis").grid(visible=True)
@@ -254,27 +257,19 @@ def _panel(axes: Axes, panel: Panel, narrow: bool) -> None:
 
 
 def _axis(axes: Axes, axis: Axis, name: Direction, narrow: bool) -> None:
-    low, high = axis.limits
-    if name == "x":
-        axes.set_xlim(low, high)
-        side = {"top": True, "bottom": False, "labeltop": True, "labelbottom": False}
-        axes.tick_params("x", **(side if axis.above else {}))
-    else:
-        axes.set_ylim(low, high)
+    axes.set(**{f"{name}lim": axis.limits})
+    if axis.above:
+        axes.tick_params(name, top=True, bottom=False, labeltop=True, labelbottom=False)
     if axis.names:
         axes.tick_params(name, length=0)
     ruler = getattr(axes, f"{name}axis")
     if axis.ticks is not None:
-        texts = [text for _, text in axis.ticks]
-        texts = [broken(text) for text in texts] if narrow and axis.names else texts
-        turned = {"rotation": 90} if axis.turned else {}
-        ruler.set_ticks([at for at, _ in axis.ticks], texts, **turned)
+        texts = [broken(text) if narrow and axis.names else text for _, text in axis.ticks]
+        ruler.set_ticks([at for at, _ in axis.ticks], texts, rotation=90 if axis.turned else 0)
         return
     ruler.set_major_locator(MaxNLocator(min(axis.count, 3) if narrow else axis.count))
-    if axis.format == "steps":
-        ruler.set_major_formatter(EngFormatter(sep=""))
-    elif axis.format == "share":
-        ruler.set_major_formatter(PercentFormatter(1, decimals=0))
+    if axis.format in _FORMATTERS:
+        ruler.set_major_formatter(_FORMATTERS[axis.format]())
 
 
 def _share_texts(axes: Sequence[Axes], figure: Figure, columns: int, narrow: bool) -> None:
