@@ -60,14 +60,14 @@ def checks_figure(name: str, checks: Mapping[str, Check], metrics: Mapping[str, 
                 title=f"{where}: {check.verdict}" if where else check.verdict,
                 x=Axis("steps", limits=(0, None), format="steps"),
                 y=Axis(label(metrics[where])),
-                marks=tuple(mark for side in sides for mark in _curves(*side)),
+                marks=tuple(mark for side in sides for mark in _curves(*side[:2])),
                 width=5.0,
                 height=2.7,
                 group=where,
             )
         )
         old, new = (scores(side, check.terms.scores) for side in (check.baseline, check.now))
-        panels += [_scores(score_name(score), old[score], new[score], after) for score in old]
+        panels += [_scores(score_name(s), old[s], new[s], after, where) for s in old]
         panels += [None] * (most - len(old))
     return Figure(
         title=name,
@@ -80,7 +80,7 @@ def checks_figure(name: str, checks: Mapping[str, Check], metrics: Mapping[str, 
     )
 
 
-def _curves(curves: Curves, color: str, name: str) -> Iterator[Mark]:
+def _curves(curves: Curves, color: str) -> Iterator[Mark]:
     for run in curves.runs:
         seen = ~np.isnan(run.values)
         yield Line(run.steps[seen], run.values[seen], color, width=0.7, alpha=0.22)
@@ -91,11 +91,11 @@ def _curves(curves: Curves, color: str, name: str) -> Iterator[Mark]:
     seen = 2 * counts >= max(1, len(curves.seeds))
     means = np.nansum(values[:, seen], axis=0) / np.maximum(counts[seen], 1)
     hover = tuple(map(estimate, means))
-    yield Line(steps[seen], means, color, width=2.0, name=name, hover=hover)
+    yield Line(steps[seen], means, color, width=2.0, hover=hover)
 
 
 def _scores(
-    title: str, before: NDArray[np.float64], after: NDArray[np.float64], color: str
+    title: str, before: NDArray[np.float64], after: NDArray[np.float64], color: str, group: str
 ) -> Panel:
     marks: list[Mark] = []
     for place, (values, shade) in enumerate(((before, BEFORE), (after, color))):
@@ -105,4 +105,4 @@ def _scores(
             marks.append(Interval(place, mean, *ends, shade, symbol=None, hover=estimate(mean)))
     ticks = ((0.0, "baseline"), (1.0, "now"))
     x = Axis(limits=(-0.6, 1.6), ticks=ticks, names=True)
-    return Panel(title, x, Axis(), tuple(marks), 2.0, 2.7)
+    return Panel(title, x, Axis(), tuple(marks), 2.0, 2.7, group)

@@ -370,7 +370,7 @@ def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:
 MARKS: list[
     tuple[marks.Mark, int, int]
 ] = [  # with the artists and the parts of a chart that they are
-    (marks.Line((0, 1), (0, 1), "v1", name="a"), 1, 1),
+    (marks.Line((0, 1), (0, 1), "v1"), 1, 1),
     (marks.Band((0, 1), (0, 1), (1, 2), "v1"), 1, 1),
     (marks.Interval(0.5, 1, 0, 1, "v1"), 2, 1),
     (marks.Interval(0.5, 1, 0, 1, "v1", along="y", label="worse"), 3, 1),

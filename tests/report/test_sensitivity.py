@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ablations.report.figures import interactive
 from ablations.report.figures.marks import Interval, Points
 from ablations.report.figures.marks import Line as Drawn
 from ablations.report.figures.sensitivity import plane as plane_figure
@@ -159,7 +160,8 @@ def test_the_plane_says_which_way_needs_tuning(study) -> None:
     assert [((b.x, b.low, b.high), a.y) for b, a in zip(bars[::2], bars[1::2], strict=True)] == [
         (point.lost, point.score[0]) for point in points
     ]
-    assert [entry.label for entry in drawn.legend.groups[""]] == [point.name for point in points]
+    traces = interactive.chart(drawn)["panels"][0]["traces"]
+    assert [one["name"] for one in traces if "name" in one] == [point.name for point in points]
 
 
 def test_a_setting_that_fails_is_not_chosen_and_one_environment_says_nothing(study) -> None:

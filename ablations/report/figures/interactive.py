@@ -19,6 +19,7 @@ from ablations.report.figures.marks import (
     Axis,
     Band,
     Bar,
+    Entry,
     Figure,
     Interval,
     Line,
@@ -99,13 +100,13 @@ def title(panel: Panel) -> str:
 
 
 def _panel(figure: Figure, panel: Panel) -> Json:
+    # The variants of a study have one legend on the page, whose entries are buttons.
+    entries = () if figure.variants else figure.legend.groups.get(panel.group, ())
+    named = len(entries) > 1
     traces = [trace for mark in panel.marks for trace in _traces(mark)]
-    lines = [mark for mark in panel.marks if isinstance(mark, Line) and mark.name]
-    named = not figure.variants and len(lines) > 1
-    for trace in traces if named else ():
-        trace["showlegend"] = "name" in trace
+    traces += [_key(entry) for entry in entries if named]
     layout: Json = {
-        "height": _pixels(panel) + (18 * len(lines) + 30 if named else 0),
+        "height": _pixels(panel) + (18 * len(entries) + 30 if named else 0),
         "hovermode": "x unified" if _unified(panel) else "closest",
         "showlegend": named,
         "shapes": [shape for mark in panel.marks for shape in _shapes(mark)],
@@ -114,6 +115,18 @@ def _panel(figure: Figure, panel: Panel) -> Json:
         "yaxis": _axis(panel.y, "y"),
     }
     return {"traces": traces, "layout": layout}
+
+
+def _key(entry: Entry) -> Json:
+    """Return a trace that is an entry of the legend alone."""
+    symbol, color = entry.symbol or "square", _color(entry.color)
+    mode = "markers" if entry.symbol or entry.patch else "lines"
+    return {
+        **_scatter(mode, [math.nan], [math.nan]),
+        "name": _safe(entry.label),
+        "line": {"color": color, "dash": _dash(entry.dash)},
+        "marker": {"color": color, "symbol": _SYMBOLS.get(symbol, symbol)},
+    }
 
 
 def _unified(panel: Panel) -> bool:
@@ -140,7 +153,7 @@ def _axis(axis: Axis, name: str) -> Json:
         found |= {"showgrid": False, "ticks": "", "tickfont": {"color": "--text"}}
         found |= {"fixedrange": True} if name == "y" else {}
     if axis.ticks is None:
-        return found | {"nticks": axis.count}
+        return found | {"nticks": axis.count if axis.count < 5 else axis.count + 2}
     places, texts = [at for at, _ in axis.ticks], [_safe(text) for _, text in axis.ticks]
     return found | {"tickvals": _numbers(places), "ticktext": texts}
 
@@ -194,12 +207,11 @@ def _line(mark: Line) -> Json:
             "width": 1.3 * mark.width,
             "shape": "hv" if mark.step else "linear",
         },
+        "showlegend": False,
         **_hover([f"{mark.variant}: {text}" if mark.variant else text for text in mark.hover]),
     }
     if mark.symbol:
         found["marker"] = _symbol(mark.symbol, mark.color, 7, hollow=False)
-    if mark.name:
-        found["name"] = _safe(mark.name)
     return found | _owned(mark.variant)
 
 

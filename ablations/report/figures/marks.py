@@ -27,7 +27,7 @@ class Line:
 
     dash: a place in `palette.DASHES`. step: constant from each point to the next. symbol: at each
     point. hover: a text for each point. variant: whose line it is, which a reader of the page can
-    hide. name: what it is called where it is no variant.
+    hide.
     """
 
     x: Values
@@ -39,7 +39,6 @@ class Line:
     step: bool = False
     symbol: Symbol | None = None
     variant: str = ""
-    name: str = ""
     hover: tuple[str, ...] = ()
 
 

@@ -139,7 +139,6 @@ def _line(
         color,
         width=1.2,
         symbol="circle",
-        name=name,
         hover=tuple(f"{name}: {' '.join(column.score(row)).strip()}" for _, row in seen),
     )
 

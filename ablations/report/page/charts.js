@@ -24,7 +24,7 @@ const charts = (() => {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: css("--quiet") },
     margin: { l: 10, r: 12, t: 8, b: 10 }, dragmode: coarse ? false : "zoom",
-    legend: { orientation: "h", x: 0, y: -0.28, yanchor: "top", font: { color: css("--text") } },
+    legend: { itemclick: false, itemdoubleclick: false, orientation: "h", x: 0, y: -0.28, yanchor: "top", font: { color: css("--text") } },
     hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--text") }, namelength: -1 },
   });
 
