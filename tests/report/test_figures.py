@@ -367,9 +367,8 @@ def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:
     assert not re.search(r"<(b|i)>", path.read_text())
 
 
-MARKS: list[
-    tuple[marks.Mark, int, int]
-] = [  # with the artists and the parts of a chart that they are
+# A mark, the artists that it is, and the parts of a chart.
+MARKS: list[tuple[marks.Mark, int, int]] = [
     (marks.Line((0, 1), (0, 1), "v1"), 1, 1),
     (marks.Band((0, 1), (0, 1), (1, 2), "v1"), 1, 1),
     (marks.Interval(0.5, 1, 0, 1, "v1"), 2, 1),
@@ -402,9 +401,8 @@ def test_colours_of_charts_are_variables_of_the_page_and_each_verdict_has_one(wh
     css = stylesheet()
     for name in COLORS:
         assert css.count(f" --{name}: #") + css.count(f" --{name}: rgba") == 3
-    charts = [
-        interactive.chart(f) for f in study_figures(plan, results, scores(plan, results)).values()
-    ]
+    figures = study_figures(plan, results, scores(plan, results))
+    charts = [interactive.chart(figure) for figure in figures.values()]
     used = set(re.findall(r"'--([\w-]+)", str(charts)))
     assert {"v0", "margin", "up", "worse"} <= used <= set(COLORS)
     for verdict in ("better-undecided", "tasks-disagree", "unstable-reference"):
@@ -412,9 +410,7 @@ def test_colours_of_charts_are_variables_of_the_page_and_each_verdict_has_one(wh
     assert {style.color for style in VERDICTS.values()} <= set(COLORS)
 
 
-def test_characters_that_the_font_lacks_are_drawn_without_a_warning(
-    study, tmp_path, recwarn
-) -> None:
+def test_characters_that_the_font_lacks_give_no_warning(study, tmp_path, recwarn) -> None:
     plan, results = study({("hopper", "\u4e2d\u6587 \U0001f600"): [1.0, 2.0]}, title="\u0e01")
     path, *_ = write_figures(plan, results, tmp_path / "out", formats=["svg", "png"])
     assert "\u4e2d\u6587 \U0001f600" in svg_text(path)

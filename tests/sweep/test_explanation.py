@@ -14,7 +14,7 @@ import variants
 from ablations import studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
-from ablations.report.figures import study_figures
+from ablations.report.figures import paper, study_figures
 from ablations.report.figures.marks import Bar, Interval, Points
 from ablations.report.scores import scores
 from ablations.report.tables import sheet
@@ -231,6 +231,7 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
     acting = [row for row in rows if row["verdict"] != "does not act"]
     ((name, drawn),) = study_figures(plan, tmp_path, scores(plan, tmp_path)).items()
     assert name == "shares"
+    assert paper.draw(drawn, "neurips").get_size_inches()[0] == 5.5
     left, right = drawn.drawn
     bars = [mark for mark in left.marks if isinstance(mark, Bar)]
     assert [bar.high - bar.low for bar in bars] == pytest.approx([row["share"] for row in acting])
