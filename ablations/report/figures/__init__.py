@@ -1,5 +1,7 @@
-"""Figures of a study, from plan and records alone: declared here, drawn by `paper` for print and by
-`interactive` for the page, readable by the colour-blind."""
+"""Figures of a study, from plan and records alone, readable by the colour-blind.
+
+Declared here, drawn by `paper` for print and by `interactive` for the page.
+"""
 
 from __future__ import annotations
 

@@ -34,8 +34,10 @@ _UNIT = "0 and 1 are where the learning of the baseline began and where it got t
 
 
 def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """Return aggregates of normalised scores with 95% intervals and a dot per seed, a panel per
-    statistic; None without normalised scores."""
+    """Return aggregates of normalised scores with 95% intervals, a panel per statistic.
+
+    With a dot per seed. None without normalised scores.
+    """
     scores = normalised(plan, found, learned)
     if not scores:
         return None
@@ -74,8 +76,10 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
 
 
 def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """Return the share of runs above each normalised score, with pointwise 95% bands, a panel per
-    family; None without normalised scores."""
+    """Return the share of runs above each normalised score, a panel per family.
+
+    With pointwise 95% bands. None without normalised scores.
+    """
     scores = normalised(plan, found, learned)
     if not scores:
         return None
@@ -96,8 +100,7 @@ def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
 
 
 def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """Return normalised scores over training, a panel per family; None with fewer than two
-    tasks."""
+    """Return normalised scores over training, a panel per family; None of a single task."""
     lines = efficiency(plan, found, learned)
     if not lines:
         return None

@@ -74,10 +74,9 @@ def draw(axes: Axes, mark: Mark, narrow: bool) -> None:
         case Rule():
             rule = axes.axvline if mark.along == "x" else axes.axhline
             rule(mark.at, color=_hex(mark.color), linewidth=mark.width, zorder=1)
-        case Span(along="x"):
-            axes.axvspan(mark.low, mark.high, color=_hex(mark.color), zorder=0)
         case Span():
-            axes.axhspan(mark.low, mark.high, color=_hex(mark.color), zorder=-1)
+            span, order = (axes.axvspan, 0) if mark.along == "x" else (axes.axhspan, -1)
+            span(mark.low, mark.high, color=_hex(mark.color), zorder=order)
         case Text():
             axes.text(
                 mark.x,
@@ -88,8 +87,7 @@ def draw(axes: Axes, mark: Mark, narrow: bool) -> None:
                 color=_hex(mark.color),
             )
         case Matrix():
-            for cell in mark.cells:
-                _cell(axes, cell, min(mark.size, 6.5) if narrow else mark.size)
+            _matrix(axes, mark, narrow)
 
 
 def _line(axes: Axes, mark: Line, narrow: bool) -> None:
@@ -145,6 +143,11 @@ def _symbols(axes: Axes, mark: Points) -> None:
         clip_on=False,
         zorder=3,
     )
+
+
+def _matrix(axes: Axes, mark: Matrix, narrow: bool) -> None:
+    for cell in mark.cells:
+        _cell(axes, cell, min(mark.size, 6.5) if narrow else mark.size)
 
 
 def _cell(axes: Axes, cell: Cell, size: float) -> None:

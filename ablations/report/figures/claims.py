@@ -1,5 +1,8 @@
-"""Claims that ran, in margins: all in one figure, each comparison with its interval and each claim
-with its verdict; and each claim by itself, a row per comparison."""
+"""Claims that ran, in margins.
+
+All in one figure, each comparison with its interval and each claim with its verdict; and each claim
+by itself, a row per comparison.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,7 @@ _EDGE = _place(_REACH)
 
 
 def _interval(part: Part, row: float, color: str, symbol: Symbol, small: bool) -> Iterator[Mark]:
-    """What reaches beyond the edge ends there in an arrow."""
+    """Yield an interval; what reaches beyond the edge ends there in an arrow."""
     assert part.effect is not None
     low = part.effect if part.effect_low is None else part.effect_low
     high = part.effect if part.effect_high is None else part.effect_high

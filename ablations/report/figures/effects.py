@@ -1,5 +1,8 @@
-"""The effects of a factorial study: a matrix, main effects on its diagonal and interactions off it;
-of a fraction, which has no interactions, the main effects with their intervals."""
+"""The effects of a factorial study.
+
+A matrix, main effects on its diagonal and interactions off it; of a fraction, which has no
+interactions, the main effects with their intervals.
+"""
 
 from __future__ import annotations
 

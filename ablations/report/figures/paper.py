@@ -78,8 +78,10 @@ _FORMATTERS: Mapping[str, Callable[[], Formatter]] = {
 
 
 class _Drawing(Drawing):
-    """A figure that is saved in the style it was drawn in, wherever it is saved: matplotlib asks
-    only then which fonts a PDF gets, and whether text stays text."""
+    """A figure that is saved in the style it was drawn in, wherever it is saved.
+
+    matplotlib asks only then which fonts a PDF gets, and whether text stays text.
+    """
 
     def __init__(self, settings: Settings, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -273,8 +275,10 @@ def _axis(axes: Axes, axis: Axis, name: Direction, narrow: bool) -> None:
 
 
 def _share_texts(axes: Sequence[Axes], figure: Figure, columns: int, narrow: bool) -> None:
-    """Write titles and labels, those that a neighbour has already once; of a row whose panels are
-    of one group its legend has the name."""
+    """Write titles and labels, those that a neighbour has already once.
+
+    Of a row whose panels are of one group its legend has the name.
+    """
     panels = figure.panels
     for place, (here, panel) in enumerate(zip(axes, panels, strict=False)):
         if panel is None:
@@ -345,8 +349,10 @@ def _beside(axes: Axes, handles: Sequence[Artist]) -> None:
 
 
 def _legend_below(drawing: Drawing, figure: Figure) -> None:
-    """Draw the legend under the panels, as many names in a row as there is room for; the figure
-    grows by its height."""
+    """Draw the legend under the panels; the figure grows by its height.
+
+    As many names stand in a row as there is room for.
+    """
     handles = _headed(figure.legend.groups)
     if not handles:
         return

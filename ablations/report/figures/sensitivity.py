@@ -34,9 +34,9 @@ _ASIDE = 0.014  # of an axis, between intervals that stand at the same value
 
 
 def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Figure | None:
-    """Return mean scores with 95% intervals along each number, a dot per seed, and the margin
-    around what is compared with; a panel per number, task and environment.
+    """Return mean scores with 95% intervals along each number, per task and environment.
 
+    With a dot per seed, and the margin around what is compared with.
     None where no variants differ in a number alone.
     """
     shown = along.panels(plan, made)
@@ -113,8 +113,10 @@ def _line(
     found: Scores,
     learned: Units | None,
 ) -> Iterator[Mark]:
-    """Yield means with their intervals, joined, and dots; intervals of several lines stand beside
-    each other, nearer than the values do."""
+    """Yield means with their intervals, joined, and dots.
+
+    Intervals of several lines stand beside each other, nearer than the values do.
+    """
     line, count, places = panel.lines[place], len(panel.lines), list(panel.places.values())
     span = places[-1] - places[0]
     step = span * min(_ASIDE, 0.6 * nearest(places) / count)
@@ -144,8 +146,10 @@ def _line(
 
 
 def plane(plan: Plan, points: list[Tuned]) -> Figure | None:
-    """Return what is lost without tuning against the tuned score, a point per way to take other
-    axes; None where there are none."""
+    """Return what is lost without tuning against the tuned score.
+
+    A point per way to take other axes; None where there are none.
+    """
     if not points:
         return None
     marks: list[Mark] = [Rule(0)]

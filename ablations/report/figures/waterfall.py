@@ -30,8 +30,7 @@ _ROW = 0.27  # inches
 
 
 class Detail(NamedTuple):
-    """A detail's share of the gap with its interval, and what it changes switched first and last,
-    in the units of the metric."""
+    """A detail's share of the gap, and what it changes switched first and last, in the metric."""
 
     name: str
     share: float
@@ -42,10 +41,9 @@ class Detail(NamedTuple):
 
 
 def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
-    """Return the shares as steps from the start's mean score to the end's, beside what each detail
-    does alone and when it is removed, per task.
+    """Return the shares as steps from the start's mean score to the end's, per task.
 
-    None where no seed is complete.
+    Beside them what each detail does alone and when it is removed. None where no seed is complete.
     """
     records = [row for row in sheet.records() if row["n"]]
     tasks = [task for task in plan.tasks if any(row["task"] == task for row in records)]

@@ -85,13 +85,17 @@ class Folded:
 
     @property
     def anchor(self) -> str:
+        """Its place in an address."""
         return self.key.replace("/", ".")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read. files:
-    table -> format -> text, to be saved."""
+    """A study on the page.
+
+    problem: all there is where its records could not be read. files: table -> format -> text, to be
+    saved.
+    """
 
     slug: str
     name: str
@@ -118,7 +122,7 @@ class Section:
 
 
 def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path) -> Section:
-    """A study's section; with `problem` where a record is damaged.
+    """Return a study's section; with `problem` where a record is damaged.
 
     static: with figures for print. folder: where the page will lie, for links.
     """
@@ -197,7 +201,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
 
 
 def slugs(names: Sequence[str]) -> list[str]:
-    """An anchor per name: letters, digits and dashes, each once."""
+    """Return an anchor per name: letters, digits and dashes, each once."""
     found: list[str] = []
     for name in names:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
