@@ -202,15 +202,17 @@ def figure(
     width: for a paper, in inches or a name such as "icml-column", without title and footnote.
     each_seed: learning curves with a faint line for every seed.
     """
-    from ablations.report import figures
+    from ablations.report.figures import paper, require_drawable, study_figures
+    from ablations.report.scores import scores
 
-    found = {}
-    with figures.style(width):
-        for plan in _planned(study, results, selection):
-            prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
-            for name, drawn in figures.draw(plan, Path(results), metric, each_seed=each_seed):
-                found[prefix + name] = drawn
-    return found
+    drawn: dict[str, Figure] = {}
+    for plan in _planned(study, results, selection):
+        prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
+        found = scores(plan, Path(results), metric=metric)
+        require_drawable(plan, found)
+        figures = study_figures(plan, Path(results), found, each_seed=each_seed)
+        drawn |= {prefix + name: paper.draw(one, width) for name, one in figures.items()}
+    return drawn
 
 
 def page(

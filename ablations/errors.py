@@ -11,7 +11,7 @@ T = TypeVar("T")
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
-    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly", "seaborn"),
+    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
 }

@@ -20,7 +20,7 @@ for name in (
     "ablations.report.figures",
     "ablations.report.page",
     "scipy.stats",
-    "seaborn",
+    "ablations.report.figures.paper",
     "pandas",
     "arro3.io",
     "hypothesis",

@@ -118,7 +118,7 @@ def preload() -> None:
         *("ablations.report.claims.page", "ablations.policies", "ablations.sweep.snapshots"),
         *("ablations.sweep.slurm.cluster", "ablations.presets.verl", "arro3.core"),
         *("pandas.io.formats.csvs", "pyarrow.pandas_compat", "tensorboardX"),
-        *("pandas", "arro3.io", "seaborn", "matplotlib.pyplot", "sqlite3"),
+        *("pandas", "arro3.io", "matplotlib.pyplot", "sqlite3"),
     ):
         importlib.import_module(name)
     gc.collect()

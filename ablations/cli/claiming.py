@@ -108,8 +108,9 @@ def _judge(
     if not options.write:
         print(formats.render(claims_sheet(found, at_once), options.format))
         return
-    from ablations.report.figures import claims as figure
-    from ablations.report.figures import conditions as heat_map
+    from ablations.report.figures import paper
+    from ablations.report.figures.claims import all_claims, one_claim
+    from ablations.report.figures.conditions import conditions as heat_map
 
     others = {}
     for claim in claims:
@@ -120,9 +121,13 @@ def _judge(
     again = _again(claims, plans, under, evidence)
     path = options.results / "README.md"
     write_atomically(path, page(found, at_once, others, again))
-    print(path, *figure.write(options.results, found, FIGURE), sep="\n")
+    print(path)
+    figures = {FIGURE: all_claims(found)}
+    figures |= {f"{FIGURE}/{one.claim.id}": one_claim(one) for one in found if one.ran}
     if again:
-        print(*heat_map.write(options.results, again, CONDITIONS), sep="\n")
+        figures[CONDITIONS] = heat_map(again)
+    for stem, figure in figures.items():
+        print(*paper.write(figure, options.results, stem, ["svg"]))
 
 
 def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:

@@ -141,9 +141,10 @@ def _question(options: argparse.Namespace) -> Question:
 
 def _figure(path: Path, verdict: Mapping[str, object]) -> str:
     def draw() -> Path:
-        from ablations.report.figures import gate
+        from ablations.report.figures import paper
+        from ablations.report.figures.gate import gate
 
-        return gate.write(path.parent, verdict, path.stem, ("svg", "png"))[-1]
+        return paper.write(gate(verdict), path.parent, path.stem, ("svg", "png"))[-1]
 
     drawn = unless_missing(draw)
     return f"no picture: {drawn}" if isinstance(drawn, UserError) else str(drawn)

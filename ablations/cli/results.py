@@ -253,7 +253,7 @@ def _put(text: str, options: argparse.Namespace, name: str) -> None:
 
 
 def _figure(options: argparse.Namespace) -> None:
-    from ablations.report import figures
+    from ablations.report.figures.files import write_figures
 
     folder = options.output or options.results / "figures"
     try:
@@ -261,7 +261,7 @@ def _figure(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in shown(options):
-        written = figures.figure(
+        written = write_figures(
             plan,
             options.results,
             folder,

@@ -75,10 +75,11 @@ def draw(
     """Draw the checks of a baseline; return the file, or the error for a missing extra."""
 
     def written() -> Path:
-        from ablations.regression import figures
+        from ablations.regression.figures import checks_figure, write
 
         metrics = {where: group.metric for where, group in baseline.groups.items()}
-        return figures.write(folder, f"{name}_curves", name, checks, metrics, ("svg", "png"))[-1]
+        figure = checks_figure(name, checks, metrics)
+        return write(figure, folder, f"{name}_curves", ("svg", "png"))[-1]
 
     try:
         return unless_missing(written)

@@ -3,102 +3,106 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from ablations.curve import on_common_steps
 from ablations.regression.check import Check
 from ablations.regression.curves import Curves, scores
 from ablations.regression.messages import score_name
-from ablations.report.figures.style import (
-    COLORS,
-    VERDICT_COLORS,
-    dress,
-    footnote,
-    save,
-    style,
-    title,
+from ablations.report.figures import paper
+from ablations.report.figures.marks import (
+    Axis,
+    Entry,
+    Figure,
+    Interval,
+    Legend,
+    Line,
+    Mark,
+    Panel,
+    Points,
+    spread,
 )
+from ablations.report.formats.numbers import estimate
 from ablations.report.series import label
 
-BEFORE = COLORS[0]
-AFTER = {"worse": VERDICT_COLORS["worse"], "better": VERDICT_COLORS["better"]}
+BEFORE = "v0"
+AFTER = {"worse": "worse", "better": "better"}
 
 
-def write(
-    folder: Path,
-    stem: str,
-    name: str,
-    checks: Mapping[str, Check],
-    metrics: Mapping[str, str],
-    formats: Sequence[str] = ("png",),
-) -> list[Path]:
-    """Draws all checks of a baseline into `folder`; returns the files, `<stem>.<format>` each.
+def write(figure: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:
+    """Write a figure of checks as `<stem>.<format>`, the stem without odd characters."""
+    return paper.write(figure, folder, re.sub(r"[^\w.-]+", "_", stem), formats)
 
-    name: the title. metrics: check -> what its curves show.
+
+def checks_figure(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:
+    """Return the figure of a baseline's checks: curves, and beside them the scores of each seed.
+
+    Args:
+        name: the title.
+        checks: name -> what was found.
+        metrics: name of a check -> what its curves show.
     """
-    with style():
-        return save(_draw(name, checks, metrics), folder, re.sub(r"[^\w.-]+", "_", stem), formats)
+    most = max(len(check.rows) for check in checks.values())
+    panels: list[Panel | None] = []
+    legends: dict[str, tuple[Entry, ...]] = {}
+    for where, check in checks.items():
+        after = AFTER.get(check.verdict, "v1")
+        sides = ((check.baseline, BEFORE, "baseline"), (check.now, after, "now"))
+        legends[where] = tuple(
+            Entry(f"{side}, {len(curves)} seeds", color, width=2.0) for curves, color, side in sides
+        )
+        panels.append(
+            Panel(
+                title=f"{where}: {check.verdict}" if where else check.verdict,
+                x=Axis("steps", limits=(0, None), format="steps"),
+                y=Axis(label(metrics[where])),
+                marks=tuple(mark for side in sides for mark in _curves(*side[:2])),
+                width=5.0,
+                height=2.7,
+                group=where,
+            )
+        )
+        old, new = (scores(side, check.terms.scores) for side in (check.baseline, check.now))
+        panels += [_scores(score_name(s), old[s], new[s], after, where) for s in old]
+        panels += [None] * (most - len(old))
+    return Figure(
+        title=name,
+        caption="Thin: seeds. Thick: their mean. Dots: seeds; bars: means.",
+        panels=tuple(panels),
+        columns=1 + most,
+        legend=Legend(legends, "inside"),
+        around=0.7,
+        variants=False,
+    )
 
 
-def _draw(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:
-    most = max(len(found.rows) for found in checks.values())
-    size = (5.0 + 2.0 * most, 2.7 * len(checks) + 0.7)
-    drawn = Figure(figsize=size, layout="constrained")
-    ratios = (2.2, *[1.0] * most)
-    panels = drawn.subplots(len(checks), 1 + most, squeeze=False, width_ratios=ratios)
-    for row, (where, found) in zip(panels, checks.items(), strict=True):
-        after = AFTER.get(found.verdict, COLORS[1])
-        _curves(row[0], found.baseline, BEFORE, f"baseline, {len(found.baseline)} seeds")
-        _curves(row[0], found.now, after, f"now, {len(found.now)} seeds")
-        row[0].set_title(f"{where}: {found.verdict}" if where else found.verdict)
-        row[0].set_ylabel(label(metrics[where]))
-        row[0].set_xlabel("steps")
-        row[0].xaxis.set_major_formatter(EngFormatter(sep=""))
-        row[0].xaxis.set_major_locator(MaxNLocator(5))
-        row[0].set_xlim(left=0)
-        row[0].legend(frameon=False, loc="best")
-        dress(row[0])
-        old, new = (scores(one, found.terms.scores) for one in (found.baseline, found.now))
-        for panel in row[1 + len(old) :]:
-            panel.set_axis_off()
-        for panel, score in zip(row[1:], old, strict=False):
-            _scores(panel, old[score], new[score], after)
-            panel.set_title(score_name(score))
-    title(drawn, name)
-    footnote(drawn, "Thin: seeds. Thick: their mean. Dots: seeds; bars: means.")
-    return drawn
-
-
-def _curves(panel: Any, curves: Curves, color: str, name: str) -> None:
+def _curves(curves: Curves, color: str) -> Iterator[Mark]:
     for run in curves.runs:
         seen = ~np.isnan(run.values)
-        panel.plot(run.steps[seen], run.values[seen], color=color, alpha=0.22, linewidth=0.7)
+        yield Line(run.steps[seen], run.values[seen], color, width=0.7, alpha=0.22)
     if not curves.seeds:
         return
     steps, values = on_common_steps(curves.runs)
     counts = np.sum(~np.isnan(values), axis=0)
     seen = 2 * counts >= max(1, len(curves.seeds))
     means = np.nansum(values[:, seen], axis=0) / np.maximum(counts[seen], 1)
-    panel.plot(steps[seen], means, color=color, linewidth=2.0, label=name, zorder=4)
+    hover = tuple(map(estimate, means))
+    yield Line(steps[seen], means, color, width=2.0, hover=hover)
 
 
 def _scores(
-    panel: Any, before: NDArray[np.float64], after: NDArray[np.float64], color: str
-) -> None:
+    title: str, before: NDArray[np.float64], after: NDArray[np.float64], color: str, group: str
+) -> Panel:
+    marks: list[Mark] = []
     for place, (values, shade) in enumerate(((before, BEFORE), (after, color))):
-        # Spread sideways by rank, so that the picture is the same every time.
-        aside = 0.26 * (np.argsort(np.argsort(values)) % 5 - 2) / 2
-        panel.plot(place + aside, values, "o", color=shade, alpha=0.5, markersize=3.5, mew=0)
+        marks.append(Points(place + spread(values, 0.26), values, shade, size=3.5, alpha=0.5))
         if len(values):
-            panel.hlines(values.mean(), place - 0.36, place + 0.36, color=shade, linewidth=2.2)
-    panel.set_xticks([0, 1], ["baseline", "now"])
-    panel.set_xlim(-0.6, 1.6)
-    dress(panel)
-    panel.grid(visible=False, axis="x")
+            mean, ends = float(values.mean()), (place - 0.36, place + 0.36)
+            marks.append(Interval(place, mean, *ends, shade, symbol=None, hover=estimate(mean)))
+    ticks = ((0.0, "baseline"), (1.0, "now"))
+    x = Axis(limits=(-0.6, 1.6), ticks=ticks, names=True)
+    return Panel(title, x, Axis(), tuple(marks), 2.0, 2.7, group)

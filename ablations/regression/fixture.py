@@ -195,9 +195,10 @@ class LearningCurve:
         stem = f"{test}_{name}" if folder else name
 
         def draw() -> Path:
-            from ablations.regression import figures
+            from ablations.regression.figures import checks_figure, write
 
-            return figures.write(Path(target).absolute(), stem, name, {"": found}, {"": metric})[0]
+            figure = checks_figure(name, {"": found}, {"": metric})
+            return write(figure, Path(target).absolute(), stem, ("png",))[0]
 
         return str(unless_missing(draw))
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ablations.looks import design, planned, read
-from ablations.report.figures.style import COLORS, save, style
+from ablations.report.figures import paper
+from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, Rule
 from ablations.report.formats.markdown import pipes
 from ablations.report.scores import final
 from ablations.report.statistics import LEVEL, Comparison, compare, judge, verdict
@@ -180,44 +181,35 @@ def main(path: Path, trials: int) -> None:
     }
     text = TEXT.format(**facts)
     REPORT.write_text("\n".join([*text.splitlines(), "", *pipes(head, lines, set(head[1:])), ""]))
-    draw(shares, REPORT.with_suffix(".svg"))
+    paper.write(drawn(shares), REPORT.parent, REPORT.stem, ("svg",))
     print(REPORT)
 
 
-def draw(shares: dict[str, dict[str, list[float]]], path: Path) -> None:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
-
+def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
     errors = [of for question, of in shares.items() if not question.endswith("right order")]
     most = max(LEVEL, *(value for of in errors for values in of.values() for value in values))
-    with style():
-        figure = Figure(figsize=(8.2, 2.9), layout="constrained")
-        panels = figure.subplots(1, len(shares))
-        for panel, (question, found) in zip(panels, shares.items(), strict=True):
-            for place, (name, values) in enumerate(found.items()):
-                panel.plot(
-                    range(len(SEEDS)),
-                    values,
-                    color=COLORS[place],
-                    linewidth=2.2 if name == OURS else 1.2,
-                    linestyle=("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))[place],
-                    label=name,
-                )
-            right = question.endswith("right order")
-            panel.set(
-                xticks=range(len(SEEDS)),
-                xticklabels=map(str, SEEDS),
-                xlabel="runs of each",
-                ylim=(0, 1 if right else 1.1 * most),
+    ticks = tuple((place, str(n)) for place, n in enumerate(SEEDS))
+    panels = []
+    for question, found in shares.items():
+        right = question.endswith("right order")
+        marks: list[Mark] = [] if right else [Rule(LEVEL, "y", "undecided", 0.8)]
+        marks += (
+            Line(range(len(SEEDS)), values, f"v{place}", place, 2.2 if name == OURS else 1.2)
+            for place, (name, values) in enumerate(found.items())
+        )
+        panels.append(
+            Panel(
+                title=question.replace(": ", ":\n"),
+                x=Axis("runs of each", ticks=ticks),
+                y=Axis(limits=(0, 1 if right else 1.1 * most), format="share"),
+                marks=tuple(marks),
+                width=2.7,
+                height=2.4,
             )
-            panel.set_title(question.replace(": ", ":\n"))
-            panel.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-            panel.spines[["top", "right"]].set_visible(False)
-            if not right:
-                panel.axhline(LEVEL, color="#7F7F7F", linewidth=0.8, zorder=0)
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
-        save(figure, path.parent, path.stem, ("svg",))
+        )
+    entries = tuple(Entry(name, f"v{k}", k) for k, name in enumerate(next(iter(shares.values()))))
+    legend = Legend({"": entries}, "top", len(entries))
+    return Figure("", "", tuple(panels), legend=legend, variants=False)
 
 
 TEXT = """\

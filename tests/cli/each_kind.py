@@ -538,30 +538,28 @@ def answer(arguments: Sequence[str]) -> Answer:
 
 
 def draw_once(*, rendered: bool) -> None:
-    """What takes most of the time: from now on the page has the figures that `figure` drew, and a
-    figure is rendered once, as SVG, or never."""
-    from matplotlib.figure import Figure
+    """What takes most of the time: from now on a figure is drawn once, whichever command shows it,
+    and rendered as SVG, or never."""
+    from ablations.report.figures import Figure, paper
 
-    from ablations.report import figures
-
-    draw, savefig = figures.draw, Figure.savefig
-    drawn: dict[Any, Any] = {}
+    draw, encoded = paper.draw, paper.encoded
+    drawn: dict[str, Any] = {}
     saved: set[int] = set()
 
-    def draw_new(plan: Plan, *arguments: Any, **keywords: Any) -> Any:
-        key = (plan.study["name"], plan.name, arguments[1:], str(keywords))
+    def draw_new(figure: Figure, width: float | str | None = None) -> Any:
+        panels = [(one.title, one.x, one.y, len(one.marks)) for one in figure.drawn]
+        key = f"{figure.subject} {figure.title} {figure.caption} {panels} {width}"
         if key not in drawn:
-            drawn[key] = list(draw(plan, *arguments, **keywords))
+            drawn[key] = draw(figure, width)
         return drawn[key]
 
-    def savefig_new(self: Figure, file: Any, *, format: str, **keywords: Any) -> None:
-        if rendered and format == "svg" and id(self) not in saved:
-            saved.add(id(self))
-            savefig(self, file, format=format, **keywords)
-        else:
-            file.write(b"<svg/>")
+    def encoded_new(drawing: Any, format: str, dpi: float | None = None) -> bytes:
+        if rendered and format == "svg" and id(drawing) not in saved:
+            saved.add(id(drawing))
+            return encoded(drawing, format, dpi)
+        return b"<svg/>"
 
-    figures.draw, Figure.savefig = draw_new, savefig_new  # type: ignore[assignment]
+    paper.draw, paper.encoded = draw_new, encoded_new
 
 
 def main(kind: str, commands: Sequence[str]) -> None:

@@ -30,8 +30,9 @@ from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
-from ablations.report.figures import claims as pictures
-from ablations.report.figures import conditions as heat_map
+from ablations.report.figures.claims import STAND_COLORS, all_claims, one_claim
+from ablations.report.figures.conditions import conditions as heat_map
+from ablations.report.figures.marks import Text
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
 from ablations.studies import fraction
@@ -670,22 +671,12 @@ def test_a_condition_that_lacks_a_seed_is_not_judged(tmp_path: Path) -> None:
 
 def test_the_heat_map_frames_what_is_another_verdict(tmp_path: Path) -> None:
     (one,), _ = under(tmp_path, {"as there": around(1.3), "turned": around(0.8)})
-    (path,) = heat_map.write(tmp_path, [one], "map")
-    drawn = path.read_text()
-    for part in one.parts.values():
-        assert f">{part.effect:+.1f}<" in drawn
-
-    def frames(text: str) -> int:
-        return len(re.findall(r"fill: none; stroke: #000000", text))
-
-    def cells(color: str) -> int:
-        """But for the one in the legend."""
-        return len(re.findall(f"fill: {color}", drawn.lower())) - 1
-
-    assert (cells("#9ccbe8"), cells("#f2b98f")) == (2, 1)
     (same,), _ = under(tmp_path, {"as there": FINALS["hopper", "brax"], "noisy": around(1.2, 1.0)})
-    (path,) = heat_map.write(tmp_path, [same], "map")
-    assert frames(drawn) == frames(path.read_text()) + 2
+    fields = [heat_map([of]).drawn[0].marks[0].cells for of in (one, same)]
+    assert [cell.text for cell in fields[0]] == [f"{x.effect:+.1f}" for x in one.parts.values()]
+    colors = [f"{STAND_COLORS[name]}-back" for name in ("holds", "holds", "opposite")]
+    assert [cell.fill for cell in fields[0]] == colors
+    assert [sum(cell.framed for cell in cells) for cells in fields] == [2, 0]
 
 
 def test_the_page_counts_what_stands_elsewhere(tmp_path: Path) -> None:
@@ -1032,12 +1023,11 @@ def test_where_a_spread_has_no_interval_no_number_of_seeds_is_told(tmp_path: Pat
 
 def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -> None:
     found = [judged(claim(), study(tmp_path, FINALS), Evidence(tmp_path))]
-    whole, alone = pictures.write(tmp_path, found, "claims")
-    assert alone == tmp_path / "claims" / "one.svg"
-    for part in found[0].parts:
-        for text in (part.task, part.word):
-            assert f">{text}</text>" in alone.read_text()
-    assert ">holds on 1 of 2, fails on 1</text>" in whole.read_text()
+    (alone,), (whole,) = one_claim(found[0]).drawn, all_claims(found).drawn
+    assert [text for _, text in alone.y.ticks] == [part.task for part in found[0].parts]
+    words = [mark.text for mark in alone.marks if isinstance(mark, Text)]
+    assert words == [part.word for part in found[0].parts]
+    assert [m.text for m in whole.marks if isinstance(m, Text)] == ["holds on 1 of 2, fails on 1"]
 
 
 def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:

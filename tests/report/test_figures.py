@@ -20,22 +20,14 @@ from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import DamagedRecord, cell_folder
 from ablations.report import page
-from ablations.report.figures import (
-    COLORS,
-    DASHES,
-    FORMATS,
-    curves,
-    diagnostics,
-    differences,
-    draw,
-    effect_matrix,
-    figure,
-    improvement,
-    intervals,
-    main_effects,
-    profiles,
-)
-from ablations.report.figures.style import UNDECIDED, VERDICT_COLORS, style
+from ablations.report.figures import interactive, marks, paper, study_figures
+from ablations.report.figures.aggregates import intervals, profiles
+from ablations.report.figures.curves import curves, diagnostics
+from ablations.report.figures.differences import differences, improvement
+from ablations.report.figures.effects import effects
+from ablations.report.figures.files import write_figures
+from ablations.report.figures.palette import COLORS, VERDICTS, stylesheet, verdict_style
+from ablations.report.formats.numbers import Column
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -62,9 +54,14 @@ def svg_text(path) -> str:
     return "\n".join(ElementTree.parse(path).getroot().itertext())
 
 
+def of(panel: marks.Panel, kind: type) -> list:
+    """The marks of a panel that are of a kind."""
+    return [mark for mark in panel.marks if isinstance(mark, kind)]
+
+
 def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
     plan, results = drawn
-    written = figure(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
+    written = write_figures(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
     names = ("curves", "differences", "improvement", "intervals", "profiles", "efficiency")
     names += ("diagnostics",)
     stems = [f"gae_{name}" for name in names]
@@ -80,7 +77,7 @@ def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> Non
 
 def test_text_of_the_curves_stays_text(drawn, tmp_path) -> None:
     plan, results = drawn
-    text = svg_text(figure(plan, results, tmp_path / "out", formats=["svg"])[0])
+    text = svg_text(write_figures(plan, results, tmp_path / "out", formats=["svg"])[0])
     for part in (*plan.tasks, *plan.variants, "environment steps", "400k", "(1 failed)"):
         assert part in text, part
     assert "Generalised advantage estimation" in text
@@ -89,7 +86,7 @@ def test_text_of_the_curves_stays_text(drawn, tmp_path) -> None:
 
 def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
     plan, results = drawn
-    text = svg_text(figure(plan, results, tmp_path / "out", formats=["svg"])[1])
+    text = svg_text(write_figures(plan, results, tmp_path / "out", formats=["svg"])[1])
     for part in ("brax", "worse", "undecided", "all tasks", "margin", "in what was learned"):
         assert part in text, part
 
@@ -97,12 +94,12 @@ def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
 def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
     plan, results = drawn
     turned = dataclasses.replace(plan, cells=plan.cells[::-1])
-    here = figure(turned, results, tmp_path / "here", formats=FORMATS)
+    here = write_figures(turned, results, tmp_path / "here", formats=paper.FORMATS)
     program = (
         "import sys; from pathlib import Path; from ablations.records import read_plan\n"
-        "from ablations.report.figures import figure\n"
+        "from ablations.report.figures.files import write_figures\n"
         "results, folder = map(Path, sys.argv[1:])\n"
-        "figure(read_plan(results, 'gae'), results, folder, formats=('svg', 'png', 'pdf'))"
+        "write_figures(read_plan(results, 'gae'), results, folder, formats=('svg', 'png', 'pdf'))"
     )
     subprocess.run(
         [sys.executable, "-c", program, str(results), str(tmp_path / "there")],
@@ -124,9 +121,9 @@ def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
     np.testing.assert_array_equal(steps, np.arange(1, 11) * 40_000)
     np.testing.assert_allclose(middle, scipy.stats.trim_mean(done, 0.25, axis=0))
     assert np.all((low < middle) & (middle < high))
-    panel = curves(plan, found).axes[1]
-    line = panel.lines[list(plan.variants).index("done_cut")]
-    np.testing.assert_allclose(line.get_ydata(), middle)
+    panel = curves(plan, found).drawn[1]
+    (line,) = [mark for mark in of(panel, marks.Line) if mark.variant == "done_cut"]
+    np.testing.assert_allclose(line.y, middle)
 
 
 def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
@@ -144,56 +141,58 @@ def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
 
 def test_variants_differ_in_colour_and_in_dash(study) -> None:
     plan, results = study(realistic(seeds=2, variants=6, tasks=["hopper"]))
-    lines = curves(plan, scores(plan, results)).axes[0].lines
-    assert len({line.get_color() for line in lines}) == 6
-    assert (
-        len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 6
-    )
-    assert len(set(COLORS)) == len(COLORS) == 8
-    assert len(DASHES) == 6
+    lines = of(curves(plan, scores(plan, results)).drawn[0], marks.Line)
+    assert len({line.color for line in lines}) == len({line.dash for line in lines}) == 6
 
 
 def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
     finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
-    panels = curves(plan, scores(plan, results)).axes
-    assert [len(panel.lines) for panel in panels] == [2, 2, 2, 2]
-    assert {panel.lines[0].get_color() for panel in panels} == {COLORS[0]}
+    panels = curves(plan, scores(plan, results)).drawn
+    lines = [[line.variant for line in of(panel, marks.Line)] for panel in panels]
+    assert lines == [["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]]
+    assert {of(panel, marks.Line)[0].color for panel in panels} == {"v0"}
 
 
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
-    frame = ablations.table("gae", results=results)
-    found = scores(plan, results)
-    forest = differences(plan, table(plan, results), found, units(plan, results, found))
-    assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
-    for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
-        band = panel.patches[0].get_extents().transformed(panel.transData.inverted())
-        assert (band.x0, band.x1) == pytest.approx((-margin, margin))
-        rows = frame[(frame.task == panel.get_title()) & frame.baseline.notna()]
-        drawn_bounds = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 2][1:]
-        np.testing.assert_allclose(drawn_bounds, rows[["difference_low", "difference_high"]])
-        dots = [line.get_xdata() for line in panel.lines if line.get_marker() == "."]
-        assert [len(each) for each in dots] == rows["n_pairs"].tolist()
-        np.testing.assert_allclose([np.mean(each) for each in dots], rows["difference"])
+    made, found = table(plan, results), scores(plan, results)
+    forest = differences(plan, made, found, units(plan, results, found))
+    assert [panel.title for panel in forest.drawn] == ["reacher", "hopper", "all tasks"]
+    for panel, margin in zip(forest.drawn, (1.5, 100.0, 0.05), strict=True):
+        (band,) = of(panel, marks.Span)
+        assert (band.low, band.high) == pytest.approx((-margin, margin))
+        rows = [row for row in made.of(panel.title) if row.baseline]
+        bars, dots = of(panel, marks.Interval), of(panel, marks.Points)
+        assert [(bar.x, bar.low, bar.high) for bar in bars] == [
+            (row.difference, row.difference_low, row.difference_high) for row in rows
+        ]
+        assert [len(each.x) for each in dots] == [row.n_pairs for row in rows]
+        np.testing.assert_allclose([np.mean(d.x) for d in dots], [row.difference for row in rows])
+        column = Column(made.of(panel.title))
+        for bar, row in zip(bars, rows, strict=True):  # the numbers that the table prints
+            assert f"\n{' '.join(column.difference(row))}, {row.verdict}" in bar.hover
+            assert (bar.color, bar.hollow) == verdict_style(row.verdict)[:2]
 
 
 def test_one_variant_has_nothing_to_compare(study, tmp_path) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
-    written = figure(plan, results, tmp_path / "out", formats=["svg"])
+    written = write_figures(plan, results, tmp_path / "out", formats=["svg"])
     assert [path.name for path in written] == ["gae_curves.svg", "gae_diagnostics.svg"]
-    assert "one seed" in svg_text(written[0])
+    assert "One seed." in svg_text(written[0])
 
 
 def test_a_study_that_has_not_run_still_draws(study, tmp_path) -> None:
     finals = {("hopper", "a"): [1.0], ("hopper", "b"): [1.0]}
     plan, results = study(finals, missing=[("hopper", "a", 0), ("hopper", "b", 0)])
-    assert "(1 missing)" in svg_text(figure(plan, results, tmp_path / "o", formats=["svg"])[0])
+    assert "(1 missing)" in svg_text(
+        write_figures(plan, results, tmp_path / "o", formats=["svg"])[0]
+    )
 
 
 def test_another_metric_has_its_own_file(drawn, tmp_path) -> None:
     plan, results = drawn
-    written = figure(plan, results, tmp_path / "out", metric="loss/value", formats=["svg"])
+    written = write_figures(plan, results, tmp_path / "out", metric="loss/value", formats=["svg"])
     assert written[0].name == "gae_loss_value_curves.svg"
     assert "value (loss)" in svg_text(written[0])
 
@@ -214,9 +213,7 @@ def whole(study):
 
 def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
     plan, results = whole
-    with style():
-        names = [name for name, _ in draw(plan, results)]
-    assert names == [
+    assert list(study_figures(plan, results, scores(plan, results))) == [
         *("curves", "differences", "improvement", "intervals", "profiles", "efficiency"),
         *("sensitivity", "plane", "effects", "diagnostics"),
     ]
@@ -231,67 +228,61 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
         points=6,
         title="A rather long title of a study that asks something in many words",
     )
-    with style():
-        for name, drawn in draw(plan, results):
-            canvas = FigureCanvasAgg(drawn)
-            canvas.draw()
-            box = drawn.get_tightbbox(canvas.get_renderer())
-            width, height = drawn.get_size_inches()
-            assert -0.02 < box.x0 < box.x1 < width + 0.02, (name, box)
-            assert -0.02 < box.y0 < box.y1 < height + 0.02, (name, box)
+    for name, drawn in ablations.figure(plan.study["name"], results=results).items():
+        canvas = FigureCanvasAgg(drawn)
+        canvas.draw()
+        box = drawn.get_tightbbox(canvas.get_renderer())
+        width, height = drawn.get_size_inches()
+        assert -0.02 < box.x0 < box.x1 < width + 0.02, (name, box)
+        assert -0.02 < box.y0 < box.y1 < height + 0.02, (name, box)
 
 
 def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     plan, results = whole
     found = scores(plan, results)
     learned = units(plan, results, found)
-    drawn = intervals(plan, found, learned)
-    assert [panel.get_title() for panel in drawn.axes][:2] == [
-        "IQM, mean over tasks",
-        "IQM, pooled",
-    ]
-    for panel, statistic in zip(
-        drawn.axes, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True
-    ):
-        lines = [line for line in panel.lines if line.get_marker() == "|"]
-        for bar, line, variant in zip(panel.patches, lines, plan.variants, strict=True):
+    drawn = intervals(plan, found, learned).drawn
+    assert [panel.title for panel in drawn][:2] == ["IQM, mean over tasks", "IQM, pooled"]
+    for panel, statistic in zip(drawn, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True):
+        bars, points_ = of(panel, marks.Bar), of(panel, marks.Interval)
+        for bar, point, variant in zip(bars, points_, plan.variants, strict=True):
             rows = normalised(plan, found, learned, variant)
-            low, high = aggregate_interval(rows, statistic)
-            assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((low, high))
-            assert line.get_xdata()[0] == pytest.approx(aggregate(rows, statistic))
+            assert (bar.low, bar.high) == pytest.approx(aggregate_interval(rows, statistic))
+            assert point.x == pytest.approx(aggregate(rows, statistic))
 
 
 def test_profiles_are_shares_of_runs(whole) -> None:
     plan, results = whole
     found = scores(plan, results)
     learned = units(plan, results, found)
-    line = profiles(plan, found, learned).axes[0].lines[0]
+    line = of(profiles(plan, found, learned).drawn[0], marks.Line)[0]
     runs = np.concatenate(normalised(plan, found, learned, "standard"))
-    for cut, share in zip(line.get_xdata(), line.get_ydata(), strict=True):
+    for cut, share in zip(line.x, line.y, strict=True):
         assert share == pytest.approx(np.mean(runs > cut))
 
 
 def test_improvement_is_that_of_the_table(whole) -> None:
     plan, results = whole
     made = table(plan, results)
-    panel = improvement(plan, made).axes[1]
-    drawn = [list(line.get_xdata()) for line in panel.lines if len(line.get_xdata()) == 2][1:]
+    bars = of(improvement(plan, made).drawn[1], marks.Interval)
     rows = [row for row in made.rows if row.task == "hopper" and row.baseline]
-    assert drawn == [[row.improvement_low, row.improvement_high] for row in rows]
+    assert [(bar.low, bar.high) for bar in bars] == [
+        (row.improvement_low, row.improvement_high) for row in rows
+    ]
 
 
 def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
     plan, results = whole
-    effects = sheet("effects", plan, results)
-    drawn = effect_matrix(plan, effects)
-    panel = drawn.axes[1]
-    values = panel.images[0].get_array()
-    expected = [row for row in effects.dataframe().itertuples() if row.task == "hopper"]
-    by_kind = {(row.kind, row.factor): row.effect for row in expected}
-    diagonal = {values[0, 0], values[1, 1]}
-    assert diagonal == {by_kind["main", "lambda"], by_kind["main", "clip"]}
+    made = sheet("effects", plan, results)
+    (matrix,) = effects(plan, made, "training/return").drawn[1].marks
+    expected = [row for row in made.records() if row["task"] == "hopper"]
+    reach = max(abs(row["effect"]) for row in expected)
+    by_kind = {(row["kind"], row["factor"]): row["effect"] / reach for row in expected}
+    sign = {"up": 1, "down": -1}
+    values = {(c.row, c.column): sign[c.fill] * c.opacity for c in matrix.cells}
     assert values[1, 0] == by_kind["interaction", "lambda \u00d7 clip"]
-    assert values.mask[0, 1]
+    assert {values[0, 0], values[1, 1]} == {by_kind["main", "lambda"], by_kind["main", "clip"]}
+    assert len(values) == 3
 
 
 def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) -> None:
@@ -301,23 +292,18 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
         finals["hopper", name] = list(np.random.default_rng(k).normal(len(one.sets), 0.1, 6))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    effects = sheet("effects", plan, results)
-    assert effect_matrix(plan, effects) is None
-    with style():
-        (panel,) = main_effects(plan, effects, "training/return").axes
-    lines = [line.get_xdata() for line in panel.lines[1:]]
-    rows = effects.records()
-    assert [list(line) for line in lines[::2]] == [[row["low"], row["high"]] for row in rows]
-    assert [list(line) for line in lines[1::2]] == [[row["effect"]] for row in rows]
-    assert [name.get_text() for name in panel.get_yticklabels()] == [
-        f"{name} = on" for name in sorted(changes)
+    made = sheet("effects", plan, results)
+    (panel,) = effects(plan, made, "training/return").drawn
+    rows = made.records()
+    assert [(bar.x, bar.low, bar.high) for bar in of(panel, marks.Interval)] == [
+        (row["effect"], row["low"], row["high"]) for row in rows
     ]
-    words = [row["verdict"] for row in rows]
-    assert "better" in words
-    assert [line.get_color() for line in panel.lines[1::2]] == [
-        VERDICT_COLORS.get(word, UNDECIDED) for word in words
+    assert [name for _, name in panel.y.ticks] == [f"{name} = on" for name in sorted(changes)]
+    assert "better" in [row["verdict"] for row in rows]
+    assert [bar.color for bar in of(panel, marks.Interval)] == [
+        verdict_style(row["verdict"]).color for row in rows
     ]
-    assert panel.get_xlabel() == "effect, return (training)"
+    assert panel.x.label == "effect, return (training)"
 
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
@@ -325,8 +311,7 @@ def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole
     found = diagnostic_scores(plan, results)
     assert list(found) == ["loss/value", "training/length"]
     assert not moves(found["training/length"])
-    drawn = diagnostics(plan, found)
-    assert {panel.get_ylabel() for panel in drawn.axes} - {""} == {"value\n(loss)"}
+    assert {panel.y.label for panel in diagnostics(plan, found).drawn} == {"value (loss)"}
 
 
 def test_rounding_is_no_movement(whole) -> None:
@@ -344,11 +329,10 @@ def test_diagnostics_tell_groups_apart(study) -> None:
     finals = {("hopper", v): [1.0, 2.0] for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
     drawn = diagnostics(plan, diagnostic_scores(plan, results))
-    assert [panel.get_title() for panel in drawn.axes] == ["hopper\nvs a", "hopper\nvs c"]
-    for panel in drawn.axes:
-        assert len({line.get_color() for line in panel.lines}) == len(panel.lines) == 2
-    words = [text.get_text() for text in drawn.axes[1].get_legend().get_texts()]
-    assert words == ["vs a:", "a", "b", "vs c:", "c", "d"]
+    for panel, group in zip(drawn.drawn, ("ab", "cd"), strict=True):
+        assert (panel.title, panel.group) == ("hopper", f"vs {group[0]}")
+        assert [line.variant for line in of(panel, marks.Line)] == list(group)
+        assert [entry.label for entry in drawn.legend.groups[panel.group]] == list(group)
 
 
 def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
@@ -365,7 +349,7 @@ def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
         )
         found = scores(plan, results)
         drawn = intervals(plan, found, units(plan, results, found))
-        assert [panel.get_title() for panel in drawn.axes] == names
+        assert [panel.title for panel in drawn.drawn] == names
 
 
 def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) -> None:
@@ -379,20 +363,70 @@ def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) ->
 def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:
     name = "<b>$x_1$ & co"
     plan, results = study({("hopper", name): [1.0, 2.0]}, title="50$ & <i>")
-    path = figure(plan, results, tmp_path / "out", formats=["svg"])[0]
+    path = write_figures(plan, results, tmp_path / "out", formats=["svg"])[0]
     assert name in svg_text(path)
     assert not re.search(r"<(b|i)>", path.read_text())
+
+
+# A mark, the artists that it is, and the parts of a chart.
+MARKS: list[tuple[marks.Mark, int, int]] = [
+    (marks.Line((0, 1), (0, 1), "v1"), 1, 1),
+    (marks.Band((0, 1), (0, 1), (1, 2), "v1"), 1, 1),
+    (marks.Interval(0.5, 1, 0, 1, "v1"), 2, 1),
+    (marks.Interval(0.5, 1, 0, 1, "v1", along="y", label="worse"), 3, 1),
+    (marks.Interval(0.5, 1, None, None, "v1", symbol="stroke"), 1, 1),
+    (marks.Points((0, 1), (0, 1), "#123456"), 1, 1),
+    (marks.Bar(0, 0, 1, "v1"), 1, 1),
+    (marks.Rule(0.5), 1, 2),
+    (marks.Span(0, 1, "y"), 1, 1),
+    (marks.Text(0.5, 0.5, "a"), 1, 1),
+    (marks.Matrix((marks.Cell(0, 0, "v1", "a", framed=True), marks.Cell(0, 1, "v2"))), 4, 4),
+]
+
+
+@pytest.mark.parametrize(("mark", "artists", "parts"), MARKS)
+def test_every_mark_is_drawn_for_print_and_for_the_page(mark, artists: int, parts: int) -> None:
+    def drawn(*given: marks.Mark) -> tuple[int, int]:
+        axis = marks.Axis()
+        figure = marks.Figure("a", "", (marks.Panel("", axis, axis, given, 2, 2),))
+        (panel,) = interactive.chart(figure)["panels"]
+        layout = panel["layout"]
+        count = len(panel["traces"]) + len(layout["shapes"]) + len(layout["annotations"])
+        return len(paper.draw(figure).axes[0].get_children()), count
+
+    assert np.subtract(drawn(mark), drawn()).tolist() == [artists, parts]
+
+
+def test_colours_of_charts_are_variables_of_the_page_and_each_verdict_has_one(whole) -> None:
+    plan, results = whole
+    css = stylesheet()
+    for name in COLORS:
+        assert css.count(f" --{name}: #") + css.count(f" --{name}: rgba") == 3
+    figures = study_figures(plan, results, scores(plan, results))
+    charts = [interactive.chart(figure) for figure in figures.values()]
+    used = set(re.findall(r"'--([\w-]+)", str(charts)))
+    assert {"v0", "margin", "up", "worse"} <= used <= set(COLORS)
+    for verdict in ("better-undecided", "tasks-disagree", "unstable-reference"):
+        assert f".{verdict} {{ --ink: var(--" in css
+    assert {style.color for style in VERDICTS.values()} <= set(COLORS)
+
+
+def test_characters_that_the_font_lacks_give_no_warning(study, tmp_path, recwarn) -> None:
+    plan, results = study({("hopper", "\u4e2d\u6587 \U0001f600"): [1.0, 2.0]}, title="\u0e01")
+    path, *_ = write_figures(plan, results, tmp_path / "out", formats=["svg", "png"])
+    assert "\u4e2d\u6587 \U0001f600" in svg_text(path)
+    assert [str(one.message) for one in recwarn] == []
 
 
 def test_bad_input(drawn, tmp_path) -> None:
     plan, results = drawn
     with pytest.raises(UserError, match="did you mean 'svg'"):
-        figure(plan, results, tmp_path / "out", formats=["sgv"])
+        write_figures(plan, results, tmp_path / "out", formats=["sgv"])
     with pytest.raises(UserError, match="did you mean 'training/length'"):
-        figure(plan, results, tmp_path / "out", metric="training/lenght")
+        write_figures(plan, results, tmp_path / "out", metric="training/lenght")
     (cell_folder(results, plan.cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.raises(DamagedRecord):
-        figure(plan, results, tmp_path / "out")
+        write_figures(plan, results, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -401,8 +435,8 @@ def test_values_further_than_an_axis_end_in_a_line(far, drawn, study, tmp_path) 
     finals = {("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}
     plan, results = study(finals, baseline="a", points=10)
     if drawn:
-        assert figure(plan, results, tmp_path)
+        assert write_figures(plan, results, tmp_path)
     else:
         with pytest.raises(UserError, match=r"gae: training/return reaches .*e\+30"):
-            figure(plan, results, tmp_path)
+            write_figures(plan, results, tmp_path)
         assert page.write([plan], results).exists()

@@ -9,9 +9,10 @@ from synthetic import realistic
 
 import ablations
 from ablations.errors import UserError
-from ablations.report.figures import WIDTHS, curves, draw, profiles, sample_efficiency, style
-from ablations.report.figures.style import broken
-from ablations.report.page import charts
+from ablations.report.figures import interactive, paper, study_figures
+from ablations.report.figures.aggregates import profiles, sample_efficiency
+from ablations.report.figures.curves import curves
+from ablations.report.figures.marks import Band, Line
 from ablations.report.scores import scores
 from ablations.report.series import LINES_OF_A_PANEL, efficiency, families, ordered
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -33,24 +34,24 @@ def test_no_panel_has_more_lines_than_there_are_colours(forty) -> None:
     assert [family.name for family in groups] == [f"vs v0 ({part})" for part in range(1, 7)]
     assert all(family.variants[0] == "v0" for family in groups)
     assert ordered(plan) == list(plan.variants)
-    axes = curves(plan, found).axes
-    assert sum(len(panel.lines) - 1 for panel in axes) + 1 == 40
-    for panel in axes:
-        assert len({line.get_color() for line in panel.lines}) == len(panel.lines)
-        assert len(panel.lines) <= LINES_OF_A_PANEL
-    described = charts.curves(plan, found)["panels"]
-    assert [len(panel["lines"]) for panel in described] == [len(panel.lines) for panel in axes]
-    assert [entry["name"] for entry in charts.legend(plan)] == list(plan.variants)
+    panels = [
+        [mark for mark in panel.marks if isinstance(mark, Line)]
+        for panel in curves(plan, found).drawn
+    ]
+    assert sum(len(lines) - 1 for lines in panels) + 1 == 40
+    for lines in panels:
+        assert len({line.color for line in lines}) == len(lines) <= LINES_OF_A_PANEL
+    assert [entry["name"] for entry in interactive.legend(plan)] == list(plan.variants)
 
 
 def test_seeds_are_drawn_on_demand(forty) -> None:
     plan, results = forty
     found = scores(plan, results)
-    for panel in curves(plan, found, each_seed=True).axes:
-        faint = [line for line in panel.lines if line.get_alpha()]
-        assert len(faint) == 2 * (len(panel.lines) - len(faint))
-        assert not panel.collections  # and no band
-    np.testing.assert_array_equal(faint[0].get_ydata(), found.curves("hopper", "v0")[0].values)
+    for panel in curves(plan, found, each_seed=True).drawn:
+        faint = [mark for mark in panel.marks if isinstance(mark, Line) and mark.alpha < 1]
+        assert len(faint) == 2 * (len(panel.marks) - len(faint))
+        assert not any(isinstance(mark, Band) for mark in panel.marks)
+    np.testing.assert_array_equal(faint[0].y, found.curves("hopper", "v0")[0].values)
 
 
 def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
@@ -83,40 +84,37 @@ def test_one_task_has_no_efficiency_over_tasks(study) -> None:
 @pytest.mark.parametrize("width", ["icml-column", 5.5])
 def test_a_figure_for_a_paper_is_as_wide_as_asked_and_all_in_it(study, width) -> None:
     sets = {"standard": 0.9, "brax": 0.95, "done_cut": 1.0, "masked_truncation": 0.8}
-    plan, results = study(
+    _, results = study(
         realistic(), units=UNITS, points=4, sets={v: {"gae_lambda": x} for v, x in sets.items()}
     )
-    with style(width):
-        for name, drawn in draw(plan, results):
-            canvas = FigureCanvasAgg(drawn)
-            canvas.draw()
-            expected = WIDTHS.get(width, width)
-            assert drawn.get_size_inches()[0] == pytest.approx(expected), name
-            assert not drawn.get_suptitle(), name
-            assert not drawn.get_supxlabel(), name
-            box = drawn.get_tightbbox(canvas.get_renderer())
-            assert -0.02 < box.x0 < box.x1 < expected + 0.02, (name, box)
-            assert -0.02 < box.y0 < box.y1 < drawn.get_size_inches()[1] + 0.02, (name, box)
-            for axis in drawn.axes:
-                if axis.axison:
-                    assert axis.get_window_extent().width / drawn.dpi > 0.5, name
+    for name, drawn in ablations.figure("gae", results=results, width=width).items():
+        canvas = FigureCanvasAgg(drawn)
+        canvas.draw()
+        expected = paper.WIDTHS.get(width, width)
+        assert drawn.get_size_inches()[0] == pytest.approx(expected), name
+        assert not drawn.get_suptitle(), name
+        assert not drawn.get_supxlabel(), name
+        box = drawn.get_tightbbox(canvas.get_renderer())
+        assert -0.02 < box.x0 < box.x1 < expected + 0.02, (name, box)
+        assert -0.02 < box.y0 < box.y1 < drawn.get_size_inches()[1] + 0.02, (name, box)
+        for axis in drawn.axes:
+            if axis.axison:
+                assert axis.get_window_extent().width / drawn.dpi > 0.5, name
 
 
-def test_long_names_are_broken_where_they_join_in_a_paper_alone() -> None:
-    name = "vs none@learning_rate=0.0001"
-    assert broken(name) == name
-    with style("icml-column"):
-        assert broken(name) == "vs none@\nlearning_rate=0.0001"
-        assert broken("done_cut@x=1") == "done_cut@x=1"
-        assert broken("per_minibatch_normalised_advantages") == (
-            "per_minibatch_\nnormalised_\nadvantages"
-        )
+def test_long_names_are_broken_where_they_join() -> None:
+    assert paper.broken("vs none@learning_rate=0.0001") == "vs none@\nlearning_rate=0.0001"
+    assert paper.broken("done_cut@x=1") == "done_cut@x=1"
+    assert paper.broken("per_minibatch_normalised_advantages") == (
+        "per_minibatch_\nnormalised_\nadvantages"
+    )
 
 
 def test_the_legend_beside_diagnostics_is_whole_however_many_it_names(study) -> None:
     finals = {("hopper", f"variant_{i}"): [float(i), i + 1.0] for i in range(14)}
     plan, results = study(finals, points=4, noise=0.1)
-    drawn = dict(draw(plan, results))["diagnostics"]
+    (figure,) = study_figures(plan, results, scores(plan, results), only=["diagnostics"]).values()
+    drawn = paper.draw(figure)
     canvas = FigureCanvasAgg(drawn)
     canvas.draw()
     (legend,) = [axis.get_legend() for axis in drawn.axes if axis.get_legend()]
@@ -137,7 +135,7 @@ def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:
     assert ">normalised score τ<" in (tmp_path / "a.svg").read_text()
     found = scores(plan, results)
     learned = units(plan, results, found)
-    assert profiles(plan, found, learned).get_suptitle()  # alone it has its title
+    assert paper.draw(profiles(plan, found, learned)).get_suptitle()  # alone it has its title
 
 
 def test_a_width_is_inches_or_a_known_name(study, tmp_path) -> None:

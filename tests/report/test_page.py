@@ -28,8 +28,6 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import formats, page
-from ablations.report.figures.style import VERDICT_COLORS
-from ablations.report.formats.numbers import verdict_class
 from ablations.report.page.content import section
 from ablations.report.page.live import Live
 from ablations.report.tables import default_kind, sheet, table
@@ -186,29 +184,18 @@ def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
     plan, results = study(finals, sets=sets)
     told = section(plan, results, "many", static=True, folder=results)
     assert told.summary == "hopper: third = on is better; 3 equivalent"
-    assert [one.key for one in told.figures] == ["many/effects", "many/curves"]
+    assert [one.key for one in told.charts] == ["many/effects", "many/curves"]
     assert "mix_1" not in told.table
     assert default_kind(plan) == "effects"
 
 
 def test_charts_need_no_plotting_library() -> None:
-    program = "import sys, ablations.report.page.charts; print(sorted(sys.modules))"
+    program = "import sys, ablations.report.figures.interactive; print(sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     for name in ("matplotlib", "seaborn", "pandas", "jax"):
         assert f"'{name}'" not in done.stdout
-
-
-def test_every_verdict_has_one_colour_in_figures_and_on_the_page() -> None:
-    text = (page.HERE / "charts.js").read_text()
-    described = re.search(r"const VERDICTS = {(.*?)};", text)[1]
-    named = {quoted or bare for quoted, bare in re.findall(r'(?:"([^"]+)"|(\w+)): "--', described)}
-    assert named == set(VERDICT_COLORS)
-    css = (page.HERE / "page.css").read_text()
-    for verdict in VERDICT_COLORS.keys() - {"higher", "lower"}:
-        for where in (".chip", ".strip", ".study-table .verdict"):
-            assert f"{where}.{verdict_class(verdict)}" in css, (where, verdict)
 
 
 def test_the_library_is_the_one_that_plotly_ships(made) -> None:
@@ -364,7 +351,7 @@ def test_hovering_says_the_numbers(browser) -> None:
         selector = {"curves": ".nsewdrag", "effects": ".nsewdrag"}.get(kind, ".point:last-child")
         target = place.find_elements("css selector", selector)
         offset = (-20, 40) if kind == "effects" else (0, 0)
-        wanted = target[1 if kind == "differences" else 0]
+        wanted = target[2 if kind == "differences" else 0]  # its dots stand between
         if kind == "effects":
             box = wanted.rect
             offset = (int(-box["width"] / 2 + 15), int(-box["height"] / 2 + 15))

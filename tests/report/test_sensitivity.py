@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablations.report.figures import plane as plane_figure
-from ablations.report.figures import sensitivity
-from ablations.report.figures.style import style
-from ablations.report.page import charts
+from ablations.report.figures import interactive
+from ablations.report.figures.marks import Interval, Points
+from ablations.report.figures.marks import Line as Drawn
+from ablations.report.figures.sensitivity import plane as plane_figure
+from ablations.report.figures.sensitivity import sensitivity
 from ablations.report.scores import scores
 from ablations.report.sensitivity import Line, Panel, panels, plane, tuned_and_lost
 from ablations.report.tables import table
@@ -50,21 +51,19 @@ def test_a_line_is_the_means_of_the_table_along_the_number(study) -> None:
         ("learning_rate", "hopper"),
     ]
     found, learned = read(plan, results)
-    with style():
-        drawn = sensitivity(plan, made, found, learned)
-    for axis, panel in zip(drawn.axes, shown, strict=True):
+    drawn = sensitivity(plan, made, found, learned)
+    for axes, panel in zip(drawn.drawn, shown, strict=True):
         assert [line.name for line in panel.lines] == ["value_clip=none", "value_clip=replace"]
-        means = [line for line in axis.lines if line.get_marker() == "o"]
-        for line, mine in zip(panel.lines, means, strict=True):
+        lines = [mark for mark in axes.marks if isinstance(mark, Drawn)]
+        for line, mine in zip(panel.lines, lines, strict=True):
             rows = [made.entry(panel.task, variant) for variant in line.variants]
-            assert list(mine.get_ydata()) == [row.mean for row in rows]
+            assert list(mine.y) == [row.mean for row in rows]
             assert line.values == RATES
-            np.testing.assert_allclose(mine.get_xdata(), np.log10(RATES))
-        dots = [line for line in axis.lines if line.get_marker() == "."]
-        assert [len(each.get_ydata()) for each in dots] == 6 * [6]
-        low, high = axis.get_ylim()
-        for line in axis.lines:
-            assert low <= min(line.get_ydata()) <= max(line.get_ydata()) <= high
+            np.testing.assert_allclose(mine.x, np.log10(RATES), atol=0.02)
+            bars = [m for m in axes.marks if isinstance(m, Interval) and m.color == mine.color]
+            assert [(bar.low, bar.high) for bar in bars] == [(row.low, row.high) for row in rows]
+        dots = [mark.y for mark in axes.marks if isinstance(mark, Points)]
+        assert [len(each) for each in dots] == 6 * [6]
         # Each rate has its own baseline, so the margin follows it.
         values, below, above = panel.band
         heads = [made.entry(panel.task, variant) for variant in panel.lines[0].variants]
@@ -125,7 +124,6 @@ def test_variants_that_differ_in_no_number_alone_have_no_panel(study) -> None:
     made = table(plan, results)
     assert panels(plan, made) == []
     assert sensitivity(plan, made, *read(plan, results)) is None
-    assert charts.sensitivity(plan, made, *read(plan, results)) is None
 
 
 def test_tuned_and_lost_are_those_of_plain_loops() -> None:
@@ -157,13 +155,13 @@ def test_the_plane_says_which_way_needs_tuning(study) -> None:
     assert plain.lost[0] == pytest.approx(0.0, abs=0.02)
     assert replace.score[0] == pytest.approx(1.2, abs=0.03)
     assert replace.lost[0] == pytest.approx(0.3, abs=0.03)
-    with style():
-        axis = plane_figure(plan, points).axes[0]
-    drawn = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axis.lines]
-    for point in points:
-        assert (point.lost[0], point.score[0]) in drawn
-    (panel,) = charts.plane(points)["panels"]
-    assert [line["name"] for line in panel["lines"]] == [point.name for point in points]
+    drawn = plane_figure(plan, points)
+    bars = [mark for mark in drawn.drawn[0].marks if isinstance(mark, Interval)]
+    assert [((b.x, b.low, b.high), a.y) for b, a in zip(bars[::2], bars[1::2], strict=True)] == [
+        (point.lost, point.score[0]) for point in points
+    ]
+    traces = interactive.chart(drawn)["panels"][0]["traces"]
+    assert [one["name"] for one in traces if "name" in one] == [point.name for point in points]
 
 
 def test_a_setting_that_fails_is_not_chosen_and_one_environment_says_nothing(study) -> None:

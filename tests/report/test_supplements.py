@@ -14,8 +14,7 @@ from synthetic import realistic
 
 import ablations
 from ablations.errors import UserError
-from ablations.report.figures import effect_matrix
-from ablations.report.figures.style import style
+from ablations.report.figures.effects import effects
 from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import Comparison, seeds_range
 from ablations.report.tables import ALL_TASKS, sheet
@@ -73,8 +72,7 @@ def test_a_factorial_without_a_complete_seed_says_so(study) -> None:
             row = found[task, kind]
             assert (row["n"], row["effect"] is None) == (n, n == 0)
             assert (row["verdict"] == "too few seeds") == (n == 0)
-    with style():
-        assert effect_matrix(plan, sheet("effects", plan, results)) is not None
+    assert effects(plan, sheet("effects", plan, results), "training/return") is not None
     assert "too few seeds" in render(sheet("effects", plan, results), "markdown")
 
 

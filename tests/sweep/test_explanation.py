@@ -14,7 +14,9 @@ import variants
 from ablations import studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
-from ablations.report import figures
+from ablations.report.figures import paper, study_figures
+from ablations.report.figures.marks import Bar, Interval, Points
+from ablations.report.scores import scores
 from ablations.report.tables import sheet
 from ablations.report.tables.explained import change
 from ablations.request import Request
@@ -227,18 +229,19 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
     train(plan, tmp_path)
     gap, *rows = sheet("shares", plan, tmp_path).records()
     acting = [row for row in rows if row["verdict"] != "does not act"]
-    with figures.style():
-        ((name, drawn),) = figures.draw(plan, tmp_path)
+    ((name, drawn),) = study_figures(plan, tmp_path, scores(plan, tmp_path)).items()
     assert name == "shares"
-    left, right = drawn.axes
-    assert [bar.get_width() for bar in left.patches] == [row["share"] for row in acting]
-    ends = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "D"]
+    assert paper.draw(drawn, "neurips").get_size_inches()[0] == 5.5
+    left, right = drawn.drawn
+    bars = [mark for mark in left.marks if isinstance(mark, Bar)]
+    assert [bar.high - bar.low for bar in bars] == pytest.approx([row["share"] for row in acting])
+    ends = [m.x for m in left.marks if isinstance(m, Interval) and m.symbol == "diamond"]
     assert ends[1] - ends[0] == pytest.approx(gap["share"])
-    last = left.patches[-1]
-    assert last.get_x() + last.get_width() == pytest.approx(ends[1])
-    names = [text.get_text() for text in left.get_yticklabels()]
+    assert bars[-1].high == pytest.approx(ends[1])
+    names = [text for _, text in left.y.ticks]
     assert names == ["start", *(row["detail"] for row in acting), "end"]
-    assert len(right.collections) == 2 * len(acting)
+    dots = [list(mark.x) for mark in right.marks if isinstance(mark, Points)]
+    assert dots == [[row[end]] for row in acting for end in ("alone", "removed")]
 
 
 def test_compositions_that_train_alike_are_one_cell() -> None:

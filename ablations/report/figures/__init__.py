@@ -1,128 +1,94 @@
-"""Figures of a study, from plan and records alone, readable in print and by the colour-blind."""
+"""Figures of a study, from plan and records alone, readable by the colour-blind.
+
+Declared here, drawn by `paper` for print and by `interactive` for the page.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.report.figures.aggregates import intervals, profiles, sample_efficiency
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
-from ablations.report.figures.effects import effect_matrix, main_effects
+from ablations.report.figures.effects import effects
+from ablations.report.figures.marks import Figure
 from ablations.report.figures.sensitivity import plane, sensitivity
-from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
 from ablations.report.figures.waterfall import waterfall
-from ablations.report.scores import diagnostic_scores, is_score, largest, scores
-from ablations.report.sensitivity import plane as points_of
+from ablations.report.scores import Scores, diagnostic_scores, is_score, largest
+from ablations.report.sensitivity import plane as tuned_and_lost
 from ablations.report.tables import table
 from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units
 
-__all__ = [
-    "COLORS",
-    "DASHES",
-    "FORMATS",
-    "WIDTHS",
-    "curves",
-    "diagnostics",
-    "differences",
-    "draw",
-    "effect_matrix",
-    "figure",
-    "improvement",
-    "intervals",
-    "main_effects",
-    "plane",
-    "profiles",
-    "sample_efficiency",
-    "sensitivity",
-    "style",
-    "waterfall",
-]
-
+__all__ = ["FAR", "Figure", "require_drawable", "study_figures"]
 
 FAR = 1e300  # beyond it ticks are too far apart for a number
 
 
-def figure(
-    plan: Plan,
-    results: Path,
-    folder: Path,
-    *,
-    metric: str | None = None,
-    formats: Sequence[str] = ("svg", "png"),
-    width: float | str | None = None,
-    each_seed: bool = False,
-) -> list[Path]:
-    """Draws a study's figures; returns the files written, `<study>_<figure>.<format>` each.
-
-    curves; and where there is something to compare differences and improvement; where variants
-    differ in a number sensitivity, and plane where they differ in more; for a score that was
-    learned intervals and profiles, and over several tasks efficiency; for a factorial effects; for
-    the study's own metric diagnostics; for an explanation shares alone. A metric other than the
-    study's own is part of the name.
-
-    width: for a paper, in inches or one of `WIDTHS`, without title and footnote. each_seed: curves
-    with a faint line for every seed. Raises UserError for an unknown metric, format or width,
-    DamagedRecord for a broken record.
-    """
-    for name in formats:
-        if name not in FORMATS:
-            raise unknown("figure format", name, FORMATS)
-    stem = re.sub(r"[^\w.-]+", "_", plan.study["name"])
-    if metric is not None and metric != plan.study["metric"]:
-        stem += "_" + re.sub(r"\W+", "_", metric)
-    written = []
-    with style(width):
-        for name, drawn in draw(plan, results, metric, each_seed=each_seed):
-            written += save(drawn, folder, f"{stem}_{name}", formats)
-    return written
-
-
-def draw(
-    plan: Plan, results: Path, metric: str | None = None, *, each_seed: bool = False
-) -> Iterator[tuple[str, Figure]]:
-    """name, figure: every one that a study has, within `style()`. Raises UserError for a metric
-    that no axis can hold."""
-    found = scores(plan, results, metric=metric)
+def require_drawable(plan: Plan, found: Scores) -> None:
+    """Raise UserError for a metric that no axis can hold."""
     if (most := largest(found)) > FAR:
         raise UserError(
             f"{plan.study['name']}: {found.metric} reaches {most:.3g}, further than an axis does: "
             f"`ablations table` has the numbers"
         )
-    explained = shares_sheet(plan, results, found)
-    if explained is not None:
-        if (drawn := waterfall(plan, found, explained)) is not None:
-            yield "shares", drawn
-        return
-    yield "curves", curves(plan, found, each_seed=each_seed)
+
+
+def study_figures(
+    plan: Plan,
+    results: Path,
+    found: Scores,
+    *,
+    each_seed: bool = False,
+    only: Collection[str] = (),
+) -> dict[str, Figure]:
+    """Return the figures that a study has, by name.
+
+    curves; and where there is something to compare differences and improvement; for a score that
+    was learned intervals and profiles, and over several tasks efficiency; where variants differ in
+    a number sensitivity, and plane where they differ in more; for a factorial effects; for the
+    study's own metric diagnostics; for an explanation shares alone.
+
+    Args:
+        plan: the study.
+        results: folder of its records.
+        found: its scores, of its own metric or another.
+        each_seed: draw curves with a faint line for every seed.
+        only: names of figures, in that order; all by default.
+
+    Raises:
+        DamagedRecord: for a broken record.
+    """
+    shares = shares_sheet(plan, results, found)
+    if shares is not None:
+        steps = waterfall(plan, found, shares)
+        return {} if steps is None else {"shares": steps}
     made = table(plan, results, metric=found.metric)
     judged = is_score(plan, found.metric)
     learned = units(plan, results, found) if judged else None
-    effects = effects_sheet(plan, results, found)
-    points = [] if learned is None else points_of(plan, found, learned)
-    maybe = {
-        "differences": differences(plan, made, found, learned),
-        "improvement": improvement(plan, made) if judged else None,
-        "intervals": intervals(plan, found, learned) if learned else None,
-        "profiles": profiles(plan, found, learned) if learned else None,
-        "efficiency": sample_efficiency(plan, found, learned) if learned else None,
-        "sensitivity": sensitivity(plan, made, found, learned),
-        "plane": plane(plan, points) if points else None,
-        "effects": None
-        if effects is None
-        else effect_matrix(plan, effects) or main_effects(plan, effects, found.metric),
+    effects_found = effects_sheet(plan, results, found)
+    own = found.metric == plan.study["metric"]
+    builders: dict[str, Callable[[], Figure | None]] = {
+        "curves": lambda: curves(plan, found, each_seed=each_seed),
+        "differences": lambda: differences(plan, made, found, learned),
+        "improvement": lambda: improvement(plan, made) if judged else None,
+        "intervals": lambda: intervals(plan, found, learned) if learned else None,
+        "profiles": lambda: profiles(plan, found, learned) if learned else None,
+        "efficiency": lambda: sample_efficiency(plan, found, learned) if learned else None,
+        "sensitivity": lambda: sensitivity(plan, made, found, learned),
+        "plane": lambda: plane(plan, tuned_and_lost(plan, found, learned)) if learned else None,
+        "effects": lambda: effects(plan, effects_found, found.metric) if effects_found else None,
+        "diagnostics": lambda: diagnostics(plan, _near(plan, results)) if own else None,
     }
-    if found.metric == plan.study["metric"]:
-        others = diagnostic_scores(plan, results)
-        near = {name: one for name, one in others.items() if largest(one) <= FAR}
-        maybe["diagnostics"] = diagnostics(plan, near)
-    for name, drawn in maybe.items():
-        if drawn is not None:
-            yield name, drawn
+    drawn = ((name, builders[name]()) for name in only or builders)
+    return {name: figure for name, figure in drawn if figure is not None}
+
+
+def _near(plan: Plan, results: Path) -> dict[str, Scores]:
+    """Return the diagnostics that an axis can hold."""
+    others = diagnostic_scores(plan, results)
+    return {name: one for name, one in others.items() if largest(one) <= FAR}

@@ -3,178 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from ablations.records import Plan
-from ablations.report.figures.style import (
-    appearances,
-    beside,
-    broken,
-    dots,
-    dress,
-    footnote,
-    in_paper,
-    legend,
-    line,
-    names,
-    panels,
+from ablations.report.figures.curves import curve
+from ablations.report.figures.marks import (
+    Axis,
+    Bar,
+    Entry,
+    Figure,
+    Interval,
+    Legend,
+    Mark,
+    Panel,
+    Points,
     room,
-    title,
+    rows,
 )
+from ablations.report.figures.palette import variant_styles
+from ablations.report.formats.numbers import estimate
 from ablations.report.scores import Scores
-from ablations.report.series import (
-    efficiency,
-    families,
-    normalised,
-    ordered,
-    shown,
-    thresholds,
-)
+from ablations.report.series import efficiency, families, normalised, ordered, shown, thresholds
 from ablations.report.statistics import aggregate, aggregate_interval, performance_profile
 from ablations.report.units import Units
 
+_UNIT = "0 and 1 are where the learning of the baseline began and where it got to"
+
 
 def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """One panel per statistic, one row per variant: estimate, 95% interval, a dot per seed. None
-    without normalised scores."""
+    """Return aggregates of normalised scores with 95% intervals, a panel per statistic.
+
+    With a dot per seed. None without normalised scores.
+    """
     scores = normalised(plan, found, learned)
     if not scores:
         return None
-    looks = appearances(plan)
+    styles = variant_styles(plan)
     order = [variant for variant in ordered(plan) if variant in scores]
-    statistics = shown(plan)
-    lines = max(broken(variant).count("\n") for variant in order)
-    row = 0.2 + 0.08 * lines if in_paper() else 0.3
-    drawn, axes = panels(
-        len(statistics),
-        (2.1, row * len(order) + (0.6 if in_paper() else 0)),
-        beside=0.8 + room(order),
-        around=0.0 if in_paper() else 1.35,
-        sharey=True,
-        least=1.2,
-    )
-    for panel, (statistic, name) in zip(axes.flat, statistics.items(), strict=False):
-        dress(panel)
-        panel.grid(axis="y", visible=False)
-        panel.tick_params(axis="y", length=0)
+    panels = []
+    for statistic, name in shown(plan).items():
+        marks: list[Mark] = []
         for place, variant in enumerate(order):
-            color, _ = looks[variant]
-            rows = scores[variant]
-            low, high = aggregate_interval(rows, statistic)
-            if not np.isnan(low):
-                panel.barh(
-                    place, high - low, left=low, height=0.55, color=color, alpha=0.35, linewidth=0
-                )
-            each = [aggregate([one[[seed]] for one in rows], statistic) for seed in _seeds(rows)]
-            dots(panel, each, place, color)
-            panel.plot(
-                aggregate(rows, statistic),
-                place,
-                marker="|",
-                color=color,
-                markersize=12 * row / 0.3,
-                markeredgewidth=2,
+            color, runs = styles[variant].color, scores[variant]
+            value, (low, high) = aggregate(runs, statistic), aggregate_interval(runs, statistic)
+            seeds = range(len(runs[0]))
+            each = [aggregate([task[[seed]] for task in runs], statistic) for seed in seeds]
+            hover = f"{variant}: {estimate(value, low, high)}, {len(seeds)} seeds"
+            if np.isfinite(low):
+                marks.append(Bar(place, low, high, color, 0.55, 0.35, hover))
+            marks.append(Points(each, [place] * len(each), color))
+            marks.append(
+                Interval(value, place, None, None, color, symbol="stroke", size=12, hover=hover)
             )
-        panel.set_title(name)
-        panel.set_xlabel("lower is better" if statistic == "optimality_gap" else "normalised score")
-        panel.xaxis.set_major_locator(MaxNLocator(3 if in_paper() else 4))
-        panel.use_sticky_edges = False
-        panel.margins(x=0.06)
-    axes.flat[0].set_ylim(len(order) - 0.4, -0.6)
-    names(axes, order)
-    title(drawn, f"{plan.study['title']}: aggregates over {_tasks(plan)}")
-    footnote(
-        drawn,
-        "0 and 1: where the learning of the baseline began and got to; 95% stratified bootstrap "
-        "interval; dots: one seed each; " + _runs(scores),
+        better = "lower is better" if statistic == "optimality_gap" else "normalised score"
+        panels.append(
+            Panel(name, Axis(better, count=4), rows(order), tuple(marks), 2.1, 0.3 * len(order))
+        )
+    return Figure(
+        title="Aggregates of normalised scores",
+        caption=f"{_UNIT}; 95% stratified bootstrap interval; dots: one seed each; "
+        f"over {_tasks(plan)}, {_runs(scores)}.",
+        panels=tuple(panels),
+        subject=plan.study["title"],
+        beside=0.8 + room(order),
+        around=1.35,
+        share="all",
+        narrowest=1.2,
     )
-    return drawn
-
-
-def _seeds(rows: list[NDArray[np.float64]]) -> range:
-    return range(len(rows[0]))
 
 
 def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """Share of runs above each normalised score, with pointwise 95% bands, one panel per family."""
+    """Return the share of runs above each normalised score, a panel per family.
+
+    With pointwise 95% bands. None without normalised scores.
+    """
     scores = normalised(plan, found, learned)
     if not scores:
         return None
     cuts = thresholds(scores)
-    lines = {v: (cuts, *performance_profile(rows, cuts)) for v, rows in scores.items()}
-    drawn, axes = _by_family(plan, lines, "post")
-    for panel in axes.flat:
-        panel.set_xlabel("normalised score τ")
-        panel.set_ylim(-0.02, 1.03)
-        panel.set_xlim(cuts[0], cuts[-1])
-        panel.xaxis.set_major_locator(MaxNLocator(5))
-    for row in axes:
-        row[0].set_ylabel("share of runs above τ")
-    title(drawn, f"{plan.study['title']}: performance profiles")
-    footnote(drawn, "mean over tasks, pointwise 95% interval; " + _runs(scores))
-    return drawn
+    lines = {v: (cuts, *performance_profile(runs, cuts)) for v, runs in scores.items()}
+    return replace(
+        _by_family(
+            plan,
+            lines,
+            Axis("normalised score τ", limits=(cuts[0], cuts[-1])),
+            Axis("share of runs above τ", limits=(-0.03, 1.04)),
+            step=True,
+        ),
+        title="Performance profiles",
+        caption="Share of runs above each normalised score, mean over tasks, pointwise 95% "
+        f"interval; {_runs(scores)}.",
+    )
 
 
 def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | None:
-    """Normalised scores over training, one panel per family. None with fewer than two tasks."""
+    """Return normalised scores over training, a panel per family; None of a single task."""
     lines = efficiency(plan, found, learned)
     if not lines:
         return None
-    drawn, axes = _by_family(plan, lines, None)
-    for panel in axes.flat:
-        panel.set_xlabel("share of training")
-        panel.set_xlim(0, 1)
-        panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        panel.xaxis.set_major_locator(MaxNLocator(5))
-        panel.yaxis.set_major_locator(MaxNLocator(5))
-    for row in axes:
-        row[0].set_ylabel("normalised score")
-    title(drawn, f"{plan.study['title']}: sample efficiency over {_tasks(plan)}")
-    footnote(
-        drawn,
-        "IQM per task, mean over tasks, pointwise 95% interval; 0 and 1: where the learning of the "
-        "baseline began and got to",
+    return replace(
+        _by_family(
+            plan,
+            lines,
+            Axis("share of training", limits=(0, 1), format="share"),
+            Axis("normalised score"),
+        ),
+        title="Sample efficiency over tasks",
+        caption=f"Interquartile mean of normalised scores per task, mean over {_tasks(plan)}, "
+        f"pointwise 95% interval. {_UNIT}.",
     )
-    return drawn
 
 
 def _by_family(
-    plan: Plan, lines: Mapping[str, tuple[NDArray[np.float64], ...]], step: str | None
-) -> tuple[Figure, NDArray]:
-    """A panel per family of variants that have a line (x, middle, low, high), with its band."""
-    looks = appearances(plan)
-    kept = [
-        (family.name, [v for v in family.variants if v in lines])
+    plan: Plan,
+    lines: Mapping[str, tuple[NDArray[np.float64], ...]],
+    x: Axis,
+    y: Axis,
+    *,
+    step: bool = False,
+) -> Figure:
+    """Return a figure with a panel for each family of variants that have a line."""
+    styles = variant_styles(plan)
+    kept = {
+        family.name: [v for v in family.variants if v in lines]
         for family in families(plan)
         if any(v in lines for v in family.variants)
-    ]
-    drawn, axes = panels(
-        len(kept),
-        (3.4 + room(v for _, few in kept for v in few), 1.9 if in_paper() else 2.7),
-        around=0.5,
+    }
+    return Figure(
+        title="",
+        caption="",
+        panels=tuple(
+            Panel(
+                "",
+                x,
+                y,
+                tuple(m for v in few for m in curve(lines[v], v, styles[v], step=step)),
+                3.4,
+                2.7,
+                group=name,
+            )
+            for name, few in kept.items()
+        ),
+        subject=plan.study["title"],
         columns=2,
-        sharey=True,
-        least=2.0,
+        legend=Legend(
+            {name: tuple(Entry(v, *styles[v]) for v in few) for name, few in kept.items()}
+        ),
+        beside=room([variant for few in kept.values() for variant in few]),
+        around=0.5,
+        share="all",
+        narrowest=2.0,
     )
-    for panel, (name, variants) in zip(axes.flat, kept, strict=False):
-        for variant in variants:
-            color, dashes = looks[variant]
-            x, middle, low, high = lines[variant]
-            panel.fill_between(x, low, high, color=color, alpha=0.12, linewidth=0, step=step)
-            style = {} if step is None else {"drawstyle": f"steps-{step}"}
-            width = 1.2 if in_paper() else 1.8
-            panel.plot(x, middle, color=color, linestyle=dashes, linewidth=width, **style)
-        dress(panel)
-        panel.set_title(broken(name))
-        if not in_paper():
-            beside(panel, [line(variant, looks[variant]) for variant in variants])
-    if in_paper():
-        legend(drawn, {name: [line(v, looks[v]) for v in few] for name, few in kept})
-    return drawn, axes
 
 
 def _tasks(plan: Plan) -> str:
@@ -182,6 +164,6 @@ def _tasks(plan: Plan) -> str:
 
 
 def _runs(scores: Mapping[str, list[NDArray[np.float64]]]) -> str:
-    counts = sorted({len(rows[0]) for rows in scores.values()})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{runs} seeds that are complete on every task"
+    counts = sorted({len(runs[0]) for runs in scores.values()})
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{seeds} seeds that are complete on every task"

@@ -2,207 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+import numpy as np
+from numpy.typing import ArrayLike
 
 from ablations.records import Plan
-from ablations.report.figures.style import (
-    appearances,
-    beside,
-    broken,
-    dress,
-    footnote,
-    headed,
-    in_paper,
-    legend,
-    line,
-    panels,
+from ablations.report.figures.marks import (
+    Axis,
+    Band,
+    Entry,
+    Figure,
+    Legend,
+    Line,
+    Mark,
+    Panel,
     room,
-    title,
 )
+from ablations.report.figures.palette import Style, variant_styles
+from ablations.report.formats.numbers import estimate
 from ablations.report.scores import Scores, moves, step_unit
 from ablations.report.series import Family, families, label, points
 
-
-def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
-    """One panel per task and family of variants: IQM and 95% band.
-
-    each_seed: with a faint line for every seed instead of the band.
-    """
-    groups = families(plan)
-    tasks = list(plan.tasks)
-    looks = appearances(plan)
-    several = len(groups) > 1
-    height = 1.7 if in_paper() else 2.5
-    drawn, axes = panels(
-        len(groups) * len(tasks),
-        (3.5, height),
-        beside=0.0 if in_paper() else room(plan.variants),
-        around=0.65,
-        columns=len(tasks) if several else 3,
-        sharey="col" if several and not in_paper() else False,
-    )
-    columns = axes.shape[1]
-    places = [(family, task) for family in groups for task in tasks]
-    for place, (panel, (family, task)) in enumerate(zip(axes.flat, places, strict=False)):
-        for which, variant in enumerate(family.variants):
-            look = looks[variant]
-            if each_seed:
-                _seeds(panel, found, task, variant, look[0])
-            _curve(panel, found, task, variant, look, first=which == 0, band=not each_seed)
-        dress(panel)
-        if in_paper() and several:
-            panel.set_title(f"{task}\n{broken(family.name)}")
-        elif not several or place < columns:
-            panel.set_title(task)
-        if place % columns == 0:
-            panel.set_ylabel(label(found.metric))
-        if place + columns >= len(places):
-            panel.set_xlabel(step_unit(plan))
-        panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-        panel.xaxis.set_major_locator(MaxNLocator(4 if in_paper() else 5))
-        panel.set_xlim(left=0)
-    handles = _handles(plan, found, groups)
-    if in_paper():
-        legend(drawn, handles)
-    else:
-        for row, (name, of_family) in zip(axes, handles.items(), strict=False):
-            beside(row[-1], of_family, title=name or None)
-    title(drawn, plan.study["title"])
-    seeds = len(plan.seeds)
-    what = "; faint: each seed" if each_seed else ", pointwise 95% interval"
-    footnote(drawn, f"IQM over {seeds} seeds{what}" if seeds > 1 else "one seed")
-    return drawn
-
-
-def _curve(
-    panel: Any,
-    found: Scores,
-    task: str,
-    variant: str,
-    look: tuple[str, Any],
-    *,
-    first: bool,
-    band: bool = True,
-) -> None:
-    import seaborn
-
-    steps, middle, low, high = points(found, task, variant)
-    if not len(steps):
-        return
-    color, dashes = look
-    if band:
-        panel.fill_between(steps, low, high, color=color, alpha=0.13, linewidth=0)
-    seaborn.lineplot(
-        x=steps,
-        y=middle,
-        ax=panel,
-        color=color,
-        linestyle=dashes,
-        linewidth=(2.0 if first else 1.6) * (0.7 if in_paper() else 1),
-        marker="o" if len(steps) <= 6 else None,
-        markersize=4,
-        markeredgewidth=0,
-        errorbar=None,
-        estimator=None,
-        zorder=4 if first else 3,
-    )
-
-
-def _seeds(panel: Any, found: Scores, task: str, variant: str, color: str) -> None:
-    for one in found.curves(task, variant):
-        panel.plot(one.steps, one.values, color=color, alpha=0.25, linewidth=0.6, zorder=2)
-
-
-def _handles(plan: Plan, found: Scores, groups: Sequence[Family]) -> dict[str, list[Any]]:
-    """The lines of each family, with how many cells of a variant failed or are missing, and which
-    other variant it is."""
-    looks = appearances(plan)
-    return {
-        family.name: [line(_told(plan, found, v), looks[v]) for v in family.variants]
-        for family in groups
-    }
-
-
-def _told(plan: Plan, found: Scores, variant: str) -> str:
-    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
-    told = []
-    for status in ("failed", "missing"):
-        count = sum(cell.status == status for cell in cells)
-        if count:
-            told.append(f"{count} {status}")
-    same = plan.variants[variant].get("same_as", variant)
-    if same != variant:
-        told.append(f"identical to {same}")
-    return variant + (f"\n({', '.join(told)})" if told else "")
-
-
-# Other metrics
-
+_MARKED = 6  # points that are few enough to be marked
 _SIDE_BY_SIDE = 6  # panels of diagnostics, where families stand beside each other
 
 
+def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
+    """Return learning curves: IQM and 95% band, a panel per task and family of variants.
+
+    Args:
+        plan: the study that ran.
+        found: its scores.
+        each_seed: draw a faint line for every seed instead of the band.
+    """
+    groups = families(plan)
+    places = [(family, task) for family in groups for task in plan.tasks]
+    seeds = len(plan.seeds)
+    shown = "faint: each seed" if each_seed else "pointwise 95% interval"
+    return Figure(
+        title="Learning curves",
+        caption=f"Interquartile mean over {seeds} seeds, {shown}." if seeds > 1 else "One seed.",
+        panels=tuple(
+            _panel(plan, found, task, family, 3.5, 2.5, band=not each_seed, each_seed=each_seed)
+            for family, task in places
+        ),
+        subject=plan.study["title"],
+        columns=len(plan.tasks) if len(groups) > 1 else min(3, len(plan.tasks)),
+        legend=_legend(plan, found, groups),
+        beside=room(list(plan.variants)),
+        share="col" if len(groups) > 1 else "",
+    )
+
+
 def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
-    """Panels per metric, task and family of variants; None where there is no metric that moves."""
+    """Return curves of other metrics; None where none of them moves.
+
+    Args:
+        plan: the study that ran.
+        found: metric -> its scores.
+    """
     shown = {name: scores for name, scores in found.items() if moves(scores)}
     if not shown:
         return None
-    tasks = list(plan.tasks)
-    looks = appearances(plan)
-    groups = families(plan)
+    groups, tasks = families(plan), list(plan.tasks)
     side_by_side = len(tasks) * len(groups) <= _SIDE_BY_SIDE
-    columns = len(tasks) * (len(groups) if side_by_side else 1)
-    places = (
-        [(name, task, family) for name in shown for task in tasks for family in groups]
-        if side_by_side
-        else [(name, task, family) for name in shown for family in groups for task in tasks]
-    )
-    handles = _handles(plan, next(iter(shown.values())), groups)
-    height = 1.3 if in_paper() else 1.55 if side_by_side else 2.1
+    places = [
+        (name, task, family)
+        for name in shown
+        for task, family in (
+            ((task, family) for task in tasks for family in groups)
+            if side_by_side
+            else ((task, family) for family in groups for task in tasks)
+        )
+    ]
+    height = 1.55 if side_by_side else 2.1
+    legend = _legend(plan, next(iter(shown.values())), groups)
     around = 0.7
-    if side_by_side and not in_paper():  # one legend, beside all rows
-        entries = (str(one.get_label()).count("\n") + 1 for one in headed(handles))
-        around = max(around, 0.22 * sum(entries) + 0.85 - height * len(shown))
-    drawn, axes = panels(
-        len(places),
-        (2.9, height),
-        beside=0.0 if in_paper() else room(plan.variants),
+    if side_by_side:  # the legend stands beside all rows
+        entries = [entry.label for few in legend.groups.values() for entry in few]
+        lines = sum(text.count("\n") + 1 for text in entries)
+        lines += sum(bool(name) for name in legend.groups)
+        around = max(around, 0.22 * lines + 0.85 - height * len(shown))
+    return Figure(
+        title="Diagnostics over training",
+        caption="Interquartile mean over seeds of what the trainer records beside the score; "
+        "metrics that stay the same everywhere are left out.",
+        panels=tuple(
+            _panel(plan, shown[name], task, family, 2.9, height, band=False)
+            for name, task, family in places
+        ),
+        subject=plan.study["title"],
+        columns=len(tasks) * (len(groups) if side_by_side else 1),
+        legend=legend,
+        beside=room(list(plan.variants)),
         around=around,
-        columns=columns,
-        least=1.2,
+        narrowest=1.2,
     )
-    aligned = columns == axes.shape[1]  # a paper may be too narrow for a row per metric
-    columns = axes.shape[1]
-    for place, (panel, (name, task, family)) in enumerate(zip(axes.flat, places, strict=False)):
-        for which, variant in enumerate(family.variants):
-            first = which == 0
-            _curve(panel, shown[name], task, variant, looks[variant], first=first, band=False)
-        dress(panel)
-        panel.yaxis.set_major_locator(MaxNLocator(4))
-        panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-        panel.xaxis.set_major_locator(MaxNLocator(4))
-        panel.set_xlim(left=0)
-        where = f"{task}\n{broken(family.name)}" if family.name else task
-        if not aligned:
-            panel.set_title(f"{label(name)}\n{where}")
-        elif place < columns:
-            panel.set_title(where if side_by_side else task)
-        if aligned and place % columns == 0:
-            panel.set_ylabel(label(name).replace(" (", "\n("))
-        if place + columns >= len(places):
-            panel.set_xlabel(step_unit(plan))
-        else:
-            panel.tick_params(labelbottom=False)
-    if in_paper():
-        legend(drawn, handles)
-    elif side_by_side:
-        beside(axes[0][-1], headed(handles))
-    else:
-        for row, (name, of_family) in zip(axes, handles.items(), strict=False):
-            beside(row[-1], of_family, title=name or None)
-    title(drawn, f"{plan.study['title']}: diagnostics")
-    footnote(drawn, "IQM over seeds; metrics that stay the same everywhere are left out")
-    return drawn
+
+
+def _panel(
+    plan: Plan,
+    found: Scores,
+    task: str,
+    family: Family,
+    width: float,
+    height: float,
+    *,
+    band: bool,
+    each_seed: bool = False,
+) -> Panel:
+    styles = variant_styles(plan)
+    marks: list[Mark] = []
+    for variant in family.variants:
+        if each_seed:
+            marks += (
+                Line(seed.steps, seed.values, styles[variant].color, width=0.6, alpha=0.25)
+                for seed in found.curves(task, variant)
+            )
+        shown = points(found, task, variant)
+        if len(shown[0]):
+            marks += curve(shown, variant, styles[variant], band=band)
+    return Panel(
+        title=task,
+        x=Axis(step_unit(plan), limits=(0, None), format="steps"),
+        y=Axis(label(found.metric), count=7 if height > 2 else 4),
+        marks=tuple(marks),
+        width=width,
+        height=height,
+        group=family.name,
+    )
+
+
+def curve(
+    points: Sequence[ArrayLike],
+    variant: str,
+    style: Style,
+    *,
+    band: bool = True,
+    step: bool = False,
+) -> Iterator[Mark]:
+    """Yield a variant's band and its line, which says its numbers.
+
+    Args:
+        points: x, an estimate, and the ends of its interval, `[n]` each.
+        variant: its name.
+        style: its colour and dashes.
+        band: draw the interval.
+        step: constant from each point to the next.
+    """
+    x, middle, low, high = (np.asarray(one, dtype=np.float64) for one in points)
+    if band:
+        yield Band(x, low, high, style.color, step=step, variant=variant)
+    bounds = (low, high) if band else ()
+    yield Line(
+        x,
+        middle,
+        *style,
+        width=2.0 if style.color == "v0" else 1.6,
+        symbol="circle" if len(x) <= _MARKED else None,
+        step=step,
+        variant=variant,
+        hover=tuple(map(estimate, middle, *bounds)),
+    )
+
+
+def _legend(plan: Plan, found: Scores, groups: Sequence[Family]) -> Legend:
+    """Name the variants of each family, with how many of their cells failed or are missing."""
+    styles = variant_styles(plan)
+    return Legend(
+        {
+            family.name: tuple(
+                Entry(_described(plan, found, variant), *styles[variant])
+                for variant in family.variants
+            )
+            for family in groups
+        }
+    )
+
+
+def _described(plan: Plan, found: Scores, variant: str) -> str:
+    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
+    words = []
+    for status in ("failed", "missing"):
+        count = sum(cell.status == status for cell in cells)
+        if count:
+            words.append(f"{count} {status}")
+    same = plan.variants[variant].get("same_as", variant)
+    if same != variant:
+        words.append(f"identical to {same}")
+    return variant + (f"\n({', '.join(words)})" if words else "")

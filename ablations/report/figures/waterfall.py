@@ -2,95 +2,135 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from ablations.records import Plan
-from ablations.report.figures.style import COLORS, dress, footnote, title
+from ablations.report.figures.marks import (
+    Axis,
+    Bar,
+    Figure,
+    Interval,
+    Line,
+    Mark,
+    Panel,
+    Points,
+    Rule,
+    rows,
+)
+from ablations.report.formats.numbers import estimate
 from ablations.report.scores import Scores
 from ablations.report.series import label
 from ablations.report.tables import Sheet
 from ablations.report.tables.explained import INERT, paths
 
-UP, DOWN, ENDS, FAINT = COLORS[1], COLORS[2], "#444444", "#BBBBBB"
+_ROW = 0.27  # inches
+
+
+class Detail(NamedTuple):
+    """A detail's share of the gap, and what it changes switched first and last, in the metric."""
+
+    name: str
+    share: float
+    low: float | None
+    high: float | None
+    alone: float
+    removed: float
 
 
 def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
-    """One row of panels per task: the shares as steps from the start's mean score to the end's, and
-    beside them what each detail does alone and when it is removed. None where no seed is complete.
+    """Return the shares as steps from the start's mean score to the end's, per task.
+
+    Beside them what each detail does alone and when it is removed. None where no seed is complete.
     """
-    about = plan.study["explanation"]
-    rows = {task: [row for row in sheet.records() if row["task"] == task] for task in plan.tasks}
-    rows = {task: of for task, of in rows.items() if of[0]["n"]}
-    if not rows:
+    records = [row for row in sheet.records() if row["n"]]
+    tasks = [task for task in plan.tasks if any(row["task"] == task for row in records)]
+    if not tasks:
         return None
-    acting = {task: [r for r in of[1:] if r["verdict"] != INERT] for task, of in rows.items()}
-    height = sum(0.27 * (len(of) + 2) + 0.9 for of in acting.values())
-    drawn = Figure(figsize=(9.2, height + 0.9), layout="constrained")
-    panels = drawn.subplots(
-        len(rows),
-        2,
-        squeeze=False,
-        sharey="row",
-        gridspec_kw={
-            "width_ratios": (3, 2),
-            "height_ratios": [len(of) + 4 for of in acting.values()],
-        },
-    )
-    for (left, right), (task, of) in zip(panels, acting.items(), strict=True):
-        scores = paths(plan, found, task).along
-        _steps(left, of, about, (float(np.mean(scores[:, 0])), float(np.mean(scores[:, -1]))))
-        _beside(right, of)
-        left.set_title(f"{task}: shares of the gap")
-        right.set_title("alone and removed")
-        left.set_xlabel(label(plan.study["metric"]))
-        right.set_xlabel("change of it")
-    title(drawn, plan.study["title"])
-    inert = any(len(of) + 1 < len(rows[task]) for task, of in acting.items())
-    footnote(
-        drawn,
-        f"shares: Shapley values over random orders, {rows[next(iter(rows))][0]['n']} seeds, 95% t "
-        "intervals that hold at once. Right: what a detail changes switched first (open) and "
-        "switched last (filled); the line between them is its interaction with the others."
+    panels: list[Panel] = []
+    for task in tasks:
+        details = [
+            Detail(
+                row["detail"],
+                *(row[name] for name in ("share", "share_low", "share_high", "alone", "removed")),
+            )
+            for row in [row for row in records if row["task"] == task][1:]
+            if row["verdict"] != INERT
+        ]
+        panels += _pair(plan, found, task, details)
+    inert = any(row["verdict"] == INERT for row in records)
+    return Figure(
+        title="Shares of the gap",
+        caption=f"Shapley values over random orders, {records[0]['n']} seeds, 95% t intervals that "
+        "hold at once. Right: what a detail changes switched first (open) and switched last "
+        "(filled); the line between them is its interaction with the others."
         + (" Left out: details that do not act." if inert else ""),
+        panels=tuple(panels),
+        subject=plan.study["title"],
+        columns=2,
+        beside=2.2,
+        around=0.9,
+        share="row",
+        variants=False,
     )
-    return drawn
 
 
-def _steps(panel: Any, rows: list[dict[str, Any]], about: Any, ends: tuple[float, float]) -> None:
-    names = [about["start"], *(row["detail"] for row in rows), about["end"]]
-    panel.set_yticks(range(len(names)), [_short(name) for name in names])
-    panel.set_ylim(len(names) - 0.4, -0.6)
-    at = ends[0]
-    panel.plot([at, at], [-0.35, 0.65], color=FAINT, linewidth=0.8)
-    panel.plot(at, 0, marker="D", color=ENDS, markersize=5)
-    for place, row in enumerate(rows, start=1):
-        share = row["share"]
-        panel.barh(place, share, left=at, height=0.62, color=UP if share > 0 else DOWN)
-        if row["share_low"] is not None:
-            low, high = at + row["share_low"], at + row["share_high"]
-            panel.plot([low, high], [place, place], color="black", linewidth=1)
-        at += share
-        panel.plot([at, at], [place - 0.31, place + 1.31], color=FAINT, linewidth=0.8)
-    panel.plot(ends[1], len(names) - 1, marker="D", color=ENDS, markersize=5)
-    panel.use_sticky_edges = False  # or a bar's end would be the axis' and cut the marker there
-    panel.autoscale_view(scaley=False)
-    dress(panel)
-    panel.grid(visible=False, axis="y")
+def _pair(plan: Plan, found: Scores, task: str, details: Sequence[Detail]) -> tuple[Panel, Panel]:
+    about, scores = plan.study["explanation"], paths(plan, found, task).along
+    start, end = float(np.mean(scores[:, 0])), float(np.mean(scores[:, -1]))
+    names = [_short(name) for name in (about["start"], *(d.name for d in details), about["end"])]
+    height = _ROW * len(names) + 0.9
+    left = Panel(
+        title=f"{task}: shares of the gap",
+        x=Axis(label(plan.study["metric"])),
+        y=rows(names),
+        marks=tuple(_steps(details, start, end)),
+        width=4.2,
+        height=height,
+    )
+    right = Panel(
+        title=f"{task}: alone and removed",
+        x=Axis(f"change of {label(plan.study['metric'])}"),
+        y=rows(names),
+        marks=tuple(_alone_and_removed(details)),
+        width=2.8,
+        height=height,
+    )
+    return left, right
 
 
-def _beside(panel: Any, rows: list[dict[str, Any]]) -> None:
-    panel.axvline(0, color=FAINT, linewidth=0.8)
-    for place, row in enumerate(rows, start=1):
-        both = row["alone"], row["removed"]
-        panel.plot(both, [place, place], color=FAINT, linewidth=1.4, zorder=1)
-        panel.scatter(both[0], place, s=22, facecolor="white", edgecolor=ENDS, zorder=2)
-        panel.scatter(both[1], place, s=22, facecolor=ENDS, edgecolor=ENDS, zorder=2)
-    dress(panel)
-    panel.grid(visible=False, axis="y")
-    panel.tick_params(labelleft=False)
+def _steps(details: Sequence[Detail], start: float, end: float) -> list[Mark]:
+    at = start
+    marks: list[Mark] = [Line((at, at), (-0.35, 0.65), "faint", width=0.8)]
+    for place, detail in enumerate(details, start=1):
+        hover = f"{detail.name}: {estimate(detail.share, detail.low, detail.high, '+')}"
+        after = at + detail.share
+        color = "up" if detail.share > 0 else "down"
+        marks.append(Bar(place, at, after, color, 0.62, hover=hover))
+        if detail.low is not None and detail.high is not None:
+            low, high = at + detail.low, at + detail.high
+            marks.append(Interval(after, place, low, high, "text", width=1, symbol=None))
+        marks.append(Line((after, after), (place - 0.31, place + 1.31), "faint", width=0.8))
+        at = after
+    for place, score in ((0, start), (len(details) + 1, end)):
+        hover = f"mean score {estimate(score)}"
+        marks.append(
+            Interval(score, place, None, None, "quiet", symbol="diamond", size=5, hover=hover)
+        )
+    return marks
+
+
+def _alone_and_removed(details: Sequence[Detail]) -> list[Mark]:
+    marks: list[Mark] = [Rule(0, color="faint", width=0.8)]
+    for place, detail in enumerate(details, start=1):
+        marks.append(
+            Line((detail.alone, detail.removed), (place, place), "faint", width=1.4, alpha=0.99)
+        )
+        marks.append(Points((detail.alone,), (place,), "quiet", size=4.7, alpha=1.0, hollow=True))
+        marks.append(Points((detail.removed,), (place,), "quiet", size=4.7, alpha=1.0))
+    return marks
 
 
 def _short(name: str) -> str:

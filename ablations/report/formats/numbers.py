@@ -101,6 +101,18 @@ def _apart(low: float, high: float, places: int) -> int:
     return places
 
 
+def estimate(
+    value: float | None, low: float | None = None, high: float | None = None, sign: str = ""
+) -> str:
+    """Write an estimate with its interval where it has one, as tables do: "+0.1 [-0.3, +0.5]"."""
+    if value is None or not math.isfinite(value):
+        return ""
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return fixed(value, decimals(value, None, None), sign)
+    places = decimals(value, low, high)
+    return f"{fixed(value, places, sign)} {_between(low, high, sign, places)}"
+
+
 def p_text(value: float | None) -> str:
     """ ".012", "<.001", "1"; four digits where three would hide on which side of .05 it lies."""
     if value is None:

@@ -21,6 +21,8 @@ from markupsafe import Markup
 
 from ablations.errors import UserError
 from ablations.records import Plan, write_atomically
+from ablations.report.figures.interactive import chart
+from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
 
@@ -28,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def write(plans: Sequence[Plan], results: Path) -> Path:
-    """Writes results/report/index.html; returns its path."""
+    """Write results/report/index.html; return its path."""
     path = results / "report" / "index.html"
     write_atomically(path, render(plans, results))
     return path
@@ -40,7 +42,9 @@ def render(
     *,
     live: bool = False,
 ) -> str:
-    """The page as text. A study whose records are damaged says so in its place.
+    """Return the page as text.
+
+    A study whose records are damaged says so in its place.
 
     live: for the server of `--watch`: the page asks it for changes, and has no static figures.
     """
@@ -64,7 +68,7 @@ def render(
         sections=sections,
         totals=_totals(sections),
         data=_data(sections),
-        style=Markup((HERE / "page.css").read_text()),
+        style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
         script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),
         library=Markup(_library()),
         live=live,
@@ -77,10 +81,10 @@ def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
 
 
 def _data(sections: Sequence[Section]) -> Markup:
-    """What page.js draws, as JSON that cannot end the element it stands in."""
+    """Return what page.js draws, as JSON that cannot end the element it stands in."""
     data = {
-        "charts": {key: chart for one in sections for key, chart in one.charts.items()},
-        "legends": {one.slug: list(one.legend) for one in sections},
+        "charts": {one.key: chart(one.figure) for of in sections for one in of.charts},
+        "legends": {one.slug: one.legend for one in sections},
         "files": {key: files for one in sections for key, files in one.files.items()},
         "runs": {one.slug: [list(astuple(run)) for run in one.runs] for one in sections},
     }

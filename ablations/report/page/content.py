@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +14,11 @@ from markupsafe import Markup
 
 from ablations.errors import UserError
 from ablations.records import Plan
+from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
-from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
-from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
-from ablations.report.sensitivity import plane
+from ablations.report.scores import baseline_of, largest, scores, step_unit
 from ablations.report.tables import (
     KINDS,
     Sheet,
@@ -31,60 +28,7 @@ from ablations.report.tables import (
     explained_in_words,
     table,
 )
-from ablations.report.units import units
 
-CAPTIONS = {
-    "curves": (
-        "Learning curves",
-        "Interquartile mean over seeds, pointwise 95% interval.",
-    ),
-    "differences": (
-        "Differences to the baseline",
-        "Mean of the differences paired by seed; the intervals hold for all comparisons at once "
-        "with 95%. Shaded: the margin within which a difference does not matter, of the first row "
-        "where rows differ.",
-    ),
-    "improvement": (
-        "Probability of improvement",
-        "Share of all pairs of runs in which the variant scores higher than its baseline, 95% "
-        "score interval (Newcombe 2006). Colour: the verdict.",
-    ),
-    "intervals": (
-        "Aggregates of normalised scores",
-        "0 and 1 are where the learning of the baseline began and where it got to; 95% stratified "
-        "bootstrap interval, over the seeds that are complete on every task.",
-    ),
-    "profiles": (
-        "Performance profiles",
-        "Share of runs above each normalised score, mean over tasks, pointwise 95% interval.",
-    ),
-    "efficiency": (
-        "Sample efficiency over tasks",
-        "Interquartile mean of normalised scores per task, mean over tasks, over training; "
-        "pointwise 95% interval. 0 and 1 are where the learning of the baseline began and got to.",
-    ),
-    "sensitivity": (
-        "Sensitivity to a number",
-        "Mean score at each value, with its 95% interval. Shaded: the margin around the score of "
-        "what the variants are compared with.",
-    ),
-    "plane": (
-        "Score and sensitivity",
-        "Right: what is lost where one setting of the numbers serves all environments; up: the "
-        "score where each environment has its own. In what was learned, 95% interval; each seed is "
-        "scored at the settings that the other seeds choose (Adkins et al. 2024).",
-    ),
-    "effects": (
-        "Effects of what the variants set",
-        "Diagonal: main effect of a level against the reference. Below it: interaction. Bold: the "
-        "simultaneous 95% interval excludes 0; in brackets: equivalent. Of a fraction of a "
-        "factorial there are main effects alone, with their simultaneous 95% intervals.",
-    ),
-    "diagnostics": (
-        "Diagnostics over training",
-        "Interquartile mean over seeds of what the trainer records beside the score.",
-    ),
-}
 _LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
 FILES = {"csv": "csv", "tex": "latex"}  # that a table can be saved as
 KIND_TITLES = {
@@ -95,26 +39,36 @@ KIND_TITLES = {
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A chart of the page. key: names its data; anchor: its place in an address; panels: one title
-    each, `columns` of them side by side where there is room; image: a data URI of the static
-    figure, for print and where no script runs, or None; formats: of the files it can be saved as.
+class Chart:
+    """A figure of the page.
+
+    key: names its data. image: a data URI of the figure for print and where no script runs, or
+    None. folded: shown when the reader asks for it.
     """
 
     key: str
-    title: str
-    text: str
-    panels: tuple[str, ...]
+    figure: Figure
     image: str | None
-    columns: int
     folded: bool = False
 
     @property
     def anchor(self) -> str:
+        """Its place in an address."""
         return self.key.replace("/", ".")
 
     @property
+    def columns(self) -> int:
+        """Panels side by side, where there is room."""
+        return interactive.columns(self.figure)
+
+    @property
+    def headings(self) -> list[str]:
+        """Titles of its panels."""
+        return [interactive.title(panel) for panel in self.figure.drawn]
+
+    @property
     def formats(self) -> tuple[str, ...]:
+        """Formats of the files that it can be saved as."""
         if self.image is None:
             return ()
         return ("svg", "png") if self.image.startswith("data:image/svg") else ("png",)
@@ -131,13 +85,16 @@ class Folded:
 
     @property
     def anchor(self) -> str:
+        """Its place in an address."""
         return self.key.replace("/", ".")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read. pictures:
-    title and data URI of figures that have no chart. files: table -> format -> text, to be saved.
+    """A study on the page.
+
+    problem: all there is where its records could not be read. files: table -> format -> text, to be
+    saved.
     """
 
     slug: str
@@ -152,23 +109,20 @@ class Section:
     scorecard: tuple[Score, ...] = ()
     summary: str = ""
     variants: tuple[Mapping[str, Any], ...] = ()
-    columns: int = 1
-    legend: tuple[Mapping[str, Any], ...] = ()
+    legend: Sequence[interactive.Json] = ()
     table: Markup | None = None
     caption: str = ""
     notes: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    pictures: tuple[tuple[str, str], ...] = ()
+    charts: tuple[Chart, ...] = ()
     sheets: tuple[Folded, ...] = ()
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
     provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
     failures: tuple[str, ...] = ()
-    charts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path) -> Section:
-    """A study's section; with `problem` where a record is damaged.
+    """Return a study's section; with `problem` where a record is damaged.
 
     static: with figures for print. folder: where the page will lie, for links.
     """
@@ -206,26 +160,19 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     if made is None:
         assert leading is not None
-        shown: dict[str, Any]
-        if kind == "effects":
-            shown = {
-                "summary": effects_in_words(leading),
-                "variants": tuple(_variants(plan)),
-                **_drawn(plan, results, slug, _effects_charts(plan, found, leading), static),
-            }
-        else:
-            shown = {
-                "summary": explained_in_words(leading),
-                "pictures": tuple(_images(plan, results)),
-            }
+        effects = kind == "effects"
+        only = ("effects", "curves") if effects else ()
+        figures = study_figures(plan, results, found, only=only)
         return Section(
             **common,
-            **shown,
+            summary=(effects_in_words if effects else explained_in_words)(leading),
+            variants=tuple(_variants(plan)) if effects else (),
+            legend=interactive.legend(plan) if effects else (),
+            charts=_charts(figures, slug, static and largest(found) <= FAR),
             files=_files({f"{slug}/table": leading}),
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
         )
-    drawn = _charts(plan, results, found, made)
     lines, unit = scorecard(made)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
@@ -248,12 +195,13 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             for key, (title, one) in sheets.items()
         ),
         files=_files(tables),
-        **_drawn(plan, results, slug, drawn, static),
+        legend=interactive.legend(plan),
+        charts=_charts(study_figures(plan, results, found), slug, static and largest(found) <= FAR),
     )
 
 
 def slugs(names: Sequence[str]) -> list[str]:
-    """An anchor per name: letters, digits and dashes, each once."""
+    """Return an anchor per name: letters, digits and dashes, each once."""
     found: list[str] = []
     for name in names:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
@@ -318,76 +266,22 @@ def _said(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# Charts, figures, tables
+# Figures
 
 
-def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, Any]:
-    learned = units(plan, results, found)
-    diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
-    maybe = {
-        "curves": charts.curves(plan, found),
-        "differences": charts.differences(plan, made, found, learned),
-        "improvement": charts.improvement(made),
-        "intervals": charts.intervals(plan, found, learned),
-        "profiles": charts.profiles(plan, found, learned),
-        "efficiency": charts.sample_efficiency(plan, found, learned),
-        "sensitivity": charts.sensitivity(plan, made, found, learned),
-        "plane": charts.plane(plane(plan, found, learned)),
-        "effects": charts.effects(KINDS["effects"](plan, results, found), found.metric),
-        "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
-    }
-    return {name: chart for name, chart in maybe.items() if chart is not None}
+def _charts(figures: Mapping[str, Figure], slug: str, static: bool) -> tuple[Chart, ...]:
+    return tuple(
+        Chart(f"{slug}/{name}", figure, _image(figure) if static else None, name == "diagnostics")
+        for name, figure in figures.items()
+    )
 
 
-def _effects_charts(plan: Plan, found: Scores, made: Sheet) -> dict[str, Any]:
-    """Of a fraction of a factorial: what its variants are there for, and their curves."""
-    maybe = {
-        "effects": charts.effects(made, found.metric),
-        "curves": charts.curves(plan, found),
-    }
-    return {name: chart for name, chart in maybe.items() if chart is not None}
+def _image(figure: Figure) -> str:
+    """Draw a figure as a data URI."""
+    from ablations.report.figures import paper
 
-
-def _drawn(
-    plan: Plan, results: Path, slug: str, drawn: Mapping[str, Any], static: bool
-) -> dict[str, Any]:
-    """What a section has of its charts."""
-    return {
-        "columns": charts.side_by_side(len(plan.variants)),
-        "legend": tuple(charts.legend(plan)),
-        "figures": tuple(_figures(plan, results, slug, drawn, static)),
-        "charts": {f"{slug}/{name}": chart for name, chart in drawn.items()},
-    }
-
-
-def _figures(
-    plan: Plan, results: Path, slug: str, drawn: Mapping[str, Any], static: bool
-) -> Iterator[Figure]:
-    images = dict(_images(plan, results)) if static else {}
-    for name, chart in drawn.items():
-        title, text = CAPTIONS[name]
-        yield Figure(
-            key=f"{slug}/{name}",
-            title=title,
-            text=text,
-            panels=tuple(panel["title"] for panel in chart["panels"]),
-            image=images.get(name),
-            columns=chart["columns"],
-            folded=name == "diagnostics",
-        )
-
-
-def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
-    """Every static figure as a data URI of SVG; none where an axis cannot hold the values."""
-    from ablations.report import figures
-    from ablations.report.figures.style import METADATA, style
-
-    with style(), contextlib.suppress(UserError):
-        for name, drawn in figures.draw(plan, results):
-            text = io.BytesIO()
-            drawn.savefig(text, format="svg", metadata=METADATA["svg"])
-            kind = "svg+xml"
-            if text.tell() > _LARGEST_SVG:
-                text, kind = io.BytesIO(), "png"
-                drawn.savefig(text, format="png", dpi=75, metadata=METADATA["png"])
-            yield name, f"data:image/{kind};base64,{base64.b64encode(text.getvalue()).decode()}"
+    drawing = paper.draw(figure)
+    data, kind = paper.encoded(drawing, "svg"), "svg+xml"
+    if len(data) > _LARGEST_SVG:
+        data, kind = paper.encoded(drawing, "png", dpi=75), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

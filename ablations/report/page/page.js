@@ -3,7 +3,6 @@
 // address, follows the theme, and asks for news on a live page.
 (() => {
   const root = document.documentElement;
-  const { css, DASHES, KINDS } = charts;
   let data = { charts: {}, legends: {}, files: {}, runs: {} };
   // Without a prototype, as a study may be called "constructor".
   let hidden = Object.create(null); // study -> the variants that the reader switched off
@@ -33,22 +32,16 @@
   // ---- charts
 
   const study = (key) => key.slice(0, key.indexOf("/"));
-  const looks = (key, variant) => {
-    const one = (data.legends[study(key)] || []).find((entry) => entry.name === variant) || { place: 7 };
-    return { color: css(`--v${one.place % 8}`), dash: DASHES[one.place % DASHES.length], width: one.place === 0 ? 2.6 : 2 };
-  };
   const shown = (key, variant) => !(hidden[study(key)] || new Set()).has(variant);
-
 
   function draw(panels) {
     const key = panels.dataset.chart;
     const chart = data.charts[key];
     const figure = panels.closest("figure");
     if (!chart || !window.Plotly) return;
-    const view = { looks: (variant) => looks(key, variant), shown: (variant) => shown(key, variant) };
     chart.panels.forEach((panel, i) => {
       const place = panels.querySelectorAll(".plot")[i];
-      const [traces, layout] = KINDS[chart.kind](view, chart, panel);
+      const [traces, layout] = charts.drawn(panel, (variant) => shown(key, variant));
       const first = !place.data;
       Plotly.react(place, traces, layout, { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false }).then(() => {
         place.dataset.drawn = "1";
@@ -79,12 +72,11 @@
       const focused = document.activeElement && place.contains(document.activeElement) ? document.activeElement.dataset.variant : null;
       place.replaceChildren();
       for (const entry of entries) {
-        const look = looks(`${slug}/`, entry.name);
         const one = document.createElement("button");
         one.type = "button";
         one.dataset.variant = entry.name;
         one.setAttribute("aria-pressed", String(shown(`${slug}/`, entry.name)));
-        one.innerHTML = `<svg width="30" height="8" aria-hidden="true" focusable="false"><path d="M0 4H30" stroke="${look.color}" stroke-width="${look.width + 0.4}" ${look.dash === "solid" ? "" : `stroke-dasharray="${look.dash.replace(/px/g, "")}"`}/></svg>`;
+        one.innerHTML = `<svg width="30" height="8" aria-hidden="true" focusable="false"><path d="M0 4H30" stroke="${charts.ink(entry.color)}" stroke-width="2.4" ${entry.dash === "solid" ? "" : `stroke-dasharray="${entry.dash.replace(/px/g, "")}"`}/></svg>`;
         one.append(entry.name);
         one.addEventListener("click", () => {
           const off = (hidden[slug] = hidden[slug] || new Set());

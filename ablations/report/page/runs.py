@@ -32,7 +32,7 @@ class Run:
 def runs(
     plan: Plan, results: Path, found: Scores, folder: Path
 ) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
-    """The cells, and what made them: each different provenance once, under a letter."""
+    """Return the cells, and what made them: each different provenance once, under a letter."""
     made: dict[str, tuple[str, Mapping[str, str]]] = {}
     scored = {(cell.task, cell.variant, cell.seed): cell for cell in found.cells}
     rendered = _renders(results, folder)
@@ -71,7 +71,7 @@ def _made_by(record: Record) -> dict[str, str]:
 
 
 def _letters(place: int) -> str:
-    """A, B, ... Z, AA, AB ..."""
+    """Name a place as spreadsheets do: A, B, ... Z, AA, AB ..."""
     text = ""
     place += 1
     while place:
@@ -93,8 +93,7 @@ def _started(record: Record | None) -> str:
 
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:
-    """cell -> link to its rendered policy: any page under results/render named by the cell's
-    hash."""
+    """Map cells to their rendered policies: pages under results/render named by a hash."""
     found: dict[str, str] = {}
     for path in sorted((results / "render").rglob("*.html")):
         for part in re.findall(r"[0-9a-f]{16}", path.stem):
@@ -104,6 +103,7 @@ def _renders(results: Path, folder: Path) -> dict[str, str]:
 
 
 def failures(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a line for each failed cell, with its step and its reason."""
     for cell in cells:
         if cell.status == "failed":
             step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"

@@ -1,0 +1,55 @@
+"""Files of a study's figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ablations.errors import unknown
+from ablations.records import Plan
+from ablations.report.figures import paper, require_drawable, study_figures
+from ablations.report.scores import scores
+
+
+def write_figures(
+    plan: Plan,
+    results: Path,
+    folder: Path,
+    *,
+    metric: str | None = None,
+    formats: Sequence[str] = ("svg", "png"),
+    width: float | str | None = None,
+    each_seed: bool = False,
+) -> list[Path]:
+    """Draw a study's figures into `<study>_<figure>.<format>`; return the paths.
+
+    A metric other than the study's own is part of the name.
+
+    Args:
+        plan: the study.
+        results: folder of its records.
+        folder: of the files.
+        metric: one of its records', the study's own by default.
+        formats: of `paper.FORMATS`.
+        width: for a paper, in inches or one of `paper.WIDTHS`, without title and caption.
+        each_seed: draw curves with a faint line for every seed.
+
+    Raises:
+        UserError: for an unknown metric, format or width, or a metric that no axis can hold.
+        DamagedRecord: for a broken record.
+    """
+    for format in formats:
+        if format not in paper.FORMATS:
+            raise unknown("figure format", format, paper.FORMATS)
+    stem = re.sub(r"[^\w.-]+", "_", plan.study["name"])
+    if metric is not None and metric != plan.study["metric"]:
+        stem += "_" + re.sub(r"\W+", "_", metric)
+    found = scores(plan, results, metric=metric)
+    require_drawable(plan, found)
+    figures = study_figures(plan, results, found, each_seed=each_seed)
+    return [
+        path
+        for name, figure in figures.items()
+        for path in paper.write(figure, folder, f"{stem}_{name}", formats, width)
+    ]
