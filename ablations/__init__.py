@@ -207,7 +207,7 @@ def figure(
     found = {}
     with figures.style(width):
         for plan in _planned(study, results, selection):
-            prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
+            prefix = "" if isinstance(study, str) else f"{plan.study.name}_"
             for name, drawn in figures.draw(plan, Path(results), metric, each_seed=each_seed):
                 found[prefix + name] = drawn
     return found
@@ -291,7 +291,7 @@ def _framed(
     frames = []
     for plan in plans:
         frame = frame_of(plan)
-        frame.insert(0, "study", plan.study["name"])
+        frame.insert(0, "study", plan.study.name)
         frames.append(frame)
     return pandas.concat(frames, ignore_index=True)
 
@@ -306,8 +306,8 @@ def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
         if record is not None:
             frame = pandas.DataFrame(curve)
             frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
-            for place, name in enumerate(("task", "variant", "seed")):
-                frame.insert(place, name, cell[name])
+            for column, name in enumerate(("task", "variant", "seed")):
+                frame.insert(column, name, cell.place[column])
             frames.append(frame)
     if not frames:
         return pandas.DataFrame(columns=["task", "variant", "seed", "step"])

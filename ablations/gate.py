@@ -29,6 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ablations import looks, studies, trainers
+from ablations.core.plan import Looks
 from ablations.errors import UserError, count
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, write_atomically
@@ -218,8 +219,7 @@ class Gate:
         seeds = looks.planned(question.first, question.most)
         self.design = looks.design(seeds, 2 * question.rate)
         made = planned(Request(question.name))
-        described = {"seeds": list(seeds), "comparisons": 1, "over_tasks": 0}
-        self._plan = replace(made, looks=described)
+        self._plan = replace(made, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
 
     @property
     def sides(self) -> tuple[str, str]:

@@ -48,10 +48,10 @@ class Stage:
     @property
     def line(self) -> str:
         """For people."""
-        seeds = self.plan.looks["seeds"]
-        total = count(self.plan.looks["comparisons"], "comparison")
+        seeds = self.plan.looks.seeds
+        total = count(self.plan.looks.comparisons, "comparison")
         left = len(self.open) + len(self.lost)
-        decided = f"{self.plan.looks['comparisons'] - left} of {total} decided"
+        decided = f"{self.plan.looks.comparisons - left} of {total} decided"
         lost = f"; not to be compared, as runs failed: {_named(self.lost)}" if self.lost else ""
         if not self.ended:
             said = f"look {self.look + 1} of {len(seeds)}, {seeds[self.look]} seeds"
@@ -64,18 +64,18 @@ class Stage:
             said = f"{decided}{lost}; undecided {most}"
         else:
             said = f"{decided}{lost}, at look {self.look + 1} of {len(seeds)}"
-        return f"{self.plan.study['name']}: {said}"
+        return f"{self.plan.study.name}: {said}"
 
 
 def stage(plan: Plan, results: Path) -> Stage:
     """Plays the looks of a plan from the first on, as far as there are records."""
-    seeds = plan.looks["seeds"]
+    seeds = plan.looks.seeds
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
     ended: set[str] = set()
     now = Stage(with_seeds(plan, counts), 0, False)
     for look in range(len(seeds)):
         grown = with_seeds(plan, counts)
-        cells = {cell["hash"] for cell in grown.cells} - ended
+        cells = {cell.hash for cell in grown.cells} - ended
         if not all(_has_ended(results, cell) for cell in cells):
             return Stage(grown, look, False, now.open, now.lost)
         ended |= cells
@@ -129,7 +129,7 @@ def run(
         waiting = [not one.ended for one in stages]
         stopped = deadline is not None and time.monotonic() >= deadline
     if any(waiting):
-        names = ", ".join(one.plan.study["name"] for one in itertools.compress(stages, waiting))
+        names = ", ".join(one.plan.study.name for one in itertools.compress(stages, waiting))
         say(f"{names}: the budget is spent; the same command goes on from here")
     grown = [one.plan for one in stages]
     outcome = local.outcome_of(Work(needed(grown), ()), results, stopped=stopped)
@@ -139,14 +139,14 @@ def run(
 
 def layout(plan: Plan) -> Iterator[str]:
     """The looks before they run: seeds, levels of the intervals, and how many cells at most."""
-    seeds = plan.looks["seeds"]
+    seeds = plan.looks.seeds
     yield (
-        f"{plan.study['name']}: {count(len(seeds), 'look')} for "
-        f"{count(plan.looks['comparisons'], 'comparison')}; the intervals of all looks hold at "
+        f"{plan.study.name}: {count(len(seeds), 'look')} for "
+        f"{count(plan.looks.comparisons, 'comparison')}; the intervals of all looks hold at "
         f"once with 95%"
     )
     per_task = levels(plan, over=False)
-    over = levels(plan, over=True) if plan.looks["over_tasks"] else None
+    over = levels(plan, over=True) if plan.looks.over_tasks else None
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
     for look, number in enumerate(seeds):
         _raise(counts, plan, tuple(counts), number)

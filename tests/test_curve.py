@@ -293,11 +293,11 @@ def test_a_finished_run_stays_so_though_its_last_points_have_no_value(tmp_path: 
     """As where no episode ended in them: null in our records, nothing in an exported file."""
     plan = read(tmp_path, runs())
     for cell in plan.cells:
-        record = read_record(tmp_path, cell["hash"])
+        record = read_record(tmp_path, cell.hash)
         assert record is not None
         columns = read_curve(tmp_path, record) | {"loss": [0.5] * 20}
         columns["return"][-1] = None
-        shutil.rmtree(cell_folder(tmp_path, cell["hash"]))
+        shutil.rmtree(cell_folder(tmp_path, cell.hash))
         write_record(tmp_path, record, columns)
     exchange.export([plan], tmp_path, tmp_path / "out.csv", "csv")
     (tmp_path / "again").mkdir()

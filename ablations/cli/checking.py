@@ -280,7 +280,7 @@ def _trainer(options: argparse.Namespace, baseline: Baseline, folder: Path) -> T
             where: from_records.read(made, fresh, where[1], where[2], seeds)
             for made in found
             for where, seeds in wanted.items()
-            if where[0] == made.study["name"]
+            if where[0] == made.study.name
         }
 
     return train

@@ -146,7 +146,7 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
     sheet = replication_sheet(pairs)
     if not sheet.rows:
         other = others[claims[0].command]
-        request = Request(other.study["name"], **{**other.request, "tasks": claims[0].tasks[:1]})
+        request = Request(other.study.name, **{**other.request, "tasks": claims[0].tasks[:1]})
         raise UserError(
             f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
             f"as `{request.command()}`"
@@ -221,8 +221,8 @@ def _cost(options: argparse.Namespace, plans: dict[str, Plan], under: list[Under
     from ablations.report.claims.cost import commands, cost_sheet
 
     rates = _rates(options, list(plans.values()))
-    named = [(str(plan.study["name"]), plan) for plan in plans.values()]
-    named += [(f"{one.plan.study['name']}, {one.condition}", one.plan) for one in under]
+    named = [(str(plan.study.name), plan) for plan in plans.values()]
+    named += [(f"{one.plan.study.name}, {one.condition}", one.plan) for one in under]
     sheet = cost_sheet(named, rates, COMPILE_SECONDS)
     print(formats.render(sheet, options.format))
     if options.format == "markdown":

@@ -211,7 +211,7 @@ def _table(options: argparse.Namespace) -> None:
 
     for plan in shown(options):
         made = tables.asked(plan, options.results, options.kind, options.metric, options.score)
-        name = plan.study["name"]
+        name = plan.study.name
         if isinstance(made, tables.Sheet):
             name = f"{name}_{made.kind}"
         _put(formats.render(made, options.format), options, name)

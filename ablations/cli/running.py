@@ -163,7 +163,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
     if options.script:
         print(sent.script, end="")
         return 0
-    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     left = sum(len(job.cells) for job in sent.jobs)
     if not options.quiet or dry:
         for line in _told(names, sent, left, cluster, dry):
@@ -219,8 +219,8 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     from ablations.sweep.prepare import missing
 
     todo = missing(plans, options.results, fresh=options.fresh)
-    cells = len({cell["hash"] for plan in plans for cell in plan.cells})
-    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    cells = len({cell.hash for plan in plans for cell in plan.cells})
+    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
     if todo:
         jobs, speeds, gpus = _packed_here(options, todo)
@@ -258,7 +258,7 @@ def _cancel(options: argparse.Namespace) -> None:
     from ablations.sweep.slurm.submissions import living
 
     found = plans(options)
-    cells = {cell["hash"] for plan in found for cell in plan.cells}
+    cells = {cell.hash for plan in found for cell in plan.cells}
     selected = any(value is not None for value in selection(options).values())
     jobs = living(
         options.results,

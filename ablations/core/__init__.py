@@ -2,6 +2,7 @@
 size, decoded once into types, and refused in a line where it does not fit. No numpy, no JAX.
 
     decode.py         a JSON value as a type, or the place where it is none
+    encode.py         types as JSON
     files.py          bytes and JSON of a file that may be anybody's; what is set aside, and why
     plan.py           what a stored plan holds
     record.py         what a record holds

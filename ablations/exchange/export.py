@@ -37,8 +37,8 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     parts: list[pandas.DataFrame] = []
     known: set[str] = set()
     for cell, record, columns in read_runs(results, plan):
-        place = {"study": plan.study["name"]}
-        place |= {name: cell[name] for name in ("task", "variant", "seed")}
+        place: dict[str, object] = {"study": plan.study.name}
+        place |= {"task": cell.task, "variant": cell.variant, "seed": cell.seed}
         nothing = {"status": "missing", **dict.fromkeys(COLUMNS[-5:])}
         if record is None:
             parts.append(pandas.DataFrame([place | nothing]))
@@ -77,7 +77,7 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
     """
     whole: dict[str, Any] = {}
     for plan in plans:
-        column = metric or plan.study["metric"]
+        column = metric or plan.study.metric
         name = column.replace("/", "_")
         if column.rpartition("/")[2] == "return":
             name = "return"
@@ -99,8 +99,8 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
             }
             ends = final(*zip(*shown, strict=True))
             run["absolute_metrics"] = {name: [ends]}
-            algorithms = whole.setdefault(plan.study["name"], {}).setdefault(cell["task"], {})
-            algorithms.setdefault(cell["variant"], {})[f"seed_{cell['seed']}"] = run
+            algorithms = whole.setdefault(plan.study.name, {}).setdefault(cell.task, {})
+            algorithms.setdefault(cell.variant, {})[f"seed_{cell.seed}"] = run
     if not whole:
         raise UserError("nothing to export: no run is finished")
     return whole

@@ -18,7 +18,6 @@ from ablations.regression.baselines import Baseline, Group
 from ablations.regression.curves import Curves
 from ablations.regression.looks import FEWEST_OLD
 
-_ASKED = {"study": "name", "file": "file"}
 _KEPT = ("versions", "commit", "changed", "processor", "device")
 
 
@@ -57,7 +56,7 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "
             f"(at least {FEWEST_OLD})"
         )
-    first = read_record(results, plans[0].cells[0]["hash"])
+    first = read_record(results, plans[0].cells[0].hash)
     provenance = {} if first is None else first.provenance
     return baselines.updated(
         stem_of(results, name),
@@ -66,7 +65,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
         reason=reason,
         provenance={key: provenance[key] for key in _KEPT if key in provenance},
         requests=[
-            {name: plan.study[of] for name, of in _ASKED.items() if of in plan.study}
+            {"study": plan.study.name}
+            | ({"file": plan.study.file} if plan.study.file else {})
             | dict(plan.request)
             for plan in plans
         ],

@@ -32,17 +32,17 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
     """
     found = {}
     for task, variant in pairs(plan):
-        seeds = [c["seed"] for c in plan.cells if (c["task"], c["variant"]) == (task, variant)]
+        seeds = [c.seed for c in plan.cells if (c.task, c.variant) == (task, variant)]
         curves = read(plan, results, task, variant, seeds)
         if lacking := [seed for seed in seeds if seed not in (*curves.seeds, *curves.failed)]:
             raise UserError(
                 f"{variant} on {task} has no record of seed {lacking[0]}"
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
-                f"`ablations run {plan.study['name']}` first"
+                f"`ablations run {plan.study.name}` first"
             )
-        found[key(plan.study["name"], task, variant)] = Group(
+        found[key(plan.study.name, task, variant)] = Group(
             curves=curves,
-            metric=plan.study["metric"],
+            metric=plan.study.metric,
             about=configuration(plan, task, variant),
         )
     return found
@@ -50,13 +50,13 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
 
 def pairs(plan: Plan) -> list[tuple[str, str]]:
     """(task, variant), in the plan's order."""
-    return list(dict.fromkeys((cell["task"], cell["variant"]) for cell in plan.cells))
+    return list(dict.fromkeys((cell.task, cell.variant) for cell in plan.cells))
 
 
 def configuration(plan: Plan, task: str, variant: str) -> dict[str, Any]:
     """What decides the curves of a task and variant, but for the seed and the code."""
     config = next(
-        cell["config"] for cell in plan.cells if (cell["task"], cell["variant"]) == (task, variant)
+        cell.config for cell in plan.cells if (cell.task, cell.variant) == (task, variant)
     )
     return {name: value for name, value in config.items() if name != "seed"}
 
@@ -71,12 +71,12 @@ def read(
     runs: dict[int, Curve] = {}
     failed: dict[int, str] = {}
     for cell in plan.cells:
-        seed = cell["seed"]
-        if (cell["task"], cell["variant"]) != (task, variant) or (
+        seed = cell.seed
+        if (cell.task, cell.variant) != (task, variant) or (
             seeds is not None and seed not in seeds
         ):
             continue
-        record = read_record(results, cell["hash"])
+        record = read_record(results, cell.hash)
         if record is None:
             continue
         if record.status == "failed":
@@ -84,9 +84,9 @@ def read(
                 raise UserError(f"{variant} on {task}, seed {seed}, failed: {record.reason}")
             failed[seed] = str(record.reason)
             continue
-        run = _curve(record, results, plan.study["metric"])
+        run = _curve(record, results, plan.study.metric)
         if run.status == "diverged":
-            failed[seed] = diverged(plan.study["metric"], run.end)
+            failed[seed] = diverged(plan.study.metric, run.end)
         else:
             runs[seed] = run
     if not runs and not failed:
@@ -142,11 +142,9 @@ def terms(group: Group, **asked: Any) -> Terms:
 
 def with_seeds(plan: Plan, wanted: Wanted) -> Plan:
     """The part of a plan with those cells."""
-    study = plan.study["name"]
+    study = plan.study.name
     cells = tuple(
-        cell
-        for cell in plan.cells
-        if cell["seed"] in wanted.get((study, cell["task"], cell["variant"]), ())
+        cell for cell in plan.cells if cell.seed in wanted.get((study, cell.task, cell.variant), ())
     )
     return replace(plan, cells=cells)
 

@@ -161,7 +161,7 @@ def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str =
     Of a record that is damaged a line says so, and its cell is missing. Raises UserError for an
     unknown metric or score.
     """
-    column = metric or plan.study["metric"]
+    column = metric or plan.study.metric
     return _read(plan, results, [column], score)[column]
 
 
@@ -197,9 +197,7 @@ def diagnostic_scores(
             columns = [n for n in curve if n != "step"]
             break
     chosen = [name for name in names if name in columns] or [
-        name
-        for name in columns
-        if name != plan.study["metric"] and not name.startswith("evaluation/")
+        name for name in columns if name != plan.study.metric and not name.startswith("evaluation/")
     ][:most]
     return _read(plan, results, chosen, score, strict=False) if chosen else {}
 
@@ -213,17 +211,17 @@ def moves(found: Scores) -> bool:
 
 def is_score(plan: Plan, metric: str) -> bool:
     """Whether a metric is in the units of the task's score, where higher is better."""
-    return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
+    return metric == plan.study.metric or metric.rpartition("/")[2] == "return"
 
 
 def step_unit(plan: Plan) -> str:
     """What a step of the study's trainer is, in the plural, for labels and captions."""
-    return f"{plan.study.get('step_unit', 'environment step')}s"
+    return f"{plan.study.step_unit or 'environment step'}s"
 
 
 def baseline_of(plan: Plan, variant: str) -> str | None:
     """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
-    versus = plan.variants[variant].get("versus") or plan.study["baseline"]
+    versus = plan.variants[variant].versus or plan.study.baseline
     return None if versus == variant else versus
 
 
@@ -258,20 +256,20 @@ def _read(
     versions: Counter[tuple[tuple[str, str], ...]] = Counter()
     used: list[Mapping[str, str]] = []
     for cell, record, curve in read_runs(results, plan):
-        place = (cell["task"], cell["variant"], cell["seed"])
+        place = cell.place
         if record is None:
             for column in columns:
-                cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
+                cells[column].append(Cell(*place, "missing", hash=cell.hash))
             continue
         used.append(record.provenance.get("plugins", {}))
         made_by = record.provenance.get("versions", {})
         versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
         for column in columns:
             if not strict and record.status == "done" and column not in curve:
-                cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
+                cells[column].append(Cell(*place, "empty", hash=cell.hash))
                 continue
             made = _cell(place, record, curve, column, SCORES[score])
-            cells[column].append(replace(made, hash=cell["hash"]))
+            cells[column].append(replace(made, hash=cell.hash))
     makers = tuple((dict(which), count) for which, count in versions.most_common())
     edited = tuple(plugins.edited(used))
     return {

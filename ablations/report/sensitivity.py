@@ -126,7 +126,7 @@ class _Varied:
 
 
 def _varied(plan: Plan) -> _Varied:
-    tasks = [cell["config"].get("task") for cell in plan.cells]
+    tasks = [cell.config.get("task") for cell in plan.cells]
     of_task = {
         name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
     }

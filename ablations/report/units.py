@@ -148,13 +148,13 @@ def units(plan: Plan, results: Path, found: Scores) -> Units:
     """
     sources = {v: _source(plan, v) for v in plan.variants}
     places = [(task, source) for task in plan.tasks for source in dict.fromkeys(sources.values())]
-    if plan.study.get("margin_in_metric"):
+    if plan.study.margin_in_metric:
         return Units(dict.fromkeys(places, METRIC), sources)
     if plan.looks:
-        at_first = found.below(plan.looks["seeds"][0])
+        at_first = found.below(plan.looks.seeds[0])
         return Units({place: of_cells(at_first, *place) for place in places}, sources)
     now = {place: of_cells(found, *place) for place in places}
-    hashes = {(c["task"], c["variant"], c["seed"]): c["hash"] for c in plan.cells}
+    hashes = {cell.place: cell.hash for cell in plan.cells}
     complete: dict[str, Unit] = {}
     for (task, source), one in now.items():
         cells = found.of(task, source)
@@ -203,6 +203,6 @@ def settings_of(plan: Plan, task: str, variant: str) -> str:
     """The settings of a task that a variant's cells were run with: only rows that share them can be
     ranked."""
     for cell in plan.cells:
-        if (cell["task"], cell["variant"]) == (task, variant):
-            return canonical(cell["config"].get("task"))
+        if (cell.task, cell.variant) == (task, variant):
+            return canonical(cell.config.get("task"))
     return ""

@@ -98,7 +98,7 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted = wanted or set()
         try:
-            wanted |= {c["hash"] for c in read_plan(results, path.parent.name, path.stem).cells}
+            wanted |= {c.hash for c in read_plan(results, path.parent.name, path.stem).cells}
         except UserError as why:
             whole = False
             set_aside(f"{why}; until then no record counts as one that no plan refers to")

@@ -126,9 +126,9 @@ def test_a_script_that_writes_into_the_current_folder(folder) -> None:
         ("{folder}/log.csv", "{folder}/l*.csv"),
     )
     assert folder.run().done == 6
-    before = {cell["hash"] for cell in folder.plans()[0].cells}
+    before = {cell.hash for cell in folder.plans()[0].cells}
     folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
-    assert not before & {cell["hash"] for cell in folder.plans()[0].cells}
+    assert not before & {cell.hash for cell in folder.plans()[0].cells}
 
 
 def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:

@@ -174,7 +174,7 @@ def test_importing_again_replaces_and_the_same_data_are_the_same_cells(tmp_path)
     assert import_runs([path], "mine", tmp_path) == first
     path.write_text(path.read_text().replace("ours,0,1000,", "ours,0,1000,1"))
     changed = import_runs([path], "mine", tmp_path)
-    assert sum(a["hash"] != b["hash"] for a, b in zip(first.cells, changed.cells, strict=True)) == 1
+    assert sum(a.hash != b.hash for a, b in zip(first.cells, changed.cells, strict=True)) == 1
 
 
 def test_each_task_has_the_margin_of_what_its_baseline_learned(tmp_path) -> None:
@@ -419,7 +419,7 @@ def test_folders_name_task_run_and_seed(tmp_path, folders: list[str], pattern) -
     assert list(plan.tasks) == ["Hopper"]
     assert set(plan.variants) == {"ppo", "sac"}
     assert plan.seeds == (0, 1, 12)
-    assert plan.study["metric"] == "charts/episodic_return"
+    assert plan.study.metric == "charts/episodic_return"
     long = exchange.frame(plan, tmp_path)
     assert set(long.metric) == {"charts/episodic_return", "losses/value"}
     assert long[(long.variant == "sac") & (long.step == 300)].value.max() == 4
@@ -621,7 +621,7 @@ def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
     path = trackio(tmp_path / "walker.db", rows, ids=as_bytes)
     plan = import_runs([path], "tracked", tmp_path)
     assert (set(plan.variants), plan.seeds) == ({"ppo", "sac"}, (0, 1))
-    assert plan.study["metric"] == "return"
+    assert plan.study.metric == "return"
     long = exchange.frame(plan, tmp_path)
     mine = long[(long.variant == "ppo") & (long.seed == 0) & (long.metric == "return")]
     assert list(mine.value) == [0.0, 5.0, 10.0, 15.0, 20.0]

@@ -352,14 +352,14 @@ def with_evaluations(
     plan = study(folder, {place: both[0] for place, both in finals.items()}, missing=everything)
     step = np.arange(1, 21) * 1000
     for cell in plan.cells:
-        trained, evaluated = (one[cell["seed"]] for one in finals[cell["task"], cell["variant"]])
+        trained, evaluated = (one[cell.seed] for one in finals[cell.task, cell.variant])
         seen = [evaluated - 0.1 * (20 - k) / 20 if k % 4 == 0 else None for k in range(1, 21)]
         columns = {
             "step": step,
             "training/return": trained - 1 + np.minimum(step / 19_000, 1.0),
             "evaluation/return": seen,
         }
-        write_record(folder, Record(cell["hash"], cell["config"], status="done"), columns)
+        write_record(folder, Record(cell.hash, cell.config, status="done"), columns)
     return plan
 
 
@@ -715,10 +715,10 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
     (plan,) = planned(["gae"], tmp_path, asked)
     for cell in plan.cells:
         step = np.arange(1, 6) * 4096
-        curve = step / 4096 + cell["seed"] + 3.0 * (cell["variant"] == "brax")
+        curve = step / 4096 + cell.seed + 3.0 * (cell.variant == "brax")
         write_record(
             tmp_path,
-            Record(cell["hash"], cell["config"], status="done"),
+            Record(cell.hash, cell.config, status="done"),
             {"step": step, "training/return": curve},
         )
     assert cli.main([*flags, "--format", "json"]) == 0
@@ -1044,8 +1044,8 @@ def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
     plan = study(tmp_path / "a", FINALS)
     archive([plan], tmp_path / "a", tmp_path / "b" / "archive")
     restore(tmp_path / "b")
-    again = read_plan(tmp_path / "b", plan.study["name"])
-    assert read_record(tmp_path / "b", plan.cells[0]["hash"]) is not None
+    again = read_plan(tmp_path / "b", plan.study.name)
+    assert read_record(tmp_path / "b", plan.cells[0].hash) is not None
     one = judged(claim(), plan, Evidence(tmp_path / "a"))
     assert judged(claim(), again, Evidence(tmp_path / "b")) == one
 

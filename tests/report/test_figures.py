@@ -389,7 +389,7 @@ def test_bad_input(drawn, tmp_path) -> None:
         figure(plan, results, tmp_path / "out", formats=["sgv"])
     with pytest.raises(UserError, match="did you mean 'training/length'"):
         figure(plan, results, tmp_path / "out", metric="training/lenght")
-    (cell_folder(results, plan.cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
+    (cell_folder(results, plan.cells[0].hash) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.raises(DamagedRecord):
         figure(plan, results, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -240,7 +240,7 @@ def test_same_records_same_bytes_in_another_process(made, tmp_path) -> None:
 def test_a_rendered_policy_is_linked(made) -> None:
     results, _ = made
     plan = read_plan(results, "gae")
-    cell = plan.cells[0]["hash"]
+    cell = plan.cells[0].hash
     (results / "render" / "gae").mkdir(parents=True)
     (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
     text = page.render([plan], results, live=True)
@@ -249,7 +249,7 @@ def test_a_rendered_policy_is_linked(made) -> None:
 
 def test_a_damaged_record_spoils_only_its_own_study(tmp_path) -> None:
     plans = studies(tmp_path)
-    (cell_folder(tmp_path, plans[0].cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
+    (cell_folder(tmp_path, plans[0].cells[0].hash) / "curve.parquet").write_bytes(b"PAR1")
     text = page.render(plans, tmp_path, live=True)
     assert "is damaged" in text
     assert "Value-loss coefficient 1" in Outline(text).text
@@ -272,7 +272,7 @@ def test_small_studies_have_a_page(tmp_path) -> None:
 
 def test_a_cell_of_two_studies_is_counted_once(tmp_path) -> None:
     (one,) = studies(tmp_path, count=1)
-    renamed = replace(one, study={**one.study, "name": "again", "title": "Again"})
+    renamed = replace(one, study=replace(one.study, name="again", title="Again"))
     count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
     assert (
         f"2 studies, {count} finished runs" in Outline(page.render([one, renamed], tmp_path)).text
@@ -456,7 +456,7 @@ def test_figures_and_tables_can_be_saved(made, browser) -> None:
     rows = list(csv.reader(io.StringIO(saved("gae/runs", "csv").decode())))
     assert len(rows) == 1 + len(read_plan(results, "gae").cells)
     assert rows[0][-1] == "cell"
-    assert {row[-1] for row in rows[1:]} == {c["hash"] for c in read_plan(results, "gae").cells}
+    assert {row[-1] for row in rows[1:]} == {c.hash for c in read_plan(results, "gae").cells}
 
 
 def test_what_is_shown_is_in_the_address(made) -> None:
@@ -664,9 +664,9 @@ def finish(plan, results: Path) -> None:
     """The cell that was missing arrives."""
     from ablations.records import Record
 
-    cell = next(c for c in plan.cells if not cell_folder(results, c["hash"]).exists())
+    cell = next(c for c in plan.cells if not cell_folder(results, c.hash).exists())
     columns = {"step": [200_000, 400_000], "training/return": [-9.0, -7.5]}
-    write_record(results, Record(cell["hash"], cell["config"], "done"), columns)
+    write_record(results, Record(cell.hash, cell.config, "done"), columns)
 
 
 def test_the_server_follows_the_records(live) -> None:

@@ -73,9 +73,9 @@ def test_scores_read_what_was_written(study) -> None:
 def replace_curve(results, cell, columns) -> None:
     import shutil
 
-    record = read_record(results, cell["hash"])
-    shutil.rmtree(cell_folder(results, cell["hash"]))
-    write_record(results, Record(cell["hash"], record.config, "done"), columns)
+    record = read_record(results, cell.hash)
+    shutil.rmtree(cell_folder(results, cell.hash))
+    write_record(results, Record(cell.hash, record.config, "done"), columns)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_metric_or_score_that_does_not_exist_names_the_nearest(study) -> None:
 @pytest.mark.parametrize("damage", ["truncate", "delete", "flip"])
 def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0]})
-    path = cell_folder(results, plan.cells[1]["hash"]) / name
+    path = cell_folder(results, plan.cells[1].hash) / name
     data = bytearray(path.read_bytes())
     if damage == "truncate":
         path.write_bytes(data[: len(data) // 2])
@@ -112,13 +112,13 @@ def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
         path.write_bytes(data)
     else:
         path.write_text(path.read_text().replace('"seed": 1', '"seed": 3'))
-    with pytest.warns(SetAside, match=plan.cells[1]["hash"]):
+    with pytest.warns(SetAside, match=plan.cells[1].hash):
         assert [cell.status for cell in scores(plan, results).cells] == ["done", "missing"]
 
 
 def test_a_record_without_a_checksum_is_damaged(study) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
-    path = cell_folder(results, plan.cells[0]["hash"]) / "record.json"
+    path = cell_folder(results, plan.cells[0].hash) / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"curve": {}}))
     with pytest.warns(SetAside, match="checksum"):
         assert scores(plan, results).cells[0].status == "missing"
@@ -128,4 +128,4 @@ def test_versions_are_counted(study) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0, 3.0]}, other_versions=[("hopper", "a", 1)])
     versions = scores(plan, results).versions
     assert [(made_by["jax"], count) for made_by, count in versions] == [("0.10.2", 2), ("0.9.0", 1)]
-    assert digest(plan.cells[0]["config"]) == plan.cells[0]["hash"]
+    assert digest(plan.cells[0].config) == plan.cells[0].hash

@@ -82,7 +82,7 @@ def test_a_setting_left_out_takes_its_default_from_the_configuration(study) -> N
     plan, _ = study(finals(), sets=SETS)
     assert factorial(plan).factors["torso"] == ("default", "shared")
     for cell in plan.cells:
-        cell["config"]["structure"] = {"torso": "separate"}
+        cell.config["structure"] = {"torso": "separate"}
     assert factorial(plan).factors["torso"] == ("separate", "shared")
 
 

@@ -183,10 +183,10 @@ def test_a_margin_stays_what_it_was_when_seeds_are_added(study) -> None:
     """Stored with the cells it was measured on, and forgotten with them."""
     finals = {("hopper", v): [1.0, 2.0, 3.0, 4.0] for v in "ab"}
     plan, results = study(finals, units={"hopper": 10.0})
-    first = dataclasses.replace(plan, cells=tuple(c for c in plan.cells if c["seed"] < 2))
+    first = dataclasses.replace(plan, cells=tuple(c for c in plan.cells if c.seed < 2))
     assert table(first, results).entry("hopper", "b").margin == pytest.approx(0.5)
     steeper, _ = study(finals, units={"hopper": 30.0}, name="steeper")
-    later = [c for c in steeper.cells if c["seed"] > 1]
+    later = [c for c in steeper.cells if c.seed > 1]
     grown = dataclasses.replace(first, cells=(*first.cells, *later))
     assert table(grown, results).entry("hopper", "b").margin == pytest.approx(0.5)
     gone = dataclasses.replace(first, cells=tuple(later))
@@ -325,8 +325,8 @@ def test_only_rows_of_one_task_setting_are_ranked(study) -> None:
     finals = {("hopper", v): BASE + k for k, v in enumerate(("a", "b", "c", "d"))}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
     for cell in plan.cells:
-        length = 100 if cell["variant"] in "ab" else 1000
-        cell["config"]["task"] = {"settings": {"episode_length": length}}
+        length = 100 if cell.variant in "ab" else 1000
+        cell.config["task"] = {"settings": {"episode_length": length}}
     made = table(plan, results)
     assert [row.variant for row in made.rows if row.best] == ["b", "d"]
     assert not [note for note in made.notes if "settings" in note]
@@ -336,8 +336,8 @@ def test_a_comparison_across_settings_of_a_task_is_named(study) -> None:
     finals = {("hopper", v): BASE + k for k, v in enumerate(("a", "b", "c"))}
     plan, results = study(finals)
     for cell in plan.cells:
-        length = 1000 if cell["variant"] == "c" else 100
-        cell["config"]["task"] = {"settings": {"episode_length": length}}
+        length = 1000 if cell.variant == "c" else 100
+        cell.config["task"] = {"settings": {"episode_length": length}}
     (said,) = [note for note in table(plan, results).notes if "settings" in note]
     assert said.startswith("hopper: c and a have different settings of the task")
 
@@ -496,7 +496,7 @@ def test_caption_promises_what_is_controlled(study) -> None:
 
 def test_a_step_is_what_the_trainer_calls_it(study) -> None:
     plan, results = study(realistic(tasks=["hopper"]))
-    plan = dataclasses.replace(plan, study={**plan.study, "step_unit": "completion"})
+    plan = dataclasses.replace(plan, study=dataclasses.replace(plan.study, step_unit="completion"))
     assert "400,000 completions" in table(plan, results).caption
 
 

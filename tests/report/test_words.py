@@ -36,6 +36,7 @@ from words import (
     words,
 )
 
+from ablations.core.plan import Looks
 from ablations.report.claims import comparisons
 from ablations.report.claims.found import part_of, word_of
 from ablations.report.formats import FORMATS, render
@@ -315,9 +316,8 @@ def test_failures_take_words_away_and_turn_none(failed: str) -> None:
 def test_at_looks_no_row_contradicts_its_word() -> None:
     """What `run --until decided` reads, and freezes."""
     seeds = [8, 12, SEEDS]
-    about = {"seeds": seeds, "comparisons": 2, "over_tasks": 1}
     few = [("up", "down"), ("noise", "within"), ("equal", "equal"), ("beyond", "one seed")]
-    made = table_of(two_tasks(pairs=few), looks=about)
+    made = table_of(two_tasks(pairs=few), looks=Looks(tuple(seeds), 2, 1))
     for row in made.rows:
         assert not row.baseline or contradiction(made, row) == "", row
         assert row.n_pairs in (None, *seeds)

@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,6 +15,14 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 
+from ablations.core.plan import (
+    NO_LOOKS,
+    CellEntry,
+    Looks,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
 from ablations.curve import Curve
 from ablations.records import Plan
 from ablations.report import units
@@ -57,42 +66,31 @@ def scores_of(cells: Sequence[Cell], metric: str = "training/return") -> Scores:
     return Scores(metric, "final", tuple(cells), ())
 
 
-def plan_of(
-    cells: Sequence[Cell], baseline: str, looks: Mapping[str, Any] | None = None, **about: Any
-) -> Plan:
+def plan_of(cells: Sequence[Cell], baseline: str, looks: Looks = NO_LOOKS, **about: Any) -> Plan:
     """about: more of the study; sets: variant -> what it sets."""
     tasks = list(dict.fromkeys(one.task for one in cells))
     variants = list(dict.fromkeys(one.variant for one in cells))
     sets = about.pop("sets", {})
     return Plan(
         request={"profile": "quick"},
-        study={
-            "name": "s",
-            "title": "s",
-            "claim": "s",
-            "claim_source": "",
-            "baseline": baseline,
-            "margin": MARGIN,
-            "margin_in_metric": False,
-            "metric": "training/return",
-            **about,
-        },
+        study=replace(
+            StoredStudy("s", "s", "s", "", baseline, MARGIN, False, "training/return"), **about
+        ),
         variants={
-            name: {"versus": None, "summary": "", "sets": sets.get(name, {}), "same_as": name}
-            for name in variants
+            name: StoredVariant(None, "", sets.get(name, {}), same_as=name) for name in variants
         },
-        tasks={task: {"steps": 100, "settings": {}, "summary": ""} for task in tasks},
+        tasks={task: StoredTask(100, {}, "") for task in tasks},
         cells=tuple(
-            {
-                "task": one.task,
-                "variant": one.variant,
-                "seed": one.seed,
-                "config": {"numbers": sets.get(one.variant, {})},
-                "hash": f"{one.task} {one.variant} {one.seed}",
-            }
+            CellEntry(
+                one.task,
+                one.variant,
+                one.seed,
+                f"{one.task} {one.variant} {one.seed}",
+                {"numbers": sets.get(one.variant, {})},
+            )
             for one in cells
         ),
-        looks=dict(looks or {}),
+        looks=looks,
     )
 
 

@@ -223,7 +223,7 @@ def _contrasts(
     parts = []
     for task in claim.tasks:
         ended, planned = ended_of(plan, found, task, list(of.variants))
-        unit = learned_by(claim, plan, evidence, task, plan.study["baseline"])
+        unit = learned_by(claim, plan, evidence, task, plan.study.baseline)
         margin = None if unit is None else claim.margin * unit.size
         y = factorial_scores(found, of, [task], {})
         for one in (x for x in effects(y, of, margin, share) if is_asked(x.factors)):

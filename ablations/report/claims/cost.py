@@ -25,10 +25,10 @@ def cost_sheet(
     total = 0.0
     for task in tasks:
         for name, plan in plans:
-            mine = [cell for cell in plan.cells if cell["task"] == task]
+            mine = [cell for cell in plan.cells if cell.task == task]
             if not mine:
                 continue
-            new = {cell["hash"]: cell["config"] for cell in mine if cell["hash"] not in seen}
+            new = {cell.hash: cell.config for cell in mine if cell.hash not in seen}
             programs = {_program(config) for config in new.values()} - compiled
             steps = sum(_training(config) for config in new.values())
             evaluated = sum(_evaluation(config) for config in new.values())
@@ -36,7 +36,7 @@ def cost_sheet(
             total += seconds / 3600
             seen |= set(new)
             compiled |= programs
-            distinct = len({cell["hash"] for cell in mine})
+            distinct = len({cell.hash for cell in mine})
             hours = seconds / 3600
             rows.append((task, name, distinct, len(new), steps, evaluated, hours, total))
     cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
@@ -74,7 +74,7 @@ def commands(plans: Mapping[str, Plan]) -> list[str]:
         by_flags: dict[str, list[str]] = {}
         for command, plan in plans.items():
             if task in plan.tasks:
-                study = str(plan.study["name"])
+                study = plan.study.name
                 flags = command.partition(f" {study}")[2].strip()
                 by_flags.setdefault(flags, []).append(study)
         found += [

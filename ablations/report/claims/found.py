@@ -99,17 +99,17 @@ class Evidence:
         self._learned: dict[tuple[str, ...], Learned | None] = {}
 
     def of(self, plan: Plan, metric: str) -> Scores:
-        place = (plan.study["name"], plan.name, metric)
+        place = (plan.study.name, plan.name, metric)
         if place not in self._found:
             self._found[place] = scores(plan, self.results, metric=metric)
         return self._found[place]
 
     def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
         """What a variant learned, at the first look where there are several."""
-        place = (plan.study["name"], plan.name, metric, task, variant)
+        place = (plan.study.name, plan.name, metric, task, variant)
         if place not in self._learned:
             found = self.of(plan, metric)
-            at_first = found.below(plan.looks["seeds"][0]) if plan.looks else found
+            at_first = found.below(plan.looks.seeds[0]) if plan.looks else found
             self._learned[place] = of_cells(at_first, task, variant)
         return self._learned[place]
 
@@ -119,7 +119,7 @@ def learned_by(
 ) -> Learned | None:
     """What a variant learned. Of returns, those of training: the first evaluation comes when much
     has been learned, and both are in the same units."""
-    if plan.study.get("margin_in_metric"):
+    if plan.study.margin_in_metric:
         return METRIC
     metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
     return evidence.learned(plan, metric, task, variant)
@@ -132,7 +132,7 @@ def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> t
     )
     planned = max(len(found.of(task, variant)) for variant in variants)
     if plan.looks:  # each comparison has the seeds of the look that decided it
-        planned = min(planned, ended) if ended >= plan.looks["seeds"][0] else planned
+        planned = min(planned, ended) if ended >= plan.looks.seeds[0] else planned
     return ended, planned
 
 

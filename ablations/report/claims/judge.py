@@ -30,15 +30,15 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
     Raises UserError where it names what its study does not have.
     """
     _require_known(claim, plan)
-    asked = replace(plan, study={**plan.study, "margin": claim.margin})
+    asked = replace(plan, study=replace(plan.study, margin=claim.margin))
     parts, notes = JUDGES[claim.statistic](claim, asked, evidence, level)
     first = _source(claim, plan)
     return Judged(
         claim,
         tuple(parts),
-        {task: plan.tasks[task]["steps"] for task in claim.tasks},
+        {task: plan.tasks[task].steps for task in claim.tasks},
         len(plan.seeds),
-        "completions" if plan.study.get("step_unit") == "completion" else "steps",
+        "completions" if plan.study.step_unit == "completion" else "steps",
         first,
         _rising(claim, asked, evidence, first),
         _margins(claim, asked, evidence, first),
@@ -60,7 +60,7 @@ def _source(claim: Claim, plan: Plan) -> str:
     """Whose learning is the unit."""
     if claim.statistic == "robustness":
         return claim.versus[len(claim.versus) // 2]
-    return claim.versus[0] if claim.versus else str(plan.study["baseline"])
+    return claim.versus[0] if claim.versus else plan.study.baseline
 
 
 def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[str, float]:
@@ -74,7 +74,7 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
         curves = found.curves(task, variant)
         if unit is None or not curves or min(ended_of(plan, found, task, [variant])) == 0:
             continue
-        share = plan.study["margin"] if claim.statistic != "spread" else 0.05
+        share = plan.study.margin if claim.statistic != "spread" else 0.05
         ends, values = smoothed_together(curves)
         if not (seen := np.isfinite(values).any(axis=0)).any():
             continue

@@ -72,8 +72,8 @@ def figure(
     for name in formats:
         if name not in FORMATS:
             raise unknown("figure format", name, FORMATS)
-    stem = re.sub(r"[^\w.-]+", "_", plan.study["name"])
-    if metric is not None and metric != plan.study["metric"]:
+    stem = re.sub(r"[^\w.-]+", "_", plan.study.name)
+    if metric is not None and metric != plan.study.metric:
         stem += "_" + re.sub(r"\W+", "_", metric)
     written = []
     with style(width):
@@ -110,7 +110,7 @@ def draw(
         if effects is None
         else effect_matrix(plan, effects) or main_effects(plan, effects, found.metric),
     }
-    if found.metric == plan.study["metric"]:
+    if found.metric == plan.study.metric:
         maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))
     for name, drawn in maybe.items():
         if drawn is not None:

@@ -86,7 +86,7 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
         panel.margins(x=0.06)
     axes.flat[0].set_ylim(len(order) - 0.4, -0.6)
     names(axes, order)
-    title(drawn, f"{plan.study['title']}: aggregates over {_tasks(plan)}")
+    title(drawn, f"{plan.study.title}: aggregates over {_tasks(plan)}")
     footnote(
         drawn,
         "0 and 1: where the learning of the baseline began and got to; 95% stratified bootstrap "
@@ -114,7 +114,7 @@ def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
         panel.xaxis.set_major_locator(MaxNLocator(5))
     for row in axes:
         row[0].set_ylabel("share of runs above τ")
-    title(drawn, f"{plan.study['title']}: performance profiles")
+    title(drawn, f"{plan.study.title}: performance profiles")
     footnote(drawn, "mean over tasks, pointwise 95% interval; " + _runs(scores))
     return drawn
 
@@ -133,7 +133,7 @@ def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | Non
         panel.yaxis.set_major_locator(MaxNLocator(5))
     for row in axes:
         row[0].set_ylabel("normalised score")
-    title(drawn, f"{plan.study['title']}: sample efficiency over {_tasks(plan)}")
+    title(drawn, f"{plan.study.title}: sample efficiency over {_tasks(plan)}")
     footnote(
         drawn,
         "IQM per task, mean over tasks, pointwise 95% interval; 0 and 1: where the learning of the "

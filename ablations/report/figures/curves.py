@@ -71,7 +71,7 @@ def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
     else:
         for row, (name, of_family) in zip(axes, handles.items(), strict=False):
             beside(row[-1], of_family, title=name or None)
-    title(drawn, plan.study["title"])
+    title(drawn, plan.study.title)
     seeds = len(plan.seeds)
     what = "; faint: each seed" if each_seed else ", pointwise 95% interval"
     footnote(drawn, f"IQM over {seeds} seeds{what}" if seeds > 1 else "one seed")
@@ -134,7 +134,7 @@ def _told(plan: Plan, found: Scores, variant: str) -> str:
         count = sum(cell.status == status for cell in cells)
         if count:
             told.append(f"{count} {status}")
-    same = plan.variants[variant].get("same_as", variant)
+    same = plan.variants[variant].same_as or variant
     if same != variant:
         told.append(f"identical to {same}")
     return variant + (f"\n({', '.join(told)})" if told else "")
@@ -203,6 +203,6 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
     else:
         for row, (name, of_family) in zip(axes, handles.items(), strict=False):
             beside(row[-1], of_family, title=name or None)
-    title(drawn, f"{plan.study['title']}: diagnostics")
+    title(drawn, f"{plan.study.title}: diagnostics")
     footnote(drawn, "IQM over seeds; metrics that stay the same everywhere are left out")
     return drawn

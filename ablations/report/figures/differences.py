@@ -51,7 +51,7 @@ def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -
         )
     _rows(axes, plan, compared)
     to = ": differences" if several else f": difference to {baseline_of(plan, compared[0])}"
-    title(drawn, plan.study["title"] + to)
+    title(drawn, plan.study.title + to)
     said = "mean of the differences paired by seed; all intervals hold at once with 95%"
     said += "; dots: one seed each"
     if any(row.margin for row in made.rows):
@@ -146,7 +146,7 @@ def improvement(plan: Plan, made: Table) -> Figure | None:
         panel.set_title(task)
         panel.set_xlabel("P(variant > baseline)")
     _rows(axes, plan, compared)
-    title(drawn, f"{plan.study['title']}: probability of improvement")
+    title(drawn, f"{plan.study.title}: probability of improvement")
     footnote(
         drawn,
         "share of all pairs of runs in which the variant scores higher, 95% score interval "

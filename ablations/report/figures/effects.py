@@ -69,7 +69,7 @@ def main_effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
             )
     axes.flat[0].set_ylim(len(items) - 0.5, -0.5)
     names(axes, [f"{factor} = {level}" for factor, level in items])
-    title(drawn, f"{plan.study['title']}: effects")
+    title(drawn, f"{plan.study.title}: effects")
     footnote(
         drawn,
         "mean of the variants with a level minus mean of the others; all intervals hold at once "
@@ -109,7 +109,7 @@ def effect_matrix(plan: Plan, sheet: Sheet) -> Figure | None:
         for edge in panel.spines.values():
             edge.set_visible(False)
     axes.flat[0].set_yticks(range(len(items)), labels)
-    title(drawn, f"{plan.study['title']}: effects")
+    title(drawn, f"{plan.study.title}: effects")
     footnote(
         drawn,
         "diagonal: main effect of a level against the reference; below it: interaction; bold: "

@@ -60,7 +60,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -
         for number, handles in legends.items():
             row = [panel.number for panel in shown].index(number) // axes.shape[1]
             beside(axes[row][-1], handles, title=number if len(numbers) > 1 else None)
-    title(drawn, f"{plan.study['title']}: sensitivity")
+    title(drawn, f"{plan.study.title}: sensitivity")
     said = "mean over seeds with its 95% interval; dots, where there is room: one seed each"
     if any(panel.band for panel in shown):
         said += "; shaded: the margin around what the variants are compared with"
@@ -158,7 +158,7 @@ def plane(plan: Plan, points: list[Tuned]) -> Figure:
         legend(drawn, {"": handles})
     else:
         beside(axis, handles)
-    title(drawn, f"{plan.study['title']}: score and sensitivity")
+    title(drawn, f"{plan.study.title}: score and sensitivity")
     footnote(
         drawn,
         "in what was learned, mean over environments and seeds, 95% intervals; each seed is scored "

@@ -21,7 +21,8 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
     """One row of panels per task: the shares as steps from the start's mean score to the end's, and
     beside them what each detail does alone and when it is removed. None where no seed is complete.
     """
-    about = plan.study["explanation"]
+    about = plan.study.explanation
+    assert about is not None
     rows = {task: [row for row in sheet.records() if row["task"] == task] for task in plan.tasks}
     rows = {task: of for task, of in rows.items() if of[0]["n"]}
     if not rows:
@@ -45,9 +46,9 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
         _beside(right, of)
         left.set_title(f"{task}: shares of the gap")
         right.set_title("alone and removed")
-        left.set_xlabel(label(plan.study["metric"]))
+        left.set_xlabel(label(plan.study.metric))
         right.set_xlabel("change of it")
-    title(drawn, plan.study["title"])
+    title(drawn, plan.study.title)
     inert = any(len(of) + 1 < len(rows[task]) for task, of in acting.items())
     footnote(
         drawn,
@@ -60,7 +61,7 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
 
 
 def _steps(panel: Any, rows: list[dict[str, Any]], about: Any, ends: tuple[float, float]) -> None:
-    names = [about["start"], *(row["detail"] for row in rows), about["end"]]
+    names = [about.start, *(row["detail"] for row in rows), about.end]
     panel.set_yticks(range(len(names)), [_short(name) for name in names])
     panel.set_ylim(len(names) - 0.4, -0.6)
     at = ends[0]

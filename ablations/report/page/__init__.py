@@ -46,7 +46,7 @@ def render(
     """
     if not plans:
         raise UserError("a report needs at least one study")
-    names = slugs([plan.study["name"] for plan in plans])
+    names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
     sections = [
         section(plan, results, slug, static=not live, folder=folder)

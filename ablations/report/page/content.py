@@ -172,20 +172,14 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     static: with figures for print. folder: where the page will lie, for links.
     """
     about = plan.study
-    heads = {
-        "slug": slug,
-        "name": about["name"],
-        "title": about["title"],
-        "claim": about["claim"],
-        "source": about.get("claim_source", ""),
-    }
+    head = Section(slug, about.name, about.title, about.claim, about.claim_source)
     try:
         found = scores(plan, results)
         kind = default_kind(plan)
         leading = None if kind == "comparison" else KINDS[kind](plan, results, found)
         made = table(plan, results) if leading is None else None
     except UserError as problem:
-        return Section(**heads, problem=str(problem))
+        return replace(head, problem=str(problem))
     counts = {
         status: sum(cell.status in which for cell in found.cells)
         for status, which in {
@@ -195,14 +189,14 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         }.items()
     }
     made_by, provenance = runs(plan, results, found, folder)
-    common = {
-        **heads,
-        "facts": tuple(_facts(plan, counts)),
-        "counts": counts,
-        "runs": made_by,
-        "provenance": provenance,
-        "failures": tuple(failures(found.cells)),
-    }
+    common = replace(
+        head,
+        facts=tuple(_facts(plan, counts)),
+        counts=counts,
+        runs=made_by,
+        provenance=provenance,
+        failures=tuple(failures(found.cells)),
+    )
     if made is None:
         assert leading is not None
         shown: dict[str, Any]
@@ -217,8 +211,8 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
                 "summary": explained_in_words(leading),
                 "pictures": tuple(_images(plan, results)),
             }
-        return Section(
-            **common,
+        return replace(
+            common,
             **shown,
             files=_files({f"{slug}/table": leading}),
             table=Markup(render(replace(leading, caption=""), "html")),
@@ -233,8 +227,8 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     }
     tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
     tables |= {key: sheet for key, (_, sheet) in sheets.items()}
-    return Section(
-        **common,
+    return replace(
+        common,
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -273,18 +267,18 @@ def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
 
 
 def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    steps = {about["steps"] for about in plan.tasks.values()}
+    steps = {task.steps for task in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
-    if base := plan.study.get("base"):
+    if base := plan.study.base:
         yield "base", f"the settings of {base}"
     if any(steps):
         yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-    if plan.study.get("margin_in_metric"):
-        yield "margin", f"{plan.study['margin']:g}, in units of the metric"
+    if plan.study.margin_in_metric:
+        yield "margin", f"{plan.study.margin:g}, in units of the metric"
     else:
-        yield "margin", f"{100 * plan.study['margin']:g}% of what the baseline learned"
-    yield "score", plan.study["metric"]
+        yield "margin", f"{100 * plan.study.margin:g}% of what the baseline learned"
+    yield "score", plan.study.metric
     if plan.request.get("profile"):
         yield "profile", str(plan.request["profile"])
     flags = {
@@ -299,14 +293,14 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 def _variants(plan: Plan) -> Iterator[dict[str, Any]]:
     for name, about in plan.variants.items():
-        formulas = about.get("formulas") or {}
+        formulas = about.formulas or {}
         yield {
             "name": name,
             "baseline": baseline_of(plan, name),
-            "summary": about["summary"],
+            "summary": about.summary,
             "sets": [
                 (setting, _said(value))
-                for setting, value in about["sets"].items()
+                for setting, value in about.sets.items()
                 if setting not in formulas
             ],
             "formulas": [(axis, one) for axis, one in formulas.items()],

@@ -61,10 +61,10 @@ class Live(ThreadingHTTPServer):
         plans = self._plans()
         sums = hashlib.sha256()
         for plan in plans:
-            sums.update(f"{plan.study['name']} {plan.name}\n".encode())
+            sums.update(f"{plan.study.name} {plan.name}\n".encode())
             for cell in plan.cells:
-                if (self.results / "cells" / cell["hash"]).exists():
-                    sums.update(cell["hash"].encode())
+                if (self.results / "cells" / cell.hash).exists():
+                    sums.update(cell.hash.encode())
         return {"state": sums.hexdigest()[:16], "running": list(self._running(plans))}
 
     def text(self) -> str:

@@ -38,23 +38,23 @@ def runs(
     rendered = _renders(results, folder)
     found_runs = []
     for cell, record in read_results(results, plan):
-        one = scored[cell["task"], cell["variant"], cell["seed"]]
+        one = scored[cell.place]
         letter = ""
         if record is not None:
             told = _made_by(record)
             letter, _ = made.setdefault(json.dumps(told), (_letters(len(made)), told))
         found_runs.append(
             Run(
-                hash=cell["hash"],
-                task=cell["task"],
-                variant=cell["variant"],
-                seed=cell["seed"],
+                hash=cell.hash,
+                task=cell.task,
+                variant=cell.variant,
+                seed=cell.seed,
                 status=one.status,
                 score=f"{one.value:.5g}" if one.status == "done" else "",
                 seconds=_seconds(record),
                 started=_started(record),
                 made_by=letter,
-                render=rendered.get(cell["hash"]),
+                render=rendered.get(cell.hash),
             )
         )
     return tuple(found_runs), tuple(made.values())

@@ -11,7 +11,7 @@ from ablations.report.scores import Scores, scores
 from ablations.report.tables.comparison import table
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
-from ablations.report.tables.explained import explained_in_words, explanation, shares_sheet
+from ablations.report.tables.explained import explained_in_words, shares_sheet
 from ablations.report.tables.factorial import effects_in_words, effects_sheet, factorial
 from ablations.report.tables.seeds_needed import power_sheet
 
@@ -25,7 +25,6 @@ __all__ = [
     "default_kind",
     "effects_in_words",
     "explained_in_words",
-    "explanation",
     "sheet",
     "table",
 ]
@@ -47,7 +46,7 @@ _ABSENT = {
 def default_kind(plan: Plan) -> str:
     """What `table` shows of a plan where nothing is asked for: "shares" of an explanation,
     "effects" of a fraction of a factorial, else "comparison"."""
-    if explanation(plan) is not None:
+    if plan.study.explanation is not None:
         return "shares"
     found = factorial(plan)
     return "comparison" if found is None or found.full else "effects"
@@ -75,5 +74,5 @@ def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) ->
     found = scores(plan, results, metric=metric)
     made = KINDS[kind](plan, results, found)
     if made is None:
-        raise UserError(f"study '{plan.study['name']}' {_ABSENT[kind]}")
+        raise UserError(f"study '{plan.study.name}' {_ABSENT[kind]}")
     return made

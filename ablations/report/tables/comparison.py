@@ -65,8 +65,8 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
         whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, found, learned, whole, [ALL_TASKS])
     return Table(
-        study=plan.study["name"],
-        title=plan.study["title"],
+        study=plan.study.name,
+        title=plan.study.title,
         metric=found.metric,
         score=score,
         tasks=tuple(plan.tasks),

@@ -79,7 +79,7 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
                     )
                 )
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "diagnostics",
         f"Advantage estimates of one critic and policy against the truth, which is Q(s, a) - V(s) "
         f"by Monte-Carlo returns of the task without its time limit. {reference} trained; in the "
@@ -152,7 +152,7 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
         return None
     names = list(found)
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "training",
         "Means over training of what the runs recorded per gradient step, over seeds. "
         "clip_fraction: share of samples whose ratio, or value, was clipped. "

@@ -38,7 +38,7 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)
             unit = learned.of(task, variant)
-            if unit is None or plan.study.get("margin_in_metric"):
+            if unit is None or plan.study.margin_in_metric:
                 rows.append((*values, None, None, None, None, None, None))
                 continue
             threshold = unit.low + SHARE_OF_THE_WAY * unit.size
@@ -57,7 +57,7 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     if not any(row[2] for row in rows):
         return None
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "efficiency",
         f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
         f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "

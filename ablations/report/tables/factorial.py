@@ -26,8 +26,8 @@ COLUMNS = (
 def settings(plan: Plan) -> dict[str, dict[str, Any]]:
     """variant -> setting -> value, of all that some variant sets; of what one leaves out the
     default, where its trainer reads it."""
-    names = {name for about in plan.variants.values() for name in about["sets"]}
-    configs = {cell["variant"]: cell["config"] for cell in reversed(plan.cells)}
+    names = {name for about in plan.variants.values() for name in about.sets}
+    configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
     filled: dict[str, dict[str, Any]] = {}
     for variant, about in plan.variants.items():
         config = configs.get(variant, {})
@@ -35,16 +35,16 @@ def settings(plan: Plan) -> dict[str, dict[str, Any]]:
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),
             **config.get("structure", {}),
-            **about.get("neutral", {}),
+            **(about.neutral or {}),
         }
-        known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
+        known = {**{n: defaults[n] for n in names if n in defaults}, **about.sets}
         filled[variant] = {name: known[name] for name in sorted(known)}
     return filled
 
 
 def factorial(plan: Plan) -> Design | None:
     """The factorial that the variants of a plan form, with what they leave out at its default."""
-    return design(settings(plan), plan.study["baseline"])
+    return design(settings(plan), plan.study.baseline)
 
 
 def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
@@ -67,7 +67,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         margin = None
         if learned is not None and (scaled or place in pooled):
             unit = 1.0 if scaled else sizes[place, next(iter(found_design.variants))]
-            margin = plan.study["margin"] * unit
+            margin = plan.study.margin * unit
         share = 1 if place == ALL_TASKS else len(plan.tasks)
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
         seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
@@ -97,7 +97,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         )
     reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "effects",
         f"Effects of what the variants set. {_explained(found_design, found.metric)} Reference: "
         f"{reference}. Paired by seed, on seeds that every variant has; "

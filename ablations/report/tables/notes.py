@@ -20,8 +20,8 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
     study = plan.study
     window = {"final": "over the last 10% of training", "auc": "over all of training (AUC)"}
     parts = [
-        f"{_sentence(study['title'])} Claim: {_sentence(study['claim'])}",
-        f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
+        f"{_sentence(study.title)} Claim: {_sentence(study.claim)}",
+        f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
         f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
         *_tuned(plan),
@@ -56,10 +56,10 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
 
 def _tuned(plan: Plan) -> Iterator[str]:
     """The values that were tuned for each variant, of one that is the same on all tasks once."""
-    if not (tuned := plan.study.get("tuned")):
+    if not (tuned := plan.study.tuned):
         return
     each = []
-    for variant, values in tuned["values"].items():
+    for variant, values in tuned.values.items():
         by_value: dict[float, list[str]] = {}
         for task, value in values.items():
             by_value.setdefault(value, []).append(task)
@@ -69,8 +69,8 @@ def _tuned(plan: Plan) -> Iterator[str]:
         )
         each.append(f"{variant} {shown}")
     yield (
-        f"{tuned['setting']} is each variant's best on the task, tuned on seeds "
-        f"{_ranges(tuned['seeds'])}: {'; '.join(each)}."
+        f"{tuned.setting} is each variant's best on the task, tuned on seeds "
+        f"{_ranges(tuned.seeds)}: {'; '.join(each)}."
     )
 
 
@@ -84,7 +84,7 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
         return
     yield "Differences: mean over seeds of variant minus baseline, paired by seed."
     if plan.looks:
-        numbers = ", ".join(map(str, plan.looks["seeds"]))
+        numbers = ", ".join(map(str, plan.looks.seeds))
         yield (
             f"Seeds were added at planned looks ({numbers} seeds) to what was still undecided; a "
             "verdict rests on the pairs of the look that decided."
@@ -106,8 +106,8 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
 
 
 def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
-    margin = plan.study["margin"]
-    if plan.study.get("margin_in_metric"):
+    margin = plan.study.margin
+    if plan.study.margin_in_metric:
         return f"Margin: {margin:g}, in units of the metric."
     shares = []
     for task in plan.tasks:
@@ -293,7 +293,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 def steps(plan: Plan) -> str:
     """How long the runs are, in the trainer's own steps."""
     unit = step_unit(plan)
-    counts = {task: about["steps"] for task, about in plan.tasks.items()}
+    counts = {task: about.steps for task, about in plan.tasks.items()}
     if not any(counts.values()):
         return "each run to its own end"
     if len(set(counts.values())) == 1:

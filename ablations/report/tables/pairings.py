@@ -69,9 +69,10 @@ class Family:
         }
         return [replace(one, level=level / max(1, len(made))) for one in found]
 
-    def _first_of(self, variant: str) -> str:
+    def _first_of(self, variant: str | None) -> str | None:
         """The first variant of the same composition: one name for all that share their cells."""
-        return self.plan.variants.get(variant, {}).get("same_as") or variant
+        known = self.plan.variants.get(variant or "")
+        return (known and known.same_as) or variant
 
     def _read(self, tasks: Sequence[str], variant: str, baseline: str | None) -> Pairing:
         """At the look that decided, else at the last that the variant and its baseline reach.
@@ -136,7 +137,7 @@ class Family:
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
-        share = self.plan.study["margin"]
+        share = self.plan.study.margin
         if self.over:
             return share
         unit = None if self.learned is None else self.learned.of(tasks[0], variant)
@@ -146,8 +147,9 @@ class Family:
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
     """The looks at each of a plan's comparisons: per task, or of means over tasks. What was seen
     since they were planned may change nothing of it."""
-    share, both = plan.looks["over_tasks" if over else "comparisons"], plan.looks["over_tasks"]
-    return looks.design(plan.looks["seeds"], LEVEL / (2 if both else 1) / share)
+    planned = plan.looks
+    share = planned.over_tasks if over else planned.comparisons
+    return looks.design(planned.seeds, LEVEL / (2 if planned.over_tasks else 1) / share)
 
 
 def last_look(
@@ -157,7 +159,7 @@ def last_look(
     looks, the last look that all of them have reached."""
     if not plan.looks:
         return found, level
-    planned = looks.design(plan.looks["seeds"], level)
+    planned = looks.design(plan.looks.seeds, level)
     ended = min(found.ended(task, variant) for task in tasks for variant in variants)
     place = looks.last_reached(planned, ended)
     if place is None:

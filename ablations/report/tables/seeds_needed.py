@@ -30,7 +30,7 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
     }
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "power",
         "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
         "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
