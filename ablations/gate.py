@@ -33,6 +33,7 @@ from ablations.core.plan import Looks
 from ablations.errors import UserError, count
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, write_atomically
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import Comparison, compare
 from ablations.report.units import of_cells
@@ -259,7 +260,9 @@ class Gate:
             made = self.plan(seeds)
             local.run([made], self.results, **how)
             last = seeds == self.design.seeds[-1]
-            verdict = self._read(scores(made, self.results), seeds, level, tuple(done), last)
+            verdict = self._read(
+                scores(Results(made, self.results)), seeds, level, tuple(done), last
+            )
             done = list(verdict.looks)
             if verdict.word != "undecided" or last:
                 break

@@ -5,7 +5,7 @@
     results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
     results/cells/<hash>/run/            what a command left in its {folder}
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
-    results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `first_units`
+    results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `write_units`
     results/plans/<study>/last           the name of the plan that ran last
     results/archive/                     plans with their records, to be committed: see
                                          ablations/exchange/archives.py
@@ -17,7 +17,6 @@ one ran.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
@@ -410,28 +409,27 @@ class Unit(TypedDict):
     cells: list[str]
 
 
-def first_units(results: Path, plan: Plan, now: Mapping[str, Unit]) -> Mapping[str, Unit]:
-    """The units of a plan's comparisons as they were first seen; new ones of `now` are kept.
-
-    One whose cells the plan no longer has is forgotten. A folder that cannot be written is left as
-    it is, and a file of units that is damaged is written anew.
-    """
-    path = plan_path(results, plan.study.name, plan.name).with_suffix(".unit")
-    stored: dict[str, Unit] = {}
-    kept: dict[str, Unit] = {}
+def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
+    """Return the units of a plan that were kept; none of cells that it no longer has, and none of a
+    file that is damaged."""
     try:
-        stored = read_json(path, dict[str, Unit])
-        known = {cell.hash for cell in plan.cells}
-        kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
-        if any(unit["learned"] is not None and len(unit["learned"]) != 2 for unit in kept.values()):
-            kept = {}
+        stored = read_json(_units_path(results, plan), dict[str, Unit])
     except (OSError, Foreign):
-        stored = {}
-    units = {**now, **kept}
-    if units != stored:
-        with contextlib.suppress(OSError):
-            write_atomically(path, json.dumps(units, indent=1, sort_keys=True))
-    return units
+        return {}
+    known = {cell.hash for cell in plan.cells}
+    kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
+    whole = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
+    return kept if whole else {}
+
+
+def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
+    """Keep the units of a plan. Those that were kept before stay as they are."""
+    units = {**units, **read_units(results, plan)}
+    write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
+
+
+def _units_path(results: Path, plan: Plan) -> Path:
+    return plan_path(results, plan.study.name, plan.name).with_suffix(".unit")
 
 
 def usable_curve(results: Path, record: Record) -> parquet.Columns | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ablations.errors import count
 from ablations.records import DamagedRecord, Plan
+from ablations.report.results import Results
 from ablations.report.scores import baseline_of
 from ablations.report.tables import ALL_TASKS, table
 from ablations.report.tables.pairings import levels
@@ -79,7 +80,7 @@ def stage(plan: Plan, results: Path) -> Stage:
         if not all(_has_ended(results, cell) for cell in cells):
             return Stage(grown, look, False, now.open, now.lost)
         ended |= cells
-        rows = [row for row in table(grown, results).rows if row.task != ALL_TASKS]
+        rows = [row for row in table(Results(grown, results)).rows if row.task != ALL_TASKS]
         now = Stage(
             grown,
             look,

@@ -15,6 +15,7 @@ from ablations.core.plan import CellEntry, Looks, StoredStudy, StoredTask, Store
 from ablations.errors import UserError
 from ablations.looks import design, planned
 from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_plan, write_record
+from ablations.report.results import Results
 from ablations.report.tables import ALL_TASKS, Entry, sheet, table
 from ablations.request import Request, budget_of
 from ablations.sweep import local
@@ -106,7 +107,7 @@ class World:
         return now
 
     def entry(self, plan: Plan, variant: str, task: str = "line") -> Entry:
-        row = table(plan, self.results).entry(task, variant)
+        row = table(Results(plan, self.results)).entry(task, variant)
         assert row is not None
         return row
 
@@ -171,8 +172,12 @@ def test_a_table_in_the_middle_of_a_look_is_that_of_the_last_complete_one(world)
         for name in ("n_pairs", "level", "difference", "difference_low", "verdict", "margin"):
             assert getattr(one, name) == getattr(other, name)
     assert before[0].n_pairs == 8
-    assert "pairs use the looks that are complete" in str(table(second.plan, made.results).notes)
-    assert "planned looks (8, 12, 18, 20 seeds)" in table(second.plan, made.results).caption
+    assert "pairs use the looks that are complete" in str(
+        table(Results(second.plan, made.results)).notes
+    )
+    assert (
+        "planned looks (8, 12, 18, 20 seeds)" in table(Results(second.plan, made.results)).caption
+    )
 
 
 def test_before_the_first_look_is_complete_nothing_is_said(world) -> None:
@@ -212,14 +217,14 @@ def test_the_margin_is_that_of_the_first_look(world) -> None:
 def test_what_was_lost_is_run_again_and_leads_to_the_same_looks(world, gone: str) -> None:
     made = world("wide", "low")
     last = made.finished()
-    rows = table(last.plan, made.results).rows
+    rows = table(Results(last.plan, made.results)).rows
     for cell in last.plan.cells:
         if (cell.seed < 3) if gone == "first" else (cell.seed >= 18):
             shutil.rmtree(cell_folder(made.results, cell.hash))
     assert made.stage().look == (0 if gone == "first" else 3)
     again = made.finished()
     assert again.plan == last.plan
-    assert table(again.plan, made.results).rows == rows
+    assert table(Results(again.plan, made.results)).rows == rows
 
 
 def test_a_damaged_record_belongs_to_a_look_that_has_not_ended(world) -> None:
@@ -251,7 +256,7 @@ def test_failures_are_counted_on_the_seeds_that_both_have(world) -> None:
     row = made.entry(plan, "level")
     assert row.verdict == "equivalent"
     assert row.tied or row.best
-    efficiency = sheet("efficiency", plan, made.results).dataframe().set_index("variant")
+    efficiency = sheet("efficiency", Results(plan, made.results)).dataframe().set_index("variant")
     assert efficiency.loc["level", "n_failed"] == 0
     assert str(efficiency.loc["level", "stability"]) in ("None", "nan")
 

@@ -41,6 +41,7 @@ def add_commands(commands: Any) -> None:
 
 def _explain(options: argparse.Namespace) -> int:
     from ablations.report import formats, tables
+    from ablations.report.results import Results
     from ablations.sweep import explanation
     from ablations.sweep.prepare import missing
 
@@ -59,7 +60,7 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     code = carry_out(options, [plan])
     if not (options.dry_run or options.script or missing([plan], options.results)):
-        sheet = tables.sheet("shares", plan, options.results)
+        sheet = tables.sheet("shares", Results(plan, options.results))
         print(f"\n{formats.render(sheet, options.format)}\n")
     return code
 

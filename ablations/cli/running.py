@@ -121,6 +121,7 @@ def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan
 
 def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | None) -> int:
     from ablations import until
+    from ablations.report.units import keep_units
     from ablations.sweep import local
 
     how: dict[str, Any] = {
@@ -135,6 +136,8 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         _, outcome = until.run(plans, options.results, seconds=seconds, **how)
     else:
         outcome = local.run(plans, options.results, fresh=options.fresh, **how)
+        for plan in plans if outcome.computed else ():
+            keep_units(plan, options.results)
     for cell, record in outcome.failed:
         print(
             f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}",

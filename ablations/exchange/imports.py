@@ -21,6 +21,7 @@ from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve, read_csv, read_tensorboard
 from ablations.names import require_name
 from ablations.records import Plan, digest, read_plan, write_plan, write_record
+from ablations.report.units import keep_units
 
 SHOWN = 12  # lines of runs, and of what was left out
 
@@ -110,6 +111,7 @@ def import_runs(
     read = _Read(runs, outcomes, of_tables, tuple(places), metric)
     plan = _plan(study, read, results, options)
     write_plan(results, plan)
+    keep_units(plan, results)
     return plan
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ablations.records import Plan
 from ablations.report.formats.markdown import pipes
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import compare
 from ablations.sweep.planned import planned
@@ -74,7 +75,7 @@ def main() -> None:
     (plan,) = planned([asked.study], asked.results, selection)
     rng = np.random.default_rng(0)
     rows, total = [], 0
-    by_name = quantities(plan, scores(plan, asked.results))
+    by_name = quantities(plan, scores(Results(plan, asked.results)))
     for (task, variant, what), numbers in by_name.items():
         held = covered(numbers, rng)
         total += held

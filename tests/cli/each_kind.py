@@ -24,6 +24,7 @@ import numpy as np
 from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
+from ablations.report.results import Results
 from ablations.sweep import diagnosis, explanation
 from ablations.sweep.planned import resolved
 
@@ -549,10 +550,10 @@ def draw_once(*, rendered: bool) -> None:
     drawn: dict[Any, Any] = {}
     saved: set[int] = set()
 
-    def draw_new(plan: Plan, *arguments: Any, **keywords: Any) -> Any:
-        key = (plan.study.name, plan.name, arguments[1:], str(keywords))
+    def draw_new(results: Results, *arguments: Any, **keywords: Any) -> Any:
+        key = (results.plan.study.name, results.plan.name, arguments, str(keywords))
         if key not in drawn:
-            drawn[key] = list(draw(plan, *arguments, **keywords))
+            drawn[key] = list(draw(results, *arguments, **keywords))
         return drawn[key]
 
     def savefig_new(self: Figure, file: Any, *, format: str, **keywords: Any) -> None:

@@ -14,6 +14,7 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import archive, archives, restore
 from ablations.records import read_plan, read_record, write_plan, write_record
+from ablations.report.results import Results
 from ablations.report.tables import table
 
 
@@ -79,7 +80,11 @@ def test_a_run_that_diverged_is_kept_and_one_that_raised_is_not(ran, tmp_path: P
     for cell in plan.cells:
         kept, record = read_record(tmp_path, cell.hash), read_record(ran.results, cell.hash)
         assert kept == replace(record, curve=kept.curve, policies={})
-    assert table(plan, tmp_path).dataframe().equals(table(plan, ran.results).dataframe())
+    assert (
+        table(Results(plan, tmp_path))
+        .dataframe()
+        .equals(table(Results(plan, ran.results)).dataframe())
+    )
 
     raised = tmp_path / "raised"
     first = read_record(ran.results, plan.cells[0].hash)

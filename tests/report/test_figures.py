@@ -35,6 +35,7 @@ from ablations.report.figures import (
     profiles,
 )
 from ablations.report.figures.style import UNDECIDED, VERDICT_COLORS, style
+from ablations.report.results import Results
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -116,7 +117,7 @@ def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
 
 def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
     plan, results = drawn
-    found = scores(plan, results)
+    found = scores(Results(plan, results))
     done = [cell.curve.values for cell in found.of("hopper", "done_cut") if cell.status == "done"]
     steps, middle, low, high = points(found, "hopper", "done_cut")
     assert len(done) == 7
@@ -143,7 +144,7 @@ def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
 
 def test_variants_differ_in_colour_and_in_dash(study) -> None:
     plan, results = study(realistic(seeds=2, variants=6, tasks=["hopper"]))
-    lines = curves(plan, scores(plan, results)).axes[0].lines
+    lines = curves(plan, scores(Results(plan, results))).axes[0].lines
     assert len({line.get_color() for line in lines}) == 6
     assert (
         len({str(line.get_linestyle()) + str(line._unscaled_dash_pattern) for line in lines}) == 6
@@ -155,7 +156,7 @@ def test_variants_differ_in_colour_and_in_dash(study) -> None:
 def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
     finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
-    panels = curves(plan, scores(plan, results)).axes
+    panels = curves(plan, scores(Results(plan, results))).axes
     assert [len(panel.lines) for panel in panels] == [2, 2, 2, 2]
     assert {panel.lines[0].get_color() for panel in panels} == {COLORS[0]}
 
@@ -163,8 +164,8 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
     frame = ablations.table("gae", results=results)
-    found = scores(plan, results)
-    forest = differences(plan, table(plan, results), found, units(plan, results, found))
+    found = scores(Results(plan, results))
+    forest = differences(plan, table(Results(plan, results)), found, units(Results(plan, results)))
     assert [panel.get_title() for panel in forest.axes] == ["reacher", "hopper", "all tasks"]
     for panel, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
         band = panel.patches[0].get_extents().transformed(panel.transData.inverted())
@@ -214,7 +215,7 @@ def whole(study):
 def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
     plan, results = whole
     with style():
-        names = [name for name, _ in draw(plan, results)]
+        names = [name for name, _ in draw(Results(plan, results))]
     assert names == [
         *("curves", "differences", "improvement", "intervals", "profiles", "efficiency"),
         *("sensitivity", "plane", "effects", "diagnostics"),
@@ -231,7 +232,7 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
         title="A rather long title of a study that asks something in many words",
     )
     with style():
-        for name, drawn in draw(plan, results):
+        for name, drawn in draw(Results(plan, results)):
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
             box = drawn.get_tightbbox(canvas.get_renderer())
@@ -242,8 +243,8 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
 
 def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     plan, results = whole
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     drawn = intervals(plan, found, learned)
     assert [panel.get_title() for panel in drawn.axes][:2] == [
         "IQM, mean over tasks",
@@ -262,8 +263,8 @@ def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
 
 def test_profiles_are_shares_of_runs(whole) -> None:
     plan, results = whole
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     line = profiles(plan, found, learned).axes[0].lines[0]
     runs = np.concatenate(normalised(plan, found, learned, "standard"))
     for cut, share in zip(line.get_xdata(), line.get_ydata(), strict=True):
@@ -272,7 +273,7 @@ def test_profiles_are_shares_of_runs(whole) -> None:
 
 def test_improvement_is_that_of_the_table(whole) -> None:
     plan, results = whole
-    made = table(plan, results)
+    made = table(Results(plan, results))
     panel = improvement(plan, made).axes[1]
     drawn = [list(line.get_xdata()) for line in panel.lines if len(line.get_xdata()) == 2][1:]
     rows = [row for row in made.rows if row.task == "hopper" and row.baseline]
@@ -281,7 +282,7 @@ def test_improvement_is_that_of_the_table(whole) -> None:
 
 def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
     plan, results = whole
-    effects = sheet("effects", plan, results)
+    effects = sheet("effects", Results(plan, results))
     drawn = effect_matrix(plan, effects)
     panel = drawn.axes[1]
     values = panel.images[0].get_array()
@@ -300,7 +301,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
         finals["hopper", name] = list(np.random.default_rng(k).normal(len(one.sets), 0.1, 6))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    effects = sheet("effects", plan, results)
+    effects = sheet("effects", Results(plan, results))
     assert effect_matrix(plan, effects) is None
     with style():
         (panel,) = main_effects(plan, effects, "training/return").axes
@@ -321,7 +322,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
     plan, results = whole
-    found = diagnostic_scores(plan, results)
+    found = diagnostic_scores(Results(plan, results))
     assert list(found) == ["loss/value", "training/length"]
     assert not moves(found["training/length"])
     drawn = diagnostics(plan, found)
@@ -330,7 +331,7 @@ def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole
 
 def test_rounding_is_no_movement(whole) -> None:
     plan, results = whole
-    found = diagnostic_scores(plan, results)["training/length"]
+    found = diagnostic_scores(Results(plan, results))["training/length"]
     noisy = []
     for cell in found.cells:
         values = cell.curve.values + 1e-16 * cell.curve.steps
@@ -342,7 +343,7 @@ def test_diagnostics_tell_groups_apart(study) -> None:
     """Each group of variants begins with black, so two must not share a panel."""
     finals = {("hopper", v): [1.0, 2.0] for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
-    drawn = diagnostics(plan, diagnostic_scores(plan, results))
+    drawn = diagnostics(plan, diagnostic_scores(Results(plan, results)))
     assert [panel.get_title() for panel in drawn.axes] == ["hopper\nvs a", "hopper\nvs c"]
     for panel in drawn.axes:
         assert len({line.get_color() for line in panel.lines}) == len(panel.lines) == 2
@@ -362,15 +363,15 @@ def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
             {(t, v): [1.0, 2.0, 3.0] for t in tasks for v in "ab"},
             name=f"of_{len(tasks)}",
         )
-        found = scores(plan, results)
-        drawn = intervals(plan, found, units(plan, results, found))
+        found = scores(Results(plan, results))
+        drawn = intervals(plan, found, units(Results(plan, results)))
         assert [panel.get_title() for panel in drawn.axes] == names
 
 
 def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) -> None:
     plan, results = study(realistic(), units={"reacher": 0.0, "hopper": 0.0})
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     assert intervals(plan, found, learned) is None
     assert profiles(plan, found, learned) is None
 

@@ -32,6 +32,7 @@ from ablations.report.figures.style import VERDICT_COLORS
 from ablations.report.formats.numbers import verdict_class
 from ablations.report.page.content import section
 from ablations.report.page.live import Live
+from ablations.report.results import Results
 from ablations.report.tables import default_kind, sheet, table
 from ablations.studies import fraction
 
@@ -447,9 +448,9 @@ def test_figures_and_tables_can_be_saved(made, browser) -> None:
         return base64.b64decode(browser.execute_async_script(SAVED, key, format))
 
     for format, name in (("csv", "csv"), ("tex", "latex")):
-        text = formats.render(table(plan, results), name)
+        text = formats.render(table(Results(plan, results)), name)
         assert saved("value-1/table", format).decode() == text + "\n"
-        text = formats.render(sheet("effects", plan, results), name)
+        text = formats.render(sheet("effects", Results(plan, results)), name)
         assert saved("value-1/effects-table", format).decode() == text + "\n"
     assert b"<svg" in saved("gae/differences", "svg")
     assert saved("gae/differences", "png")[:5] == b"\x89PNG\r"

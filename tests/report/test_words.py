@@ -11,7 +11,6 @@ import itertools
 import math
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,13 +25,14 @@ from words import (
     cell,
     contradiction,
     contradicts,
-    in_memory,
     pairs,
     plan_of,
+    results_of,
     scores_of,
     side,
     table_of,
     two_tasks,
+    warnings_are,
     words,
 )
 
@@ -48,7 +48,7 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
-from ablations.report.tables import ALL_TASKS
+from ablations.report.tables import ALL_TASKS, table
 
 TURNED = {"better": "worse", "worse": "better", "higher": "lower", "lower": "higher"}
 
@@ -247,10 +247,8 @@ def test_names_say_nothing() -> None:
         return replace(one, task=named_row(one.task), variant=f"v {one.variant}")
 
     cells = [named(one) for one in few_pairs()]
-    with in_memory(scores_of(cells)):
-        from ablations.report.tables import comparison
-
-        made = comparison.table(plan_of(cells, "v base"), Path("nowhere"))
+    with warnings_are():
+        made = table(results_of(plan_of(cells, "v base"), scores_of(cells)))
     expected = {(named_row(t), f"v {v}"): word for (t, v), word in words(some()).items()}
     assert words(made) == expected
 

@@ -20,15 +20,17 @@ from words import (
     SEEDS,
     cell,
     contradicts,
-    in_memory,
     pairs,
     plan_of,
+    results_of,
     scores_of,
     side,
     two_tasks,
+    warnings_are,
 )
 
 from ablations import gate, looks
+from ablations.core.plan import Detail, Explanation
 from ablations.report.claims.entries import Claim
 from ablations.report.claims.found import NOT_RUN, Evidence
 from ablations.report.claims.judge import judged
@@ -60,8 +62,8 @@ def factorial_of(first: tuple[str, str], second: str, both: str) -> list:
 @functools.cache
 def effect_rows(*patterns) -> list[dict]:
     cells = factorial_of(*patterns)
-    with in_memory(scores_of(cells)):
-        made = effects_sheet(plan_of(cells, "00", sets=SETS), Path("nowhere"), scores_of(cells))
+    with warnings_are():
+        made = effects_sheet(results_of(plan_of(cells, "00", sets=SETS), scores_of(cells)))
     for format_ in FORMATS:
         assert "nan" not in render(made, format_)
     return made.records()
@@ -118,16 +120,16 @@ def shares_of(one: str, two: str, bits: float = 0.25) -> list[dict]:
         scores = np.arange(SEEDS) / 8 + x * PATTERNS[one] + y * PATTERNS[two]
         mark = bits * (x + 2 * y)
         cells += [cell("a", name, k, score, mark, 1.0) for k, score in enumerate(scores)]
-    about = {
-        "details": {name: {"settings": {name: (0, 1)}, "brings": {}} for name in details},
-        "start": "s",
-        "end": "e",
-        "orders": {str(seed): list(details) for seed in range(SEEDS)},
-        "held": {},
-    }
-    with in_memory(scores_of(cells)):
+    about = Explanation(
+        start="s",
+        end="e",
+        details={name: Detail({name: (0, 1)}, {}) for name in details},
+        orders={str(seed): tuple(details) for seed in range(SEEDS)},
+        held={},
+    )
+    with warnings_are():
         plan = plan_of(cells, "s", explanation=about)
-        return shares_sheet(plan, Path("nowhere"), scores_of(cells)).records()
+        return shares_sheet(results_of(plan, scores_of(cells))).records()
 
 
 @pytest.mark.parametrize("pair", PAIRS[::3], ids=" | ".join)

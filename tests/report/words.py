@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,9 +24,9 @@ from ablations.core.plan import (
 )
 from ablations.curve import Curve
 from ablations.records import Plan
-from ablations.report import units
-from ablations.report.scores import Cell, Scores
-from ablations.report.tables import ALL_TASKS, Entry, Table, comparison
+from ablations.report.results import Results
+from ablations.report.scores import Cell, Scores, scores
+from ablations.report.tables import ALL_TASKS, Entry, Table, table
 
 SEEDS = 22  # enough for the sign test at the level that 200 comparisons leave
 MARGIN = 0.05
@@ -94,14 +93,17 @@ def plan_of(cells: Sequence[Cell], baseline: str, looks: Looks = NO_LOOKS, **abo
     )
 
 
+def results_of(plan: Plan, found: Scores) -> Results:
+    """Return results of which these are the scores, without a record."""
+    made = Results(plan, Path("nowhere"))
+    made.kept[scores.__wrapped__, None, "final"] = found
+    return made
+
+
 @contextlib.contextmanager
-def in_memory(found: Scores, strict: bool = True) -> Iterator[None]:
-    """Tables read these scores, keep nothing, and, if strict, warn of nothing."""
-    with (
-        mock.patch.object(comparison, "scores", return_value=found),
-        mock.patch.object(units, "first_units", return_value={}),
-        warnings.catch_warnings(),
-    ):
+def warnings_are(strict: bool = True) -> Iterator[None]:
+    """Warn of nothing, if strict."""
+    with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "ignore")
         yield
 
@@ -142,9 +144,8 @@ def two_tasks(
 
 
 def table_of(cells: Sequence[Cell], strict: bool = True, **about: Any) -> Table:
-    found = scores_of(cells)
-    with in_memory(found, strict):
-        return comparison.table(plan_of(cells, "base", **about), Path("nowhere"))
+    with warnings_are(strict):
+        return table(results_of(plan_of(cells, "base", **about), scores_of(cells)))
 
 
 def side(word: str) -> int:

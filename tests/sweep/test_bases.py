@@ -9,6 +9,7 @@ import pytest
 from ablations import make_trainer, presets, studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, digest
+from ablations.report.results import Results
 from ablations.report.tables import table
 from ablations.request import Request
 from ablations.sweep.plan import plan
@@ -89,7 +90,7 @@ def test_a_base_is_said() -> None:
 
 
 def test_a_table_names_the_base(tmp_path: Any) -> None:
-    assert "cleanrl" in table(planned("gae", base="cleanrl"), tmp_path).caption
+    assert "cleanrl" in table(Results(planned("gae", base="cleanrl"), tmp_path)).caption
 
 
 def test_common_geometry_is_the_tasks() -> None:

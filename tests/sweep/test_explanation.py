@@ -16,6 +16,7 @@ from ablations.core.plan import Detail, Explanation
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
 from ablations.report import figures
+from ablations.report.results import Results
 from ablations.report.tables import sheet
 from ablations.report.tables.explained import change
 from ablations.request import Request
@@ -202,7 +203,7 @@ def test_orders_are_even() -> None:
 def test_shares_of_a_known_score(tmp_path: Path) -> None:
     plan = explain(seeds=12)
     train(plan, tmp_path)
-    rows = {row["detail"]: row for row in sheet("shares", plan, tmp_path).records()}
+    rows = {row["detail"]: row for row in sheet("shares", Results(plan, tmp_path)).records()}
     truth = {
         "explained_a": (2.0, 2.0, 2.0),
         "explained_b": (2.0 + 4.0, 2.0, 2.0 + 8.0),
@@ -226,7 +227,7 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
 ) -> None:
     plan = explain(seeds=5)
     train(plan, tmp_path)
-    gap, *rows = sheet("shares", plan, tmp_path).records()
+    gap, *rows = sheet("shares", Results(plan, tmp_path)).records()
     acting = [row for row in rows if row["verdict"] != "does not act"]
     with figures.style():
         ((name, drawn),) = figures.draw(plan, tmp_path)
@@ -260,7 +261,7 @@ def test_a_seed_without_all_of_its_cells_is_left_out_and_named(tmp_path: Path) -
     train(plan, tmp_path)
     gone = next(c for c in plan.cells if c.seed == 2 and c.variant == "order 2")
     shutil.rmtree(tmp_path / "cells" / gone.hash)
-    made = sheet("shares", plan, tmp_path)
+    made = sheet("shares", Results(plan, tmp_path))
     assert {row["n"] for row in made.records()} == {3}
     assert "explained_task: 1 of 4 (seed 2)" in made.caption
 

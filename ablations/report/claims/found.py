@@ -10,6 +10,7 @@ import numpy as np
 
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import (
     Comparison,
@@ -95,14 +96,14 @@ class Evidence:
 
     def __init__(self, results: Path):
         self.results = results
-        self._found: dict[tuple[str, str, str], Scores] = {}
+        self._read: dict[tuple[str, str], Results] = {}
         self._learned: dict[tuple[str, ...], Learned | None] = {}
 
     def of(self, plan: Plan, metric: str) -> Scores:
-        place = (plan.study.name, plan.name, metric)
-        if place not in self._found:
-            self._found[place] = scores(plan, self.results, metric=metric)
-        return self._found[place]
+        both = (TRAINING, EVALUATION)
+        place = (plan.study.name, plan.name)
+        read = self._read.setdefault(place, Results(plan, self.results, both))
+        return scores(read, metric=metric)
 
     def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
         """What a variant learned, at the first look where there are several."""

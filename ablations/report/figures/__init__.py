@@ -17,12 +17,13 @@ from ablations.report.figures.effects import effect_matrix, main_effects
 from ablations.report.figures.sensitivity import plane, sensitivity
 from ablations.report.figures.style import COLORS, DASHES, FORMATS, WIDTHS, save, style
 from ablations.report.figures.waterfall import waterfall
-from ablations.report.scores import diagnostic_scores, is_score, scores
+from ablations.report.results import Results
+from ablations.report.scores import DIAGNOSTICS, diagnostic_scores, scores
 from ablations.report.sensitivity import plane as points_of
 from ablations.report.tables import table
 from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
-from ablations.report.units import units
+from ablations.report.units import units_of_score
 
 __all__ = [
     "COLORS",
@@ -77,30 +78,30 @@ def figure(
         stem += "_" + re.sub(r"\W+", "_", metric)
     written = []
     with style(width):
-        for name, drawn in draw(plan, results, metric, each_seed=each_seed):
+        read = Results(plan, results, DIAGNOSTICS)
+        for name, drawn in draw(read, metric, each_seed=each_seed):
             written += save(drawn, folder, f"{stem}_{name}", formats)
     return written
 
 
 def draw(
-    plan: Plan, results: Path, metric: str | None = None, *, each_seed: bool = False
+    results: Results, metric: str | None = None, *, each_seed: bool = False
 ) -> Iterator[tuple[str, Figure]]:
-    """name, figure: every one that a study has, within `style()`."""
-    found = scores(plan, results, metric=metric)
-    explained = shares_sheet(plan, results, found)
+    """Yield every figure that a study has by its name, within `style()`."""
+    plan, found = results.plan, scores(results, metric=metric)
+    explained = shares_sheet(results, metric)
     if explained is not None:
         if (drawn := waterfall(plan, found, explained)) is not None:
             yield "shares", drawn
         return
     yield "curves", curves(plan, found, each_seed=each_seed)
-    made = table(plan, results, metric=found.metric)
-    judged = is_score(plan, found.metric)
-    learned = units(plan, results, found) if judged else None
-    effects = effects_sheet(plan, results, found)
+    made = table(results, metric=metric)
+    learned = units_of_score(results, metric)
+    effects = effects_sheet(results, metric)
     points = [] if learned is None else points_of(plan, found, learned)
     maybe = {
         "differences": differences(plan, made, found, learned),
-        "improvement": improvement(plan, made) if judged else None,
+        "improvement": improvement(plan, made) if learned else None,
         "intervals": intervals(plan, found, learned) if learned else None,
         "profiles": profiles(plan, found, learned) if learned else None,
         "efficiency": sample_efficiency(plan, found, learned) if learned else None,
@@ -111,7 +112,7 @@ def draw(
         else effect_matrix(plan, effects) or main_effects(plan, effects, found.metric),
     }
     if found.metric == plan.study.metric:
-        maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(plan, results))
+        maybe["diagnostics"] = diagnostics(plan, diagnostic_scores(results))
     for name, drawn in maybe.items():
         if drawn is not None:
             yield name, drawn

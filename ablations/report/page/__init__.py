@@ -23,6 +23,8 @@ from ablations.errors import UserError
 from ablations.records import Plan, write_atomically
 from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
+from ablations.report.results import Results
+from ablations.report.scores import DIAGNOSTICS
 
 HERE = Path(__file__).parent
 
@@ -49,7 +51,7 @@ def render(
     names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
     sections = [
-        section(plan, results, slug, static=not live, folder=folder)
+        section(Results(plan, results, DIAGNOSTICS), slug, static=not live, folder=folder)
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = jinja2.Environment(

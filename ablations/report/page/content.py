@@ -19,6 +19,7 @@ from ablations.report.formats import render
 from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
+from ablations.report.results import Results
 from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
 from ablations.report.sensitivity import plane
 from ablations.report.tables import (
@@ -30,6 +31,7 @@ from ablations.report.tables import (
     explained_in_words,
     table,
 )
+from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units
 
 CAPTIONS = {
@@ -166,18 +168,18 @@ class Section:
     charts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path) -> Section:
+def section(results: Results, slug: str, *, static: bool, folder: Path) -> Section:
     """A study's section; with `problem` where a record is damaged.
 
     static: with figures for print. folder: where the page will lie, for links.
     """
-    about = plan.study
+    plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
     try:
-        found = scores(plan, results)
+        found = scores(results)
         kind = default_kind(plan)
-        leading = None if kind == "comparison" else KINDS[kind](plan, results, found)
-        made = table(plan, results) if leading is None else None
+        leading = None if kind == "comparison" else KINDS[kind](results, None)
+        made = table(results) if leading is None else None
     except UserError as problem:
         return replace(head, problem=str(problem))
     counts = {
@@ -188,7 +190,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             "missing": ("missing",),
         }.items()
     }
-    made_by, provenance = runs(plan, results, found, folder)
+    made_by, provenance = runs(results, folder)
     common = replace(
         head,
         facts=tuple(_facts(plan, counts)),
@@ -204,12 +206,12 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             shown = {
                 "summary": effects_in_words(leading),
                 "variants": tuple(_variants(plan)),
-                **_drawn(plan, results, slug, _effects_charts(plan, found, leading), static),
+                **_drawn(results, slug, _effects_charts(plan, found, leading), static),
             }
         else:
             shown = {
                 "summary": explained_in_words(leading),
-                "pictures": tuple(_images(plan, results)),
+                "pictures": tuple(_images(results)),
             }
         return replace(
             common,
@@ -218,12 +220,12 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
         )
-    drawn = _charts(plan, results, found, made)
+    drawn = _charts(results, made)
     lines, unit = scorecard(made)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
         for kind, title in KIND_TITLES.items()
-        if (sheet := KINDS[kind](plan, results, found)) is not None
+        if (sheet := KINDS[kind](results, None)) is not None
     }
     tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
     tables |= {key: sheet for key, (_, sheet) in sheets.items()}
@@ -241,7 +243,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             for key, (title, one) in sheets.items()
         ),
         files=_files(tables),
-        **_drawn(plan, results, slug, drawn, static),
+        **_drawn(results, slug, drawn, static),
     )
 
 
@@ -314,9 +316,9 @@ def _said(value: Any) -> str:
 # Charts, figures, tables
 
 
-def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, Any]:
-    learned = units(plan, results, found)
-    diagnosed = {n: one for n, one in diagnostic_scores(plan, results).items() if moves(one)}
+def _charts(results: Results, made: Table) -> dict[str, Any]:
+    plan, found, learned = results.plan, scores(results), units(results)
+    diagnosed = {n: one for n, one in diagnostic_scores(results).items() if moves(one)}
     maybe = {
         "curves": charts.curves(plan, found),
         "differences": charts.differences(plan, made, found, learned),
@@ -326,7 +328,7 @@ def _charts(plan: Plan, results: Path, found: Scores, made: Table) -> dict[str, 
         "efficiency": charts.sample_efficiency(plan, found, learned),
         "sensitivity": charts.sensitivity(plan, made, found, learned),
         "plane": charts.plane(plane(plan, found, learned)),
-        "effects": charts.effects(KINDS["effects"](plan, results, found), found.metric),
+        "effects": charts.effects(effects_sheet(results), found.metric),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
     return {name: chart for name, chart in maybe.items() if chart is not None}
@@ -341,22 +343,20 @@ def _effects_charts(plan: Plan, found: Scores, made: Sheet) -> dict[str, Any]:
     return {name: chart for name, chart in maybe.items() if chart is not None}
 
 
-def _drawn(
-    plan: Plan, results: Path, slug: str, drawn: Mapping[str, Any], static: bool
-) -> dict[str, Any]:
+def _drawn(results: Results, slug: str, drawn: Mapping[str, Any], static: bool) -> dict[str, Any]:
     """What a section has of its charts."""
     return {
-        "columns": charts.side_by_side(len(plan.variants)),
-        "legend": tuple(charts.legend(plan)),
-        "figures": tuple(_figures(plan, results, slug, drawn, static)),
+        "columns": charts.side_by_side(len(results.plan.variants)),
+        "legend": tuple(charts.legend(results.plan)),
+        "figures": tuple(_figures(results, slug, drawn, static)),
         "charts": {f"{slug}/{name}": chart for name, chart in drawn.items()},
     }
 
 
 def _figures(
-    plan: Plan, results: Path, slug: str, drawn: Mapping[str, Any], static: bool
+    results: Results, slug: str, drawn: Mapping[str, Any], static: bool
 ) -> Iterator[Figure]:
-    images = dict(_images(plan, results)) if static else {}
+    images = dict(_images(results)) if static else {}
     for name, chart in drawn.items():
         title, text = CAPTIONS[name]
         yield Figure(
@@ -370,13 +370,13 @@ def _figures(
         )
 
 
-def _images(plan: Plan, results: Path) -> Iterator[tuple[str, str]]:
+def _images(results: Results) -> Iterator[tuple[str, str]]:
     """Every static figure as a data URI of SVG."""
     from ablations.report import figures
     from ablations.report.figures.style import METADATA, style
 
     with style():
-        for name, drawn in figures.draw(plan, results):
+        for name, drawn in figures.draw(results):
             text = io.BytesIO()
             drawn.savefig(text, format="svg", metadata=METADATA["svg"])
             kind = "svg+xml"

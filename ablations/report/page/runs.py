@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ablations.records import Plan, Record, read_results
-from ablations.report.scores import Cell, Scores
+from ablations.records import Record
+from ablations.report.results import Results
+from ablations.report.scores import Cell, scores
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,13 @@ class Run:
 
 
 def runs(
-    plan: Plan, results: Path, found: Scores, folder: Path
+    results: Results, folder: Path
 ) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
-    """The cells, and what made them: each different provenance once, under a letter."""
+    """List the cells, and what made them: each different provenance once, under a letter."""
     made: dict[str, tuple[str, Mapping[str, str]]] = {}
-    scored = {(cell.task, cell.variant, cell.seed): cell for cell in found.cells}
-    rendered = _renders(results, folder)
+    rendered = _renders(results.folder, folder)
     found_runs = []
-    for cell, record in read_results(results, plan):
-        one = scored[cell.place]
+    for (cell, record, *_), one in zip(results.runs(), scores(results).cells, strict=True):
         letter = ""
         if record is not None:
             told = _made_by(record)

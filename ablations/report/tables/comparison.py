@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ablations.records import Plan
-from ablations.report.scores import Cell, Scores, baseline_of, grouped, is_score, scores
+from ablations.report.results import Results, once
+from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
 from ablations.report.statistics import (
     LEVEL,
     Aggregate,
@@ -35,19 +35,24 @@ from ablations.report.tables.pairings import (
     pooled_tasks,
     said,
 )
-from ablations.report.units import Units, normalised, settings_of, units
+from ablations.report.units import Units, normalised, settings_of, units_of_score
 
 
-def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Table:
-    """The comparison that a plan makes, from its records.
+@once
+def table(results: Results, *, metric: str | None = None, score: str = "final") -> Table:
+    """Compare every variant with its baseline.
 
-    metric: column of the curve, the study's by default. score: "final", the mean over the last
-    tenth of training, or "auc", the mean over all of it. Raises UserError for unknown ones,
-    DamagedRecord for a broken record. A metric that is not a return has no margin and no direction.
+    Args:
+        results: of the plan.
+        metric: a column of the curves, by default the study's own. One that is no return has no
+            margin and no direction.
+        score: "final", the mean over the last tenth of training, or "auc", that over all of it.
+
+    Raises:
+        UserError: an unknown metric or score.
     """
-    found = scores(plan, results, metric=metric, score=score)
-    judged = is_score(plan, found.metric)
-    learned = units(plan, results, found) if judged else None
+    plan, found = results.plan, scores(results, metric=metric, score=score)
+    learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
     pooled = {} if learned is None else pooled_tasks(plan, learned)

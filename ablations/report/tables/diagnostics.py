@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ablations.records import Plan, usable_curve, usable_record
+from ablations.report.results import Results
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
 from ablations.report.tables.entries import Sheet, Shown
@@ -134,9 +135,9 @@ def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Shown, 
     )
 
 
-def training_sheet(plan: Plan, results: Path) -> Sheet | None:
-    """Means over training of what the runs of a plan recorded; None before any has."""
-    found = diagnostic_scores(plan, results, names=TRAINING, score="auc")
+def training_sheet(results: Results) -> Sheet | None:
+    """List means over training of what the runs of a plan recorded; None before any has."""
+    plan, found = results.plan, diagnostic_scores(results, TRAINING, "auc")
     rows: list[tuple[Any, ...]] = []
     for task in plan.tasks:
         for variant in plan.variants:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ablations.records import Plan
-from ablations.report.scores import Scores, auc, step_unit
+from ablations.report.results import Results
+from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
 from ablations.report.tables.entries import Sheet, Shown, number
 from ablations.report.tables.pairings import last_look
@@ -18,9 +17,9 @@ from ablations.report.units import units
 SHARE_OF_THE_WAY = 0.75
 
 
-def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Area under the curve, and steps until a run is 3/4 of the way that its baseline goes."""
-    learned = units(plan, results, found)
+def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List areas under curves, and steps until a run is 3/4 of the way that its baseline goes."""
+    plan, found, learned = results.plan, scores(results, metric=metric), units(results, metric)
     rows: list[tuple[Any, ...]] = []
     for task in plan.tasks:
         for variant in plan.variants:

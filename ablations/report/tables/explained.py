@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 
 from ablations.core.plan import Detail, Explanation
 from ablations.records import Plan
-from ablations.report.scores import Cell, Scores, is_score
+from ablations.report.results import Results, once
+from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
     LEVEL,
     Attribution,
@@ -23,7 +23,7 @@ from ablations.report.statistics import (
     verdict,
 )
 from ablations.report.tables.entries import Sheet, Shown
-from ablations.report.units import units
+from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
 INERT = "does not act"
@@ -116,15 +116,20 @@ def _differ(one: Cell, other: Cell) -> bool:
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
-def shares_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """The gap and the share of each detail per task, the largest first. None for a plan that
-    explains no gap."""
+@once
+def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List the gap and the share of each detail per task, the largest first.
+
+    Returns:
+        None for a plan that explains no gap.
+    """
+    plan = results.plan
     about = plan.study.explanation
     if about is None:
         return None
     rows: list[tuple[Any, ...]] = []
     left_out = []
-    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    found, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
         paths_ = paths(plan, found, task)
         unit = None if learned is None else learned.of(task, about.start)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ablations.distributions import fisher_p
 from ablations.records import Plan
-from ablations.report.scores import Scores, is_score
+from ablations.report.results import Results, once
+from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
 from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
 from ablations.report.tables.pairings import Finding, guarded, last_look, over_tasks
-from ablations.report.units import Learned, Units, settings_of, units
+from ablations.report.units import Learned, Units, settings_of, units_of_score
 
 COLUMNS = (
     *("task", "kind", "factor", "level"),
@@ -47,12 +47,14 @@ def factorial(plan: Plan) -> Design | None:
     return design(settings(plan), plan.study.baseline)
 
 
-def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Main effects and two-way interactions per task, and over tasks in what was learned."""
+@once
+def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List main effects and two-way interactions per task, and over tasks in what was learned."""
+    plan = results.plan
     found_design = factorial(plan)
     if found_design is None:
         return None
-    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    found, learned = scores(results, metric=metric), units_of_score(results, metric)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else _sizes(plan, found_design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]

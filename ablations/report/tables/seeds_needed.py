@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from ablations.records import Plan
-from ablations.report.scores import Scores
+from ablations.report.results import Results
 from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
 from ablations.report.tables.entries import Sheet, Shown
@@ -14,9 +12,9 @@ from ablations.report.tables.entries import Sheet, Shown
 EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 
 
-def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Seeds at which the comparisons of a study decide, from the variance seen."""
-    made = table(plan, results, metric=found.metric)
+def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List the seeds at which the comparisons of a study decide, from the variance seen."""
+    made = table(results, metric=metric)
     compared = [row for row in made.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
@@ -30,7 +28,7 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
     }
     return Sheet(
-        plan.study.name,
+        made.study,
         "power",
         "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
         "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
