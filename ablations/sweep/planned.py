@@ -54,8 +54,10 @@ def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Pl
     """The plan of a request, as `planned` looks for it."""
     if not _given(selection):
         return read_plan(results, request.study)
-    request = _as_explained(results, request)
     name = digest(request.flags())
+    if not plan_path(results, request.study, name).exists():
+        request = _as_explained(results, request)
+        name = digest(request.flags())
     if plan_path(results, request.study, name).exists():
         return read_plan(results, request.study, name)
     plugins.load()

@@ -88,26 +88,21 @@ def _curve(
     first: bool,
     band: bool = True,
 ) -> None:
-    import seaborn
-
     steps, middle, low, high = points(found, task, variant)
     if not len(steps):
         return
     color, dashes = look
     if band:
         panel.fill_between(steps, low, high, color=color, alpha=0.13, linewidth=0)
-    seaborn.lineplot(
-        x=steps,
-        y=middle,
-        ax=panel,
+    panel.plot(
+        steps,
+        middle,
         color=color,
         linestyle=dashes,
         linewidth=(2.0 if first else 1.6) * (0.7 if in_paper() else 1),
         marker="o" if len(steps) <= 6 else None,
         markersize=4,
         markeredgewidth=0,
-        errorbar=None,
-        estimator=None,
         zorder=4 if first else 3,
     )
 
