@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablations.core.verdict import Verdict
 from ablations.errors import count
 from ablations.records import DamagedRecord, Plan
 from ablations.report.results import Results
@@ -85,8 +86,8 @@ def stage(plan: Plan, results: Path) -> Stage:
             grown,
             look,
             True,
-            tuple((row.task, row.variant) for row in rows if row.verdict == "undecided"),
-            tuple((r.task, r.variant) for r in rows if r.verdict in ("no pairs", "one seed")),
+            tuple((row.task, row.variant) for row in rows if row.verdict is Verdict.UNDECIDED),
+            tuple((r.task, r.variant) for r in rows if r.verdict and r.verdict.too_few),
         )
         if not now.open:
             break

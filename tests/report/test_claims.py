@@ -20,12 +20,13 @@ from synthetic import synthetic_study
 
 import variants
 from ablations import cli
+from ablations.core.verdict import Verdict
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.conditions import again, conditions_sheet, fates
 from ablations.report.claims.entries import OWN, Claim, read, read_conditions
-from ablations.report.claims.found import NOT_RUN, Evidence, learned_by
+from ablations.report.claims.found import Evidence, learned_by
 from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
@@ -148,12 +149,12 @@ def test_two_settings_of_which_some_combinations_lack_are_one_factor() -> None:
         ("identical", "no difference", "no difference", "holds", "no difference"),
         ("undecided", "undecided", "undecided", "undecided", "undecided"),
         ("unstable", "unstable", "unstable", "unstable", "unstable"),
-        (NOT_RUN, "not run", "not run", "not run", "not run"),
+        (Verdict.NOT_RUN_YET, "not run", "not run", "not run", "not run"),
     ],
 )
 def test_what_a_word_says_of_a_sentence(word, higher, lower, none, differs) -> None:
     directions = ("higher", "lower", "none", "differs")
-    assert tuple(stand(word, one) for one in directions) == (higher, lower, none, differs)
+    assert tuple(stand(Verdict(word), one) for one in directions) == (higher, lower, none, differs)
 
 
 def claim(**changes: object) -> Claim:
@@ -249,7 +250,7 @@ def test_a_seed_that_is_missing_is_not_judged(tmp_path: Path) -> None:
     nothing = study(
         tmp_path / "b", FINALS, missing=[(t, v, s) for t, v in FINALS for s in range(SEEDS)]
     )
-    assert verdict(judged(claim(), nothing, Evidence(tmp_path / "b"))) == NOT_RUN
+    assert verdict(judged(claim(), nothing, Evidence(tmp_path / "b"))) == Verdict.NOT_RUN_YET
 
 
 def test_a_variant_that_fails_more_often_gets_no_flattering_word(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from browser import complaints, draw_all, opened, requests
 from synthetic import realistic, synthetic_study
 
 from ablations.cli import main
+from ablations.core.verdict import Verdict
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import formats, page
@@ -209,7 +210,7 @@ def test_every_verdict_has_one_colour_in_figures_and_on_the_page() -> None:
     css = (page.HERE / "page.css").read_text()
     for verdict in VERDICT_COLORS.keys() - {"higher", "lower"}:
         for where in (".chip", ".strip", ".study-table .verdict"):
-            assert f"{where}.{verdict_class(verdict)}" in css, (where, verdict)
+            assert f"{where}.{verdict_class(Verdict(verdict))}" in css, (where, verdict)
 
 
 def test_the_library_is_the_one_that_plotly_ships(made) -> None:

@@ -31,8 +31,9 @@ from words import (
 
 from ablations import gate, looks
 from ablations.core.plan import Detail, Explanation
+from ablations.core.verdict import Verdict
 from ablations.report.claims.entries import Claim
-from ablations.report.claims.found import NOT_RUN, Evidence
+from ablations.report.claims.found import Evidence
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import sentence, stand, turning
 from ablations.report.claims.words import verdict as verdict_of_claim
@@ -175,7 +176,7 @@ def claim_of(statistic: str, direction: str, **about) -> Claim:
 def goes_with_its_parts(one) -> None:
     """A claim that was judged."""
     for part in one.parts:
-        assert part.word != NOT_RUN
+        assert part.word != Verdict.NOT_RUN_YET
         where = (part.effect, part.effect_low, part.effect_high, 1.0, part.n)
         word = "undecided" if part.word == "nothing learned" else part.word
         if part.effect is not None:

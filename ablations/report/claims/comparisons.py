@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
 from ablations.report.claims.found import (
-    NOT_RUN,
-    NOTHING_LEARNED,
     Evidence,
     Part,
     ended_of,
@@ -86,10 +85,10 @@ def _of_pairing(plan: Plan, found: Scores, pairing: Pairing, label: str) -> Part
     assert pairing.baseline is not None
     ended, planned = ended_of(plan, found, task, (pairing.variant, pairing.baseline))
     if ended < planned:
-        return Part(task, label, NOT_RUN, ended, planned)
+        return Part(task, label, Verdict.NOT_RUN_YET, ended, planned)
     both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
     if pairing.identical:
-        same = Part(task, label, "identical", ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        same = Part(task, label, Verdict.IDENTICAL, ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         return replace(same, sides=both)
     compared = pairing.compare()
     part = part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
@@ -107,15 +106,15 @@ def _spreads(
             label = _label(pairs, variant)
             ended, planned = ended_of(plan, found, task, (variant, versus))
             if ended < planned:
-                parts.append(Part(task, label, NOT_RUN, ended, planned))
+                parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
                 continue
             ours, theirs, more_failures = paired(found, task, variant, versus)
             share = level / (len(claim.tasks) * len(pairs))
             compared = compare_spreads(ours, theirs, share)
             margin = math.log(claim.margin)
             word = word_of(compared, margin)
-            if more_failures and word != "undecided":
-                word = "unstable" if more_failures > 0 else "unstable baseline"
+            if more_failures and word is not Verdict.UNDECIDED:
+                word = Verdict.EQUIVALENT.guarded(more_failures)
             part = part_of(task, label, word, compared, margin, planned)
             value, low, high = map(_ratio, (part.value, part.low, part.high))
             both = sides(ours, theirs)
@@ -141,11 +140,11 @@ def _robustness(
     counts = [ended_of(plan, found, task, [*claim.variant, *claim.versus]) for task in claim.tasks]
     ended, planned = min(one[0] for one in counts), max(one[1] for one in counts)
     if ended < planned:
-        return [Part(ALL_TASKS, "", NOT_RUN, ended, planned)], []
+        return [Part(ALL_TASKS, "", Verdict.NOT_RUN_YET, ended, planned)], []
     middle = claim.versus[len(claim.versus) // 2]
     learned = {task: learned_by(claim, plan, evidence, task, middle) for task in claim.tasks}
     if None in learned.values():
-        return [Part(ALL_TASKS, "", NOTHING_LEARNED, ended, planned)], []
+        return [Part(ALL_TASKS, "", Verdict.NOTHING_LEARNED, ended, planned)], []
     values = []
     for line in lines:
         of_line = []
@@ -229,14 +228,14 @@ def _contrasts(
         for one in (x for x in effects(y, of, margin, share) if is_asked(x.factors)):
             label = " \u00d7 ".join(map(_level, one.factors, one.levels))
             if ended < planned:
-                parts.append(Part(task, label, NOT_RUN, ended, planned))
+                parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
                 continue
             if identical_effect(found, of, one, [task]):
-                word = "identical"
+                word = Verdict.IDENTICAL
             else:
                 word = guarded_effect(verdict(one.comparison, margin), found, of, one, [task])
                 if factors > 1:
-                    word = word.replace("better", "higher").replace("worse", "lower")
+                    word = word.undirected
             parts.append(part_of(task, label, word, one.comparison, margin, planned))
     return parts
 
@@ -265,11 +264,11 @@ def _agreement(
             counts = [ended_of(plan, found, task, (variant, versus)) for found in both]
             ended, planned = min(one[0] for one in counts), counts[0][1]
             if ended < planned:
-                parts.append(Part(task, variant, NOT_RUN, ended, planned))
+                parts.append(Part(task, variant, Verdict.NOT_RUN_YET, ended, planned))
                 continue
             unit = learned_by(claim, plan, evidence, task, versus)
             if unit is None:
-                parts.append(Part(task, variant, NOTHING_LEARNED, ended, planned))
+                parts.append(Part(task, variant, Verdict.NOTHING_LEARNED, ended, planned))
                 continue
             seen = [(found.by_seed(task, variant), found.by_seed(task, versus)) for found in both]
             seeds = sorted(set.intersection(*(set(one) for pair in seen for one in pair)))
@@ -286,8 +285,7 @@ def _agreement(
         for metric in (claim.metric, claim.against)
     ]
     same = sum(words[0][place] == words[1][place] for place in words[0])
-    signs = [{place: word[:5] for place, word in one.items()} for one in words]
-    opposite = sum({one[place] for one in signs} == {"bette", "worse"} for place in signs[0])
+    opposite = sum({one[place].sign for one in words} == {1, -1} for place in words[0])
     note = (
         f"by both metrics {same} of {len(words[0])} comparisons get the same word, and {opposite} "
         f"the opposite one"

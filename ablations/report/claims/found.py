@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
 from ablations.report.results import Results
@@ -23,8 +24,6 @@ from ablations.report.statistics import (
 from ablations.report.tables.entries import number
 from ablations.report.units import METRIC, Learned, of_cells
 
-NOT_RUN = "not run yet"
-NOTHING_LEARNED = "nothing learned"
 TRAINING, EVALUATION = "training/return", "evaluation/return"
 
 
@@ -33,7 +32,7 @@ class Part:
     """One comparison that a claim rests on.
 
     task: or "all tasks". label: what is compared, where a claim compares several. word: where the
-        interval lies, as tables say it; NOT_RUN where a seed is missing. n, planned: seeds.
+        interval lies, as tables say it; NOT_RUN_YET where a seed is missing. n, planned: seeds.
     low, high, value: in the units that are printed: those of the metric; of a spread the ratio; of
         lost robustness and of agreement shares of what was learned.
     effect, effect_low, effect_high: the same in margins; None without a margin.
@@ -46,7 +45,7 @@ class Part:
 
     task: str
     label: str
-    word: str
+    word: Verdict
     n: int = 0
     planned: int = 0
     value: float | None = None
@@ -61,7 +60,7 @@ class Part:
 
     @property
     def ran(self) -> bool:
-        return self.word != NOT_RUN
+        return self.word is not Verdict.NOT_RUN_YET
 
 
 @dataclass(frozen=True)
@@ -158,14 +157,13 @@ def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
     return tuple((float(np.mean(one)), float(deviation(one))) for one in scores)
 
 
-def word_of(compared: Comparison, margin: float | None) -> str:
-    """The word for a comparison that has no good direction."""
-    word = verdict(compared, margin)
-    return word.replace("better", "higher").replace("worse", "lower")
+def word_of(compared: Comparison, margin: float | None) -> Verdict:
+    """Return the verdict on a comparison that has no good direction."""
+    return verdict(compared, margin).undirected
 
 
 def part_of(
-    task: str, label: str, word: str, compared: Comparison, margin: float | None, planned: int
+    task: str, label: str, word: Verdict, compared: Comparison, margin: float | None, planned: int
 ) -> Part:
     def in_margins(value: float | None) -> float | None:
         return number(value / margin) if value is not None and margin else None
@@ -187,14 +185,14 @@ def part_of(
     )
 
 
-def _needed(word: str, compared: Comparison, margin: float | None) -> Seeds | None:
+def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds | None:
     """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
     a difference as it looks now lies within the margin or beyond."""
     if compared.low is None:
         return None
-    if word == "undecided":
+    if word is Verdict.UNDECIDED:
         return seeds_to_decide(compared, margin)
-    if "undecided amount" not in word or not margin or not compared.deviation:
+    if not word.amount_undecided or not margin or not compared.deviation:
         return None
     assert compared.difference is not None
     away = abs(compared.difference) - margin

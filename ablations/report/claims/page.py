@@ -181,7 +181,7 @@ def _counts(found: Sequence[Judged]) -> str:
     decided = [part for part, stand in each if _outcome([stand]) in ("hold", "fail")]
     if decided:
         task, most = Counter(part.task for part in decided).most_common(1)[0]
-        within = sum(p.task == task and p.word in ("equivalent", "identical") for p in decided)
+        within = sum(p.task == task and p.word.same for p in decided)
         text += (
             f" {most} of the {len(decided)} that are decided are on {task}, where {within} lie "
             f"within the margin."

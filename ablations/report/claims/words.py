@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ablations.report.claims.found import NOT_RUN, NOTHING_LEARNED, Judged, Part
+from ablations.core.verdict import Verdict
+from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.numbers import seeds_range_text
 
 Stand = Literal[
@@ -21,14 +22,14 @@ _SAID: dict[Stand, str] = {
     "amount": "differs, by an undecided amount",
     "undecided": "undecided",
     "unstable": "runs fail",
-    "not run": NOT_RUN,
+    "not run": Verdict.NOT_RUN_YET,
 }
 _AGAINST: tuple[Stand, ...] = ("no difference", "opposite", "differs")
 _FEW = 4  # places that a sentence names
 _PAST = 1e-6  # of a margin, so as to be past a bound
 
 
-def stand(word: str, direction: str) -> Stand:
+def stand(word: Verdict, direction: str) -> Stand:
     """What a comparison says of a sentence of that direction.
 
     An interval on the wanted side of 0 makes "higher" and "lower" hold, whether or not the margin
@@ -36,25 +37,21 @@ def stand(word: str, direction: str) -> Stand:
     where it excludes 0 and contains the margin there is a difference, and whether it matters is
     open: "amount".
     """
-    if word == NOT_RUN:
+    if word is Verdict.NOT_RUN_YET:
         return "not run"
-    if word.startswith("unstable"):
+    if word.unstable:
         return "unstable"
-    sign = {"better": "higher", "higher": "higher", "worse": "lower", "lower": "lower"}.get(
-        word.partition(",")[0]
-    )
-    same = word in ("equivalent", "identical")
-    if direction in ("higher", "lower"):
-        if same:
-            return "no difference"
-        return "undecided" if sign is None else "holds" if sign == direction else "opposite"
-    if sign is None and not same:
+    if not word.sign and not word.same:
         return "undecided"
-    if sign is not None and "," in word:
+    if direction in ("higher", "lower"):
+        if word.same:
+            return "no difference"
+        return "holds" if word.sign == (1 if direction == "higher" else -1) else "opposite"
+    if word.amount_undecided:
         return "amount"
     if direction == "none":
-        return "holds" if same else "differs"
-    return "no difference" if same else "holds"
+        return "holds" if word.same else "differs"
+    return "no difference" if word.same else "holds"
 
 
 def stands(one: Judged) -> list[Stand]:
@@ -75,7 +72,7 @@ def verdict(one: Judged) -> str:
     found = stands(one)
     ran = [each for each in found if each != "not run"]
     if not ran:
-        return NOT_RUN
+        return Verdict.NOT_RUN_YET
     said = _verdict(ran, one)
     if len(ran) < len(found):
         said = f"so far: {said}"
@@ -85,8 +82,7 @@ def verdict(one: Judged) -> str:
 def _verdict(ran: Sequence[Stand], one: Judged) -> str:
     kinds = set(ran)
     if kinds == {"holds"}:
-        amounts = [part.word for part in one.parts if part.ran]
-        all_open = all("undecided amount" in word for word in amounts)
+        all_open = all(part.word.amount_undecided for part in one.parts if part.ran)
         return "holds, by an undecided amount" if all_open else "holds"
     if len(kinds) == 1:
         return _SAID[ran[0]]
@@ -123,11 +119,11 @@ def _phrase(part: Part, each: Stand) -> str:
     said = _SAID[each]
     if each == "not run":
         return said if not part.n else f"{said} ({part.n} of {part.planned} seeds)"
-    if part.word == NOTHING_LEARNED:
+    if part.word is Verdict.NOTHING_LEARNED:
         return "cannot be judged, as nothing was learned,"
     if each == "amount":
-        return f"{said} ({part.word.partition(',')[0]})"
-    if each in ("undecided", "no difference") or part.word in ("equivalent", "identical"):
+        return f"{said} ({part.word.decided})"
+    if each in ("undecided", "no difference") or part.word.same:
         return said
     return f"{said} ({part.word})"
 
@@ -171,7 +167,7 @@ def turning(one: Judged) -> str:
         told.append("more seeds, where it is undecided")
     told += _other_margins(one)
     if not told:
-        same = all(part.word == "identical" for part in one.parts)
+        same = all(part.word is Verdict.IDENTICAL for part in one.parts)
         told.append("nothing: curves are identical" if same else "runs that do not fail")
     text = "; ".join(told)
     return text[0].upper() + text[1:] + "."
@@ -203,12 +199,12 @@ def _word_at(part: Part, times: float) -> Part:
     if low is None or high is None:
         return part
     if -times <= low and high <= times:
-        return replace(part, word="equivalent")
+        return replace(part, word=Verdict.EQUIVALENT)
     if low <= 0 <= high:
-        return replace(part, word="undecided")
-    sign = "higher" if low > 0 else "lower"
+        return replace(part, word=Verdict.UNDECIDED)
+    word = Verdict.HIGHER_UNDECIDED if low > 0 else Verdict.LOWER_UNDECIDED
     beyond = min(abs(low), abs(high)) > times
-    return replace(part, word=sign if beyond else f"{sign}, by an undecided amount")
+    return replace(part, word=word.decided if beyond else word)
 
 
 def _margin_text(one: Judged, times: float) -> str:

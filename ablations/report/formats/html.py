@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
+from ablations.core.verdict import Verdict
 from ablations.report.formats.markdown import WORDS
 from ablations.report.formats.numbers import (
     Column,
@@ -61,7 +62,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
             parts[-1] += f' <span class="seeds">n={escape(seeds_text(row))}</span>'
     if said := verdict_text(row):
         difference, around = numbers.difference(row)
-        name = verdict_class(row.verdict or "identical")
+        name = verdict_class(row.verdict or Verdict.IDENTICAL)
         parts.append(
             f'<span class="difference">{difference} <span class="interval">{around}</span></span> '
             f'<span class="verdict {name}">{escape(said)}</span>'

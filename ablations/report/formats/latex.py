@@ -6,6 +6,7 @@ import functools
 import re
 from typing import Any
 
+from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
@@ -124,26 +125,28 @@ def _latex_difference(row: Entry | None, numbers: Column) -> str:
         return ""
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
-    verdict = row.verdict or "identical"
+    verdict = row.verdict or Verdict.IDENTICAL
     sign = _LATEX_VERDICTS.get(verdict, _latex_text(verdict))
     seeds = seeds_range_text(row.seeds_low, row.seeds_high).replace(" to ", "--")
     seeds = f" {seeds}" if seeds else ""
     # A variant of the same composition is named behind the sign for identical.
     if row.same_as is not None:
-        sign = (f"{sign} " if verdict != "identical" else "") + f"$=$ {_breakable(row.same_as)}"
+        sign = (
+            f"{sign} " if verdict is not Verdict.IDENTICAL else ""
+        ) + f"$=$ {_breakable(row.same_as)}"
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
 _LATEX_VERDICTS = {
-    "better": r"$\uparrow$",
-    "worse": r"$\downarrow$",
-    "better, by an undecided amount": r"$\nearrow$",
-    "worse, by an undecided amount": r"$\searrow$",
-    "identical": r"$=$",
-    "higher": r"$\uparrow$",
-    "lower": r"$\downarrow$",
-    "equivalent": r"$\approx$",
-    "undecided": r"?",
+    Verdict.BETTER: r"$\uparrow$",
+    Verdict.WORSE: r"$\downarrow$",
+    Verdict.BETTER_UNDECIDED: r"$\nearrow$",
+    Verdict.WORSE_UNDECIDED: r"$\searrow$",
+    Verdict.IDENTICAL: r"$=$",
+    Verdict.HIGHER: r"$\uparrow$",
+    Verdict.LOWER: r"$\downarrow$",
+    Verdict.EQUIVALENT: r"$\approx$",
+    Verdict.UNDECIDED: r"?",
 }
 
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ablations.core.verdict import Verdict
 from ablations.report.tables.entries import Entry, Sheet
 
 _MOST = 8  # digits after the point
@@ -116,17 +117,17 @@ def verdict_text(row: Entry) -> str:
 
     Where another variant is the same composition: "worse, identical to b".
     """
-    said = row.verdict or ""
-    if row.verdict == "equivalent":
+    said = str(row.verdict or "")
+    if row.verdict is Verdict.EQUIVALENT:
         low, high = row.difference_low or 0.0, row.difference_high or 0.0
         said += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
-    if row.verdict == "undecided":
+    if row.verdict is Verdict.UNDECIDED:
         seeds = seeds_range_text(row.seeds_low, row.seeds_high)
         said += f" ({seeds} seeds)" if seeds else ""
     if row.same_as is None:
         return said
     same = f"identical to {row.same_as}"
-    return same if said in ("", "identical") else f"{said}, {same}"
+    return same if row.verdict in (None, Verdict.IDENTICAL) else f"{said}, {same}"
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
@@ -138,9 +139,9 @@ def seeds_range_text(low: int | None, high: int | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def verdict_class(verdict: str) -> str:
-    """A verdict as the name of a class: "better, by an undecided amount" is "better-undecided"."""
-    return verdict.replace(", by an undecided amount", "-undecided").replace(" ", "-")
+def verdict_class(verdict: Verdict | None) -> str:
+    """Return the CSS class of a verdict, such as "better-undecided"; "" of none."""
+    return verdict.name.lower().replace("_", "-") if verdict else ""
 
 
 def seeds_text(row: Entry) -> str:

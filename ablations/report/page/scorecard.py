@@ -34,7 +34,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
         Score(
             variant=row.variant,
             baseline=row.baseline or "",
-            verdict=verdict_class(row.verdict or ""),
+            verdict=verdict_class(row.verdict),
             text=verdict_text(row),
             estimate=" ".join(numbers.difference(row)).strip(),
             seeds=f"{row.n_pairs} of {row.n_planned}"
@@ -72,7 +72,7 @@ def _strip(row: Entry, reach: float) -> Markup:
         )
     if row.difference is not None:
         parts.append(f'<circle cx="{x(row.difference)}" cy="9" r="3.6"/>')
-    name = verdict_class(row.verdict or "")
+    name = verdict_class(row.verdict)
     return Markup(
         f'<svg class="strip {name}" viewBox="0 0 140 18" aria-hidden="true" focusable="false">'
         + "".join(parts)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.verdict import Verdict
 from ablations.distributions import normal_cdf, student_cdf, student_quantile
 from ablations.report.statistics.summaries import LEVEL, powers
 
 EXACT = 200  # differences of which the signed-rank test is exact
-
-Verdict = Literal[
-    "better",
-    "worse",
-    "better, by an undecided amount",
-    "worse, by an undecided amount",
-    "equivalent",
-    "undecided",
-]
 
 
 @dataclass(frozen=True)
@@ -172,18 +163,18 @@ def verdict(comparison: Comparison, margin: float | None) -> Verdict:
     low, high = comparison.low, comparison.high
     if margin is not None and low is not None and high is not None:
         if -margin < low and high < margin:
-            return "equivalent"
+            return Verdict.EQUIVALENT
         if low > margin:
-            return "better"
+            return Verdict.BETTER
         if high < -margin:
-            return "worse"
+            return Verdict.WORSE
     return _SIGNED[comparison.sign]
 
 
 _SIGNED: Mapping[int, Verdict] = {
-    1: "better, by an undecided amount",
-    -1: "worse, by an undecided amount",
-    0: "undecided",
+    1: Verdict.BETTER_UNDECIDED,
+    -1: Verdict.WORSE_UNDECIDED,
+    0: Verdict.UNDECIDED,
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
@@ -29,7 +30,6 @@ from ablations.report.tables.pairings import (
     Family,
     Finding,
     Pairing,
-    guarded,
     last_look,
     over_tasks,
     pooled_tasks,
@@ -123,10 +123,10 @@ def _over_tasks(
         mean = pairing.compare()
         judgement["verdict"] = over_tasks(
             Finding.of(judgement["verdict"], mean),
-            guarded(verdict(mean, None), pairing.more_failures),
-            [Finding.of(row.verdict or "", row.comparison) for row in mine],
+            verdict(mean, None).guarded(pairing.more_failures),
+            [Finding.of(row.verdict, row.comparison) for row in mine if row.verdict],
         )
-        if judgement["verdict"] != "undecided":
+        if judgement["verdict"] != Verdict.UNDECIDED:
             judgement |= dict.fromkeys(("seeds_low", "seeds_to_decide", "seeds_high"))
     numbers: dict[str, Any] = {}
     kinds: Mapping[str, Aggregate] = {"": "mean", "iqm_": "task_iqm"}
@@ -163,13 +163,13 @@ def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
         return about
     if pairing.identical:
         pairs = len(pairing.ours[0]) if pairing.ours else 0
-        return about | {"n_pairs": pairs, "difference": 0.0, "verdict": "identical"}
+        return about | {"n_pairs": pairs, "difference": 0.0, "verdict": Verdict.IDENTICAL}
     c = pairing.compare()
     word = said(c, pairing, judged)
     chance, low, high = None, np.nan, np.nan
     if c.n:
         chance, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
-    seeds = seeds_to_decide(c, pairing.margin) if word == "undecided" else (None,) * 3
+    seeds = seeds_to_decide(c, pairing.margin) if word == Verdict.UNDECIDED else (None,) * 3
     return about | {
         "n_pairs": c.n,
         "difference": c.difference,

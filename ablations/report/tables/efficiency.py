@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.report.results import Results
 from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
@@ -33,7 +34,7 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
             both, _ = last_look(plan, found, [task], pair, LEVEL)
             fails = [sum(c.status == "failed" for c in both.of(task, one)) for one in pair]
             more = fails[0] - fails[1]
-            stability = "unstable" if more > 0 else "unstable baseline" if more < 0 else None
+            stability = Verdict.EQUIVALENT.guarded(more) if more else None
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)
             unit = learned.of(task, variant)

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from ablations.core.verdict import Verdict
 from ablations.report.statistics.paired import Comparison
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Entry:
     probability_of_improvement: float | None = None
     improvement_low: float | None = None
     improvement_high: float | None = None
-    verdict: str | None = None
+    verdict: Verdict | None = None
     same_as: str | None = None
     seeds_low: int | None = None
     seeds_to_decide: int | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.core.plan import Detail, Explanation
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, scores
@@ -26,7 +27,7 @@ from ablations.report.tables.entries import Sheet, Shown
 from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
-INERT = "does not act"
+INERT = Verdict.DOES_NOT_ACT
 _NUMBERS = ("share", "alone", "removed", "interaction")
 COLUMNS = (
     *("task", "detail", "change", "n", "n_planned"),
@@ -205,12 +206,12 @@ def _rows(
         )
 
 
-def _said(one: Comparison, margin: float | None, acts: bool) -> str:
+def _said(one: Comparison, margin: float | None, acts: bool) -> Verdict:
     if one.n == 0:
-        return "no seed is complete"
+        return Verdict.NO_SEED_IS_COMPLETE
     if not acts:
         return INERT
-    return "one seed" if one.n == 1 else verdict(one, margin)
+    return Verdict.ONE_SEED if one.n == 1 else verdict(one, margin)
 
 
 def explained_in_words(made: Sheet) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.distributions import fisher_p
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
 from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
-from ablations.report.tables.pairings import Finding, guarded, last_look, over_tasks
+from ablations.report.tables.pairings import Finding, last_look, over_tasks
 from ablations.report.units import Learned, Units, settings_of, units_of_score
 
 COLUMNS = (
@@ -89,7 +90,7 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
             each.append(Finding.of(said, c))
         if learned is None or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
-            said = said.replace("better", "higher").replace("worse", "lower")
+            said = said.undirected
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
@@ -129,21 +130,18 @@ def _word(
     found: Scores,
     factorial: Design,
     tasks: Sequence[str],
-) -> str:
+) -> Verdict:
     """The word for an effect on a task, or for its mean over tasks by itself."""
     if identical_effect(found, factorial, effect, tasks):
-        return "identical"
+        return Verdict.IDENTICAL
     c = effect.comparison
-    said = verdict(c, margin) if c.n > 1 else "too few seeds"
+    said = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
     return guarded_effect(said, found, factorial, effect, tasks)
-
-
-_SIDES = ("better", "worse", "higher", "lower")
 
 
 def effects_in_words(made: Sheet) -> str:
     """ "reacher: torso = shared is better; 14 equivalent", task by task."""
-    tasks: dict[str, dict[str, list[str]]] = {}
+    tasks: dict[str, dict[Verdict, list[str]]] = {}
     for row in made.records():
         words = tasks.setdefault(row["task"], {})
         words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
@@ -152,11 +150,9 @@ def effects_in_words(made: Sheet) -> str:
         named = [
             f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
             for word, levels in words.items()
-            if word.startswith(_SIDES)
+            if word.sign
         ]
-        counted = [
-            f"{len(levels)} {word}" for word, levels in words.items() if not word.startswith(_SIDES)
-        ]
+        counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
         said.append(f"{task}: " + "; ".join(named + counted))
     return ". ".join(said)
 
@@ -244,8 +240,8 @@ def identical_effect(
 
 
 def guarded_effect(
-    said: str, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
-) -> str:
+    said: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+) -> Verdict:
     """A verdict in view of failures on the two sides of an effect. In a fraction every run is on a
     side of every effect, so that one alone is no sign: the sides must differ by Fisher's exact test
     at 5%."""
@@ -254,10 +250,10 @@ def guarded_effect(
         return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
 
     if effect.comparison.n < 2:
-        return "unstable" if any(map(failures, factorial.variants)) else said
+        return Verdict.UNSTABLE if any(map(failures, factorial.variants)) else said
     if len(effect.factors) > 1:
         more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
-        return "unstable" if any(more) and said != "undecided" else said
+        return Verdict.UNSTABLE if any(more) and said is not Verdict.UNDECIDED else said
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
     at: dict[int, list[int]] = {}  # the failures of each variant at a level
@@ -269,4 +265,5 @@ def guarded_effect(
         trials = (runs * len(there), runs * len(here))
         if fisher_p((sum(there), sum(here)), trials) >= LEVEL:
             return said
-    return guarded(said, sum(here) - sum(there)).replace("unstable baseline", "unstable reference")
+    guarded = said.guarded(sum(here) - sum(there))
+    return Verdict.UNSTABLE_REFERENCE if guarded is Verdict.UNSTABLE_BASELINE else guarded

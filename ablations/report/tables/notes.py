@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.scores import Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
@@ -214,13 +215,13 @@ def _ties(rows: Sequence[Entry]) -> Iterator[str]:
 
 def _disagreements(rows: Sequence[Entry]) -> Iterator[str]:
     for whole in rows:
-        if whole.verdict != "tasks disagree":
+        if whole.verdict is not Verdict.TASKS_DISAGREE:
             continue
         sides: dict[int, list[str]] = {1: [], -1: []}
         for row in rows:
-            sign = Finding.of(row.verdict or "", row.comparison).sign
-            if row.variant == whole.variant and row.task != ALL_TASKS and sign:
-                sides[sign].append(row.task)
+            if row.verdict and row.variant == whole.variant and row.task != ALL_TASKS:
+                sign = Finding.of(row.verdict, row.comparison).sign
+                sides.setdefault(sign, []).append(row.task)
         above, below = (sides[sign] or ["average"] for sign in (1, -1))
         yield (
             f"tasks disagree on {whole.variant}: better on {', '.join(above)}, worse on "
