@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from ablations.core.plan import CellEntry
 from ablations.curve import Curve, logged
-from ablations.parquet import Columns
 from ablations.records import Plan, Record, read_runs
+
+if TYPE_CHECKING:
+    from ablations.parquet import Columns
 
 P = ParamSpec("P")
 R = TypeVar("R")

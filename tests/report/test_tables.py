@@ -522,8 +522,9 @@ import sys
 from pathlib import Path
 from ablations.records import read_plan
 from ablations.report import formats, tables
+from ablations.report.results import Results
 folder = Path({str(results)!r})
-made = tables.table(read_plan(folder, "gae"), folder)
+made = tables.table(Results(read_plan(folder, "gae"), folder))
 for format in ("markdown", "latex", "csv", "html", "json"):
     formats.render(made, format)
 slow = {{"jax", "pandas", "scipy", "matplotlib", "seaborn", "brax", "variants"}}

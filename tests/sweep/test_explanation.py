@@ -230,7 +230,7 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
     gap, *rows = sheet("shares", Results(plan, tmp_path)).records()
     acting = [row for row in rows if row["verdict"] != "does not act"]
     with figures.style():
-        ((name, drawn),) = figures.draw(plan, tmp_path)
+        ((name, drawn),) = figures.draw(Results(plan, tmp_path))
     assert name == "shares"
     left, right = drawn.axes
     assert [bar.get_width() for bar in left.patches] == [row["share"] for row in acting]

@@ -11,7 +11,7 @@ from ablations.report.claims.found import Evidence, Part, learned_by, part_of, w
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import Stand, stand
 from ablations.report.statistics import LEVEL, judge, rounding_of
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, text_columns
 
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 
@@ -136,17 +136,15 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("claim", "text", ("claim",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("condition", "text", ("condition",)),
-            Shown("seeds", "count", ("seeds",)),
-            Shown("effect", "fixed", ("effect",), "+", 1),
-            Shown("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
-            Shown("word", "text", ("word",)),
-            Shown("verdict", "text", ("fate",)),
-            Shown("change", "fixed", ("change",), "+", 1),
-            Shown("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
+            *text_columns("task", "claim", "variant"),
+            Column("condition", "text", ("condition",), right=True),
+            Column("seeds", "count", ("seeds",)),
+            Column("effect", "fixed", ("effect",), "+", 1),
+            Column("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
+            Column("word", "text", ("word",), right=True),
+            Column("verdict", "text", ("fate",)),
+            Column("change", "fixed", ("change",), "+", 1, right=False),
+            Column("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablations.records import Plan, canonical
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, text_columns
 
 
 def cost_sheet(
@@ -53,14 +53,13 @@ def cost_sheet(
         ("task", "study", "cells", "new", "steps", "evaluation_steps", "hours", "total_hours"),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("study", "text", ("study",)),
-            Shown("cells", "count", ("cells",)),
-            Shown("new", "count", ("new",)),
-            Shown("steps", "steps", ("steps",)),
-            Shown("of evaluations", "steps", ("evaluation_steps",)),
-            Shown("core-hours", "fixed", ("hours",), places=2),
-            Shown("so far", "fixed", ("total_hours",), places=2),
+            *text_columns("task", "study"),
+            Column("cells", "count", ("cells",)),
+            Column("new", "count", ("new",)),
+            Column("steps", "steps", ("steps",)),
+            Column("of evaluations", "steps", ("evaluation_steps",)),
+            Column("core-hours", "fixed", ("hours",), places=2),
+            Column("so far", "fixed", ("total_hours",), places=2),
         ),
     )
 

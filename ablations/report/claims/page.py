@@ -12,7 +12,7 @@ from ablations.report.claims.found import EVALUATION, Judged
 from ablations.report.claims.rows import estimate, table
 from ablations.report.claims.words import Stand, sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet
 
 FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
 _LEVELLED = 1.0  # margins in the last fifth of training
@@ -119,13 +119,13 @@ def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("claim", "text", ("claim",)),
-            Shown("effects", "fixed", ("least", "least", "most"), "+", 1),
-            Shown("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
-            Shown("of", "count", ("comparisons",)),
-            Shown("seeds", "count", ("seeds",)),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("all at once", "text", ("at_once",)),
+            Column("claim", "text", ("claim",)),
+            Column("effects", "fixed", ("least", "least", "most"), "+", 1, right=True),
+            Column("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Column("of", "count", ("comparisons",)),
+            Column("seeds", "count", ("seeds",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("all at once", "text", ("at_once",)),
         ),
     )
 

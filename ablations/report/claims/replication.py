@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ablations.report.claims.found import Judged, Part
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Sheet, bounded, text_columns
 
 
 def difference_of_estimates(
@@ -49,16 +49,11 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("claim", "text", ("claim",)),
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("estimate", "estimate", ("value", "low", "high")),
-            Shown("[95% joint]", "interval", ("value", "low", "high")),
-            Shown("on other seeds", "estimate", ("other_value", "other_low", "other_high")),
-            Shown("[95% joint]", "interval", ("other_value", "other_low", "other_high")),
-            Shown("difference", "estimate", ("between", "between_low", "between_high")),
-            Shown("[95% joint]", "interval", ("between", "between_low", "between_high")),
-            Shown("agree", "text", ("agree",)),
+            *text_columns("claim", "task", "variant"),
+            *bounded("estimate", "value", ("low", "high")),
+            *bounded("on other seeds", "other_value", ("other_low", "other_high")),
+            *bounded("difference", "between"),
+            *text_columns("agree"),
         ),
     )
 

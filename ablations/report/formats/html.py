@@ -6,9 +6,8 @@ import re
 from html import escape
 
 from ablations.core.verdict import Verdict
-from ablations.report.formats.markdown import WORDS
 from ablations.report.formats.numbers import (
-    Column,
+    Digits,
     lines_of,
     seeds_text,
     verdict_class,
@@ -20,7 +19,7 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 def html(table: Table) -> str:
     """A <table> element; classes study-table, interval, difference, verdict to style it by."""
     tasks = table.places
-    numbers = {task: Column(table.of(task)) for task in tasks}
+    numbers = {task: Digits(table.of(task)) for task in tasks}
     lines = ['<table class="study-table">']
     if table.caption:
         lines.append(f"<caption>{escape(table.caption)}</caption>")
@@ -48,7 +47,7 @@ def breakable(name: str) -> str:
     return "<wbr>".join(escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
 
 
-def _html_cell(row: Entry | None, numbers: Column) -> str:
+def _html_cell(row: Entry | None, numbers: Digits) -> str:
     if row is None:
         return ""
     parts = []
@@ -80,8 +79,8 @@ def html_sheet(made: Sheet) -> str:
     lines.append(f"<thead><tr>{head_cells}</tr></thead><tbody>")
     for row in lines_of(made):
         cells = "".join(
-            f'<td class="{"text" if head in WORDS else "number"}">{escape(cell)}</td>'
-            for head, cell in zip(heads, row, strict=True)
+            f'<td class="{"number" if column.is_number else "text"}">{escape(cell)}</td>'
+            for column, cell in zip(made.shown, row, strict=True)
         )
         lines.append(f"<tr>{cells}</tr>")
     return "\n".join([*lines, "</tbody></table>"])

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 from ablations.core.verdict import Verdict
-from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
+from ablations.report.formats.numbers import Digits, lines_of, seeds_range_text, without_repeats
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def latex(table: Table) -> str:
     """A table environment that needs booktabs and nothing else."""
     tasks = table.places
-    numbers = {task: Column(table.of(task)) for task in tasks}
+    numbers = {task: Digits(table.of(task)) for task in tasks}
     said = {row.verdict for row in table.rows}
     body: list[str] = []
     for variant in table.variants:
@@ -94,7 +94,7 @@ def _label(study: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in study)
 
 
-def _latex_score(row: Entry | None, numbers: Column) -> str:
+def _latex_score(row: Entry | None, numbers: Digits) -> str:
     if row is None or (row.task == ALL_TASKS and row.mean is None):
         return ""
     score, inside = numbers.score(row)
@@ -120,7 +120,7 @@ def _latex_seeds(row: Entry) -> str:
     return rf" {{\scriptsize $n={row.n}${failed}}}"
 
 
-def _latex_difference(row: Entry | None, numbers: Column) -> str:
+def _latex_difference(row: Entry | None, numbers: Digits) -> str:
     if row is None or not (row.verdict or row.same_as):
         return ""
     difference, reach = numbers.symmetric_difference(row)

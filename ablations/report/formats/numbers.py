@@ -45,7 +45,7 @@ def _digits(value: float, places: int, sign: str = "") -> str:
     return f"{value:{sign}.{places}f}"
 
 
-class Column:
+class Digits:
     """The strings of one task's column: an estimate and its interval, aligned over the variants."""
 
     def __init__(self, rows: Sequence[Entry]):

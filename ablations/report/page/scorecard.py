@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ablations.report.formats.numbers import Column, verdict_class, verdict_text
+from ablations.report.formats.numbers import Digits, verdict_class, verdict_text
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
@@ -29,7 +29,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
     task = ALL_TASKS if several else made.tasks[0]
     rows = [row for row in made.rows if row.task == task and row.baseline]
     reach = max([_reach(row) for row in rows], default=1.0) or 1.0
-    numbers = Column(rows)
+    numbers = Digits(rows)
     lines = tuple(
         Score(
             variant=row.variant,

@@ -13,7 +13,7 @@ from ablations.records import Plan, usable_curve, usable_record
 from ablations.report.results import Results
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, text_columns
 
 TRAINING = (
     "policy/clip_fraction",
@@ -112,26 +112,26 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("step", "count", ("step",)),
-            Shown("choice", "text", ("choice",)),
+            Column("task", "text", ("task",)),
+            Column("step", "count", ("step",)),
+            Column("choice", "text", ("choice",)),
             *_fixed("bias", "bias", 4, "+"),
-            Shown("sd", "fixed", ("sd",), places=4),
+            Column("sd", "fixed", ("sd",), places=4),
             *_fixed("variance ratio", "variance_ratio", 3),
-            Shown("RMSE", "fixed", ("rmse",), places=4),
+            Column("RMSE", "fixed", ("rmse",), places=4),
             *_fixed("RMSE ratio", "rmse_ratio", 3),
             *_fixed("correlation", "correlation", 3),
-            Shown("seeds", "count", ("n",)),
+            Column("seeds", "count", ("n",)),
         ),
     )
 
 
-def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Shown, Shown]:
+def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column, Column]:
     """An estimate and its interval as two columns."""
     ends = (column, f"{column}_low", f"{column}_high")
     return (
-        Shown(head, "fixed", (column,), sign, places),
-        Shown("[95%]", "fixed", ends, sign, places),
+        Column(head, "fixed", (column,), sign, places),
+        Column("[95%]", "fixed", ends, sign, places),
     )
 
 
@@ -162,10 +162,9 @@ def training_sheet(results: Results) -> Sheet | None:
         ("task", "variant", "n", *(f"{n}{end}" for n in names for end in ("", "_low", "_high"))),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            *(Shown(name, "fixed", (name,), places=4) for name in names),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "variant"),
+            *(Column(name, "fixed", (name,), places=4) for name in names),
+            Column("seeds", "count", ("n",)),
         ),
     )
 

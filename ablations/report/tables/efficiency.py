@@ -11,7 +11,7 @@ from ablations.core.verdict import Verdict
 from ablations.report.results import Results
 from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
-from ablations.report.tables.entries import Sheet, Shown, number
+from ablations.report.tables.entries import Column, Sheet, bounded, number, text_columns
 from ablations.report.tables.pairings import last_look
 from ablations.report.units import units
 
@@ -83,14 +83,12 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("AUC", "estimate", ("auc", "auc_low", "auc_high")),
-            Shown("[95%]", "interval", ("auc", "auc_low", "auc_high")),
-            Shown("steps", "steps", ("steps",)),
-            Shown("[95%]", "step interval", ("steps_low", "steps_high")),
-            Shown("reached", "share", ("reached", "runs")),
-            Shown("seeds", "seeds", ("n", "n_failed")),
-            Shown("verdict", "text", ("stability",)),
+            *text_columns("task", "variant"),
+            *bounded("AUC", "auc", joint=False),
+            Column("steps", "steps", ("steps",)),
+            Column("[95%]", "step interval", ("steps_low", "steps_high")),
+            Column("reached", "share", ("reached", "runs")),
+            Column("seeds", "seeds", ("n", "n_failed")),
+            Column("verdict", "text", ("stability",)),
         ),
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
 ALL_TASKS = "all tasks"
+Row = dict[str, Any]  # the values of a row by the names of their columns
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,10 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         return tuple(field.name for field in fields(Entry))
 
+    def records(self) -> list[Row]:
+        """Return each row by the names of its columns."""
+        return [dict(vars(row)) for row in self.rows]
+
     def entry(self, task: str, variant: str) -> Entry | None:
         """The row of a task (or "all tasks") and variant."""
         for row in self.rows:
@@ -159,8 +164,8 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A column of a sheet's text: its head, and what is written from which values.
+class Column:
+    """A printed column of a sheet: its head, and what is written from which values.
 
     kind: "text" and "count", the one value; "estimate", the first of (value, low, high), to the
         digits that its interval supports; "interval", the other two; "p"; "steps" and "step
@@ -168,7 +173,8 @@ class Shown:
         "scaled", the first of (value, scale) to two digits of the scale; "fixed", (value) or the
         interval of (value, low, high) to `places` digits; "seeds needed", (low, high),
         None where too many; "seeds", (n, failed).
-    sign: "+" where numbers carry theirs.
+    sign: "+" where numbers carry theirs. right: aligned to the right, by default as single numbers
+        are.
     """
 
     head: str
@@ -176,6 +182,37 @@ class Shown:
     of: tuple[str, ...]
     sign: str = ""
     places: int = 0
+    right: bool | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is aligned to the right."""
+        if self.right is not None:
+            return self.right
+        interval = self.kind == "fixed" and len(self.of) > 1
+        return not interval and self.kind not in ("text", "interval", "step interval")
+
+
+def text_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns of text that are headed as their values are called."""
+    return tuple(Column(name, "text", (name,)) for name in names)
+
+
+def bounded(
+    head: str, name: str, ends: tuple[str, str] | None = None, *, sign: str = "", joint: bool = True
+) -> tuple[Column, Column]:
+    """Return the columns of an estimate and of its interval.
+
+    Args:
+        head: of the estimate.
+        name: of its value.
+        ends: the names of the ends of its interval, by default <name>_low and <name>_high.
+        sign: "+" where numbers carry theirs.
+        joint: whether the interval holds at once with those of other rows.
+    """
+    of = (name, *(ends or (f"{name}_low", f"{name}_high")))
+    interval = "[95% joint]" if joint else "[95%]"
+    return Column(head, "estimate", of, sign), Column(interval, "interval", of, sign)
 
 
 @dataclass(frozen=True)
@@ -191,9 +228,9 @@ class Sheet:
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    shown: tuple[Shown, ...]
+    shown: tuple[Column, ...]
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Row]:
         """Each row by the names of its columns."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 

@@ -23,7 +23,7 @@ from ablations.report.statistics import (
     attribution,
     verdict,
 )
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, bounded, text_columns
 from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
@@ -155,21 +155,11 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         COLUMNS,
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("detail", "text", ("detail",)),
-            Shown("change", "text", ("change",)),
-            Shown("share", "estimate", ("share", "share_low", "share_high"), "+"),
-            Shown("[95% joint]", "interval", ("share", "share_low", "share_high"), "+"),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("alone", "estimate", ("alone", "alone_low", "alone_high"), "+"),
-            Shown("removed", "estimate", ("removed", "removed_low", "removed_high"), "+"),
-            Shown(
-                "interaction",
-                "estimate",
-                ("interaction", "interaction_low", "interaction_high"),
-                "+",
-            ),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "detail", "change"),
+            *bounded("share", "share", sign="+"),
+            Column("verdict", "text", ("verdict",)),
+            *(bounded(name, name, sign="+")[0] for name in ("alone", "removed", "interaction")),
+            Column("seeds", "count", ("n",)),
         ),
     )
 

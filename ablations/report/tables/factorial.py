@@ -14,7 +14,7 @@ from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
-from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
+from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, bounded, text_columns
 from ablations.report.tables.pairings import Finding, last_look, over_tasks
 from ablations.report.units import Learned, Units, settings_of, units_of_score
 
@@ -112,14 +112,11 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         COLUMNS,
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("factor", "text", ("factor",)),
-            Shown("level", "text", ("level",)),
-            Shown("effect", "estimate", ("effect", "low", "high"), "+"),
-            Shown("[95% joint]", "interval", ("effect", "low", "high"), "+"),
-            Shown("p (adj.)", "p", ("p_adjusted",)),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "factor", "level"),
+            *bounded("effect", "effect", ("low", "high"), sign="+"),
+            Column("p (adj.)", "p", ("p_adjusted",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("seeds", "count", ("n",)),
         ),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 from ablations.report.results import Results
 from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, text_columns
 
 EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 
@@ -44,14 +44,13 @@ def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("sd", "scaled", ("deviation", "margin")),
-            Shown("margin", "scaled", ("margin", "margin")),
+            *text_columns("task", "variant"),
+            Column("sd", "scaled", ("deviation", "margin")),
+            Column("margin", "scaled", ("margin", "margin")),
             *(
-                Shown(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
+                Column(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
                 for k, name in names.items()
             ),
-            Shown("seeds now", "count", ("n_pairs",)),
+            Column("seeds now", "count", ("n_pairs",)),
         ),
     )
