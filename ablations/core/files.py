@@ -32,7 +32,8 @@ def set_aside(why: object) -> None:
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file. Raise Foreign for another kind of file, which is not
-    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
+    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         about = os.fstat(handle)
@@ -48,7 +49,8 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 
 def parse(data: bytes | str) -> object:
     """Return a JSON text's value. Raise Mismatch for what is none, also one whose nesting or
-    integers are too long for Python."""
+    integers are too long for Python.
+    """
     try:
         value: object = json.loads(data)
         return value
@@ -66,7 +68,8 @@ def parse_object(data: bytes | str) -> dict[str, object]:
 
 def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
     """Return a JSON file as a type; see `decode`. Raise Foreign for one that does not fit, OSError
-    where it cannot be read."""
+    where it cannot be read.
+    """
     try:
         return decode(kind, parse(read_bytes(path, most)))
     except Mismatch as why:

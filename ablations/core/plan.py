@@ -153,7 +153,8 @@ NO_LOOKS = Looks((), 0, 0)
 @closed
 class Flags(TypedDict, total=False):
     """The flags that select a part of a study, as `ablations.request.Request.flags` spells them;
-    of imported runs their name."""
+    of imported runs their name.
+    """
 
     profile: str
     tasks: Names

@@ -28,7 +28,8 @@ class Task(Named):
 
 class Run(TypedDict, total=False):
     """How long a configuration trains: points of its curve, updates between two, environment steps
-    of an update; where it is evaluated."""
+    of an update; where it is evaluated.
+    """
 
     points: Count
     updates_per_chunk: Count

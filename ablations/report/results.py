@@ -65,7 +65,6 @@ class Results:
 
 def once(function: Callable[Concatenate[Results, P], R]) -> Callable[Concatenate[Results, P], R]:
     """Keep what a function makes of results, by its further arguments."""
-
     signature = inspect.signature(function)
 
     @functools.wraps(function)

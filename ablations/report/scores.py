@@ -87,7 +87,8 @@ class Cell:
 @dataclass(frozen=True)
 class Scores:
     """The scores of a plan's cells, which package versions made how many of them, and lines on
-    plugins that were edited in between."""
+    plugins that were edited in between.
+    """
 
     metric: str
     score: str
@@ -139,7 +140,7 @@ class Scores:
         return next(seed for seed in itertools.count() if seed not in ended)
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
-        """seed -> score of those cells that have one."""
+        """Seed -> score of those cells that have one."""
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 

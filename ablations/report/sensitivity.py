@@ -59,8 +59,9 @@ class Panel:
 
     @property
     def places(self) -> dict[float, float]:
-        """value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
-        the values more evenly, or one after the other where neither tells them apart."""
+        """Value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
+        the values more evenly, or one after the other where neither tells them apart.
+        """
         values = self.values
         spread = {nearest(values): values}
         if values[0] > 0:
@@ -71,7 +72,8 @@ class Panel:
 
     def labels(self, letter: float) -> list[str]:
         """The values as text, "" for those that would run into the one before; letter: half the
-        width of one, as a share of the axis."""
+        width of one, as a share of the axis.
+        """
         places = self.places
         span = max(places.values()) - min(places.values())
         texts, end = [], -math.inf
@@ -146,7 +148,8 @@ def _varied(plan: Plan) -> _Varied:
 
 def panels(plan: Plan, made: Table) -> list[Panel]:
     """Every number's lines, per task and environment; over all tasks where every variant is
-    compared with the same one, so that there is one unit."""
+    compared with the same one, so that there is one unit.
+    """
     varied = _varied(plan)
     found = []
     for number, values in varied.numbers.items():

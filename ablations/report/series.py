@@ -108,7 +108,8 @@ STATISTICS: Mapping[Aggregate, str] = {
 
 def shown(plan: Plan) -> dict[Aggregate, str]:
     """The statistics that say something of their own: with one task a mean over tasks of IQMs is
-    the IQM, and with one or two the median of the tasks' means is their mean."""
+    the IQM, and with one or two the median of the tasks' means is their mean.
+    """
     fewest = {"task_iqm": 2, "median": 3}
     return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
 
@@ -117,7 +118,8 @@ def paired(
     plan: Plan, found: Scores, learned: Units | None, task: str, variant: str
 ) -> NDArray[np.float64]:
     """Differences `[n]` of a variant to what it is compared with, by seed, in the units of the row:
-    the metric's; on ALL_TASKS the mean over tasks, in what was learned."""
+    the metric's; on ALL_TASKS the mean over tasks, in what was learned.
+    """
     baseline = baseline_of(plan, variant)
     scales = {task: 1.0}
     if task == ALL_TASKS:
@@ -140,7 +142,7 @@ MOST_SHARES = 40  # of a curve over tasks
 def efficiency(
     plan: Plan, found: Scores, learned: Units
 ) -> dict[str, tuple[NDArray[np.float64], ...]]:
-    """variant -> share of training, IQM of normalised scores (mean over tasks), low, high, `[n]`
+    """Variant -> share of training, IQM of normalised scores (mean over tasks), low, high, `[n]`
     each; over the seeds that are complete on every task. {} with fewer than two tasks.
 
     rliable's sample-efficiency curve (Agarwal et al. 2021), at the points where all seeds have a
@@ -175,7 +177,7 @@ def _at_shares(one: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> normalised scores `[n]` per task that has a unit, where there are any."""
+    """Variant -> normalised scores `[n]` per task that has a unit, where there are any."""
     scores = {variant: units.normalised(plan, found, learned, variant) for variant in plan.variants}
     return {v: rows for v, rows in scores.items() if rows and len(rows[0])}
 

@@ -69,7 +69,8 @@ def smoothed(steps: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
 
 def smoothed_together(curves: Sequence[Curve]) -> tuple[Steps, NDArray[np.float64]]:
     """Steps `[n]` that all curves have, and there each one smoothed over its own tenths,
-    `[curves, n]`."""
+    `[curves, n]`.
+    """
     return on_common_steps([replace(c, values=smoothed(c.steps, c.values)) for c in curves])
 
 
@@ -213,7 +214,8 @@ def normalised(
     plan: Plan, found: Scores, learned: Units, variant: str
 ) -> list[NDArray[np.float64]]:
     """Normalised scores `[n]` per task that has a unit, over the seeds that are complete on them:
-    0 where the learning of what the variant is compared with began, 1 where it got to."""
+    0 where the learning of what the variant is compared with began, 1 where it got to.
+    """
     scales = {task: learned.of(task, variant) for task in plan.tasks}
     kept = {task: unit for task, unit in scales.items() if unit is not None}
     by_seed = [found.by_seed(task, variant) for task in kept]
@@ -228,7 +230,8 @@ def normalised(
 
 def settings_of(plan: Plan, task: str, variant: str) -> str:
     """The settings of a task that a variant's cells were run with: only rows that share them can be
-    ranked."""
+    ranked.
+    """
     for cell in plan.cells:
         if (cell.task, cell.variant) == (task, variant):
             return canonical(cell.config.get("task"))

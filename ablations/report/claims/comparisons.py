@@ -124,7 +124,8 @@ def _spreads(
 
 def _ratio(logarithm: float | None) -> float | None:
     """A ratio of which this is the logarithm; None for one that is no float, as of a spread that
-    is many orders smaller."""
+    is many orders smaller.
+    """
     inside = logarithm is not None and abs(logarithm) < _MOST_LOG
     return math.exp(logarithm) if logarithm is not None and inside else None
 
@@ -252,7 +253,8 @@ def _agreement(
     claim: Claim, plan: Plan, evidence: Evidence, level: float
 ) -> tuple[list[Part], list[str]]:
     """The difference of a variant as one metric sees it, minus that as the other does, in what was
-    learned."""
+    learned.
+    """
     both = [evidence.of(plan, metric) for metric in (claim.metric, claim.against)]
     pairs = [(v, versus) for v in plan.variants if (versus := baseline_of(plan, v)) is not None]
     if not pairs:

@@ -41,7 +41,8 @@ class Again:
 
     def fate(self, condition: str) -> str:
         """Of the verdict at the task's own settings: "the same", "another" or "undecided"; "decided
-        here" or "undecided on both" where there was none; "runs fail"; "" where seeds lack."""
+        here" or "undecided on both" where there was none; "runs fail"; "" where seeds lack.
+        """
         own, here = self.stand(OWN), self.stand(condition)
         if "not run" in (own, here):
             return ""
@@ -55,7 +56,8 @@ class Again:
 
     def moved(self, condition: str) -> bool:
         """Whether the effect is another than at the own settings: the interval of the change
-        excludes 0."""
+        excludes 0.
+        """
         return condition in self.changes and self.changes[condition].sign != 0
 
 
@@ -90,8 +92,9 @@ def _changed(
     level: float,
     name: str,
 ) -> dict[str, Part]:
-    """name -> the effect in the second plan minus that in the first, each in what was learned
-    there, on the seeds that both have; {} where one learned nothing."""
+    """Name -> the effect in the second plan minus that in the first, each in what was learned
+    there, on the seeds that both have; {} where one learned nothing.
+    """
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
     rounding = 0.0
@@ -151,7 +154,8 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
 
 def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
     """(condition, task, fate -> how many comparisons); "not run" counts those that lack seeds,
-    "moved" those whose effect is another."""
+    "moved" those whose effect is another.
+    """
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for one in found:
         for name in one.parts:

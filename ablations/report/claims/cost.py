@@ -66,7 +66,8 @@ def cost_sheet(
 
 def commands(plans: Mapping[str, Plan]) -> list[str]:
     """From command -> its plan: one command per task for all studies of the same flags, in the
-    order of the rows."""
+    order of the rows.
+    """
     tasks = dict.fromkeys(task for plan in plans.values() for task in plan.tasks)
     found = []
     for task in tasks:

@@ -91,7 +91,8 @@ class Judged:
 
 class Evidence:
     """The records of plans: each metric of a plan is read once, what a variant learned worked out
-    once."""
+    once.
+    """
 
     def __init__(self, results: Path):
         self.results = results
@@ -118,7 +119,8 @@ def learned_by(
     claim: Claim, plan: Plan, evidence: Evidence, task: str, variant: str
 ) -> Learned | None:
     """What a variant learned. Of returns, those of training: the first evaluation comes when much
-    has been learned, and both are in the same units."""
+    has been learned, and both are in the same units.
+    """
     if plan.study.margin_in_metric:
         return METRIC
     metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
@@ -187,7 +189,8 @@ def part_of(
 
 def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds | None:
     """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
-    a difference as it looks now lies within the margin or beyond."""
+    a difference as it looks now lies within the margin or beyond.
+    """
     if compared.low is None:
         return None
     if word is Verdict.UNDECIDED:

@@ -48,7 +48,8 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
 
 def by_another(claim: Claim) -> Claim | None:
     """The same claim by training returns, where it is judged by those of evaluations; by these,
-    where a difference of accuracies is judged."""
+    where a difference of accuracies is judged.
+    """
     if claim.metric == EVALUATION and claim.statistic != "agreement":
         return replace(claim, metric=TRAINING)
     if claim.metric.endswith("accuracy") and claim.statistic == "difference":
@@ -64,7 +65,7 @@ def _source(claim: Claim, plan: Plan) -> str:
 
 
 def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[str, float]:
-    """task -> how many margins the variant's mean curve rose over the last fifth of training."""
+    """Task -> how many margins the variant's mean curve rose over the last fifth of training."""
     if claim.metric not in (TRAINING, EVALUATION):
         return {}
     found = evidence.of(plan, TRAINING)
@@ -87,8 +88,9 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
 def _margins(
     claim: Claim, plan: Plan, evidence: Evidence, variant: str
 ) -> dict[str, tuple[float, float]]:
-    """task -> the margin in units of the return, and by how much the variant's mean evaluation rose
-    from the first to the last."""
+    """Task -> the margin in units of the return, and by how much the variant's mean evaluation rose
+    from the first to the last.
+    """
     if claim.metric != EVALUATION or claim.statistic not in ("difference", "effect", "interaction"):
         return {}
     found = evidence.of(plan, EVALUATION)

@@ -137,7 +137,8 @@ def page(
     again: Sequence[Again] = (),
 ) -> str:
     """The whole page. at_once: the same claims when the intervals of all hold at once. others:
-    claim -> itself, judged by another metric. again: what ran under other settings too."""
+    claim -> itself, judged by another metric. again: what ran under other settings too.
+    """
     lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
     lines += _wrapped(_counts(found))
     lines += ["", *_overview(found, at_once), ""]

@@ -97,7 +97,8 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
 
 def sentence(one: Judged) -> str:
     """The verdict with its places: on which tasks it holds, on which not, and what seeds would
-    decide the rest."""
+    decide the rest.
+    """
     groups: dict[tuple[str, Stand], list[Part]] = {}
     for part, each in zip(one.parts, stands(one), strict=True):
         groups.setdefault((_phrase(part, each), each), []).append(part)
@@ -175,7 +176,8 @@ def turning(one: Judged) -> str:
 
 def _other_margins(one: Judged) -> Iterator[str]:
     """The nearest smaller and the nearest larger margin with another verdict, and that verdict;
-    nothing where runs failed, which has a part in the words."""
+    nothing where runs failed, which has a part in the words.
+    """
     if any(part.n < part.planned for part in one.parts):
         return
     bounds = {abs(x) for p in one.parts for x in (p.effect_low, p.effect_high) if x is not None}

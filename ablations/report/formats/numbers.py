@@ -89,7 +89,8 @@ def _estimate(
 
 def _places(value: float, low: float, high: float, places: int, sign: str) -> int:
     """A much narrower interval than its neighbours' must not read as no interval at all, nor one of
-    a difference that excludes 0 as if it held it."""
+    a difference that excludes 0 as if it held it.
+    """
     places = max(places, min(decimals(value, low, high) - 1, places + 2))
     return _apart(low, high, places) if sign else places
 

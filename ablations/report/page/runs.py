@@ -92,8 +92,9 @@ def _started(record: Record | None) -> str:
 
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:
-    """cell -> link to its rendered policy: any page under results/render named by the cell's
-    hash."""
+    """Cell -> link to its rendered policy: any page under results/render named by the cell's
+    hash.
+    """
     found: dict[str, str] = {}
     for path in sorted((results / "render").rglob("*.html")):
         for part in re.findall(r"[0-9a-f]{16}", path.stem):

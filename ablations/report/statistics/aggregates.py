@@ -180,7 +180,7 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
 
 
 def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
+    """Variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
 
     Raises ValueError where a variant lacks a task, or a variant, task and seed occur twice.
     """

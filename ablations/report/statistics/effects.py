@@ -88,7 +88,8 @@ _Columns = dict[tuple[int, ...], list[str]]  # the level of each variant -> sett
 
 def _joined(columns: _Columns) -> Iterator[_Columns]:
     """The factors as they are; then each two of them as one, whose levels are the combinations that
-    are there, in order of appearance."""
+    are there, in order of appearance.
+    """
     yield columns
     for first, second in itertools.combinations(columns, 2):
         pairs = list(zip(first, second, strict=True))
@@ -110,7 +111,8 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 def _is_orthogonal(columns: _Columns) -> bool:
     """Whether the levels of every three factors meet, and equally often: else an interaction of two
-    could pass for a main effect."""
+    could pass for a main effect.
+    """
     for three in itertools.combinations(columns, 3):
         met = Counter(zip(*three, strict=True))
         if len(met) != math.prod(1 + max(one) for one in three) or len(set(met.values())) > 1:

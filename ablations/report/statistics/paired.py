@@ -57,7 +57,8 @@ def compare(
     scores: ArrayLike, baseline: ArrayLike, margin: float | None = None, level: float = LEVEL
 ) -> Comparison:
     """Compares two arrays `[n]` whose i-th entries share a seed, or the means over tasks of two
-    `[tasks, n]`. `margin` in their units."""
+    `[tasks, n]`. `margin` in their units.
+    """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim not in (1, 2):
         raise ValueError(f"paired scores need one shape [n]: {a.shape} and {b.shape}")
@@ -136,7 +137,7 @@ def judge(
 
 
 def _times(value: float, power: int) -> float:
-    """value * 2^power; infinite where that is too large."""
+    """Value * 2^power; infinite where that is too large."""
     try:
         return math.ldexp(value, power)
     except OverflowError:

@@ -111,7 +111,8 @@ def seeds_range(
     effect: float, comparison: Comparison, margin: float | None = None, power: float = POWER
 ) -> Seeds:
     """Seeds that decide a true difference `effect`, whose deviation was estimated from the
-    comparison's n seeds: its 90% chi-squared interval gives the range."""
+    comparison's n seeds: its 90% chi-squared interval gives the range.
+    """
     if not comparison.deviation:
         raise ValueError("a deviation is needed")
     least, most = deviations(comparison.n, comparison.deviation, 0.1)

@@ -21,7 +21,8 @@ from ablations.report.statistics.summaries import LEVEL, Floats
 class Attribution:
     """A gap and what its details have of it, over seeds. The share of a detail, what it does alone
     at the start, what its removal takes from the end (with the sign of its being there), and the
-    difference of the last two, its interaction with all others."""
+    difference of the last two, its interaction with all others.
+    """
 
     gap: Comparison
     shares: tuple[Comparison, ...]

@@ -24,7 +24,8 @@ _ROWS_AT_ONCE = 128
 
 def deviation(values: ArrayLike) -> Floats:
     """The sample standard deviation over the last axis, `[..., n]` -> `[...]`, also of numbers so
-    large or so small that their squares are no floats."""
+    large or so small that their squares are no floats.
+    """
     rows = np.asarray(values, dtype=np.float64)
     power = powers(rows)
     return np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power)

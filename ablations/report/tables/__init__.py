@@ -44,7 +44,8 @@ _ABSENT = {
 
 def default_kind(plan: Plan) -> str:
     """What `table` shows of a plan where nothing is asked for: "shares" of an explanation,
-    "effects" of a fraction of a factorial, else "comparison"."""
+    "effects" of a fraction of a factorial, else "comparison".
+    """
     if plan.study.explanation is not None:
         return "shares"
     found = factorial(plan)

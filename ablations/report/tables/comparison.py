@@ -196,7 +196,8 @@ def _marked(
     plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
     """With the best of each task, and of what is not significantly below it. Only rows of the same
-    task settings are ranked, and on "all tasks" only those in the same units."""
+    task settings are ranked, and on "all tasks" only those in the same units.
+    """
     if learned is None:
         return rows
     marks: dict[tuple[str, str], str] = {}
@@ -227,8 +228,9 @@ def _family(plan: Plan, learned: Units, task: str, variant: str) -> Any:
 def _ranked(
     plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
 ) -> dict[str, str]:
-    """variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
-    of the seeds that survived."""
+    """Variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
+    of the seeds that survived.
+    """
     tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
     names = [row.variant for row in rows]
     found, level = last_look(plan, found, tasks, names, LEVEL)

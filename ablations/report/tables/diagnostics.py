@@ -42,7 +42,8 @@ def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measu
 
 def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
     """Bias, variance, RMSE and correlation per task, stage and choice; `reference` is the choice
-    that trained, to which variance and RMSE are put in relation."""
+    that trained, to which variance and RMSE are put in relation.
+    """
     rows: list[tuple[Any, ...]] = []
     choices = list(
         dict.fromkeys(
@@ -174,7 +175,8 @@ _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
     """Whether a seed has every number of a choice: ratios are paired, so it counts for all choices
-    or for none."""
+    or for none.
+    """
     values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
     return not any(value is None or math.isnan(value) for value in values)
 

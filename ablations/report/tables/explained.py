@@ -219,7 +219,8 @@ def explained_in_words(made: Sheet) -> str:
 
 def change(detail: Detail) -> str:
     """What is switched, and the numbers that come with either value: "none → pessimistic
-    (value_clip_range 0.2)"."""
+    (value_clip_range 0.2)".
+    """
     moved = []
     for name, values in detail.settings.items():
         sides = zip(values, detail.brings.get(name, ({}, {})), strict=True)

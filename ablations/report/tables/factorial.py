@@ -25,8 +25,9 @@ COLUMNS = (
 
 
 def settings(plan: Plan) -> dict[str, dict[str, Any]]:
-    """variant -> setting -> value, of all that some variant sets; of what one leaves out the
-    default, where its trainer reads it."""
+    """Variant -> setting -> value, of all that some variant sets; of what one leaves out the
+    default, where its trainer reads it.
+    """
     names = {name for about in plan.variants.values() for name in about.sets}
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
     filled: dict[str, dict[str, Any]] = {}
@@ -191,7 +192,8 @@ def factorial_scores(
     sizes: Mapping[tuple[str, str], float],
 ) -> np.ndarray:
     """`[tasks, n, variants]`, over the seeds that every variant has on every task, per unit where
-    given."""
+    given.
+    """
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
     parts = [
@@ -208,7 +210,8 @@ def factorial_scores(
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
     """The variants whose differences an effect of a full factorial is made of: with a level, and at
     the reference; of an interaction's first factor, at the level and at the reference of its
-    second."""
+    second.
+    """
     names = list(factorial.factors)
     at = {place: variant for variant, place in factorial.variants.items()}
     first = names.index(effect.factors[0])
@@ -228,7 +231,8 @@ def identical_effect(
     found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
     """Whether one of an effect's factors changes no bit, so that the effect is exactly 0. Of a
-    fraction that cannot be seen where a variant has none that differs in this alone."""
+    fraction that cannot be seen where a variant has none that differs in this alone.
+    """
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return factorial.full and any(
         all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
@@ -241,7 +245,8 @@ def guarded_effect(
 ) -> Verdict:
     """A verdict in view of failures on the two sides of an effect. In a fraction every run is on a
     side of every effect, so that one alone is no sign: the sides must differ by Fisher's exact test
-    at 5%."""
+    at 5%.
+    """
 
     def failures(variant: str) -> int:
         return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))

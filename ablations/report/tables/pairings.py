@@ -46,7 +46,8 @@ class Pairing:
 @dataclass(frozen=True)
 class Family:
     """The comparisons of a plan that share an error rate: those per task, or those of means over
-    tasks (over)."""
+    tasks (over).
+    """
 
     plan: Plan
     found: Scores
@@ -57,7 +58,8 @@ class Family:
         self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
     ) -> list[Pairing]:
         """asked: (tasks, variant, baseline). With the level shared over the comparisons that are
-        made (Bonferroni); where seeds were added at looks, each as it was read."""
+        made (Bonferroni); where seeds were added at looks, each as it was read.
+        """
         if self.plan.looks:
             return [self._read(*one) for one in asked]
         found = [self._pairing(self.found, *one) for one in asked]
@@ -147,7 +149,8 @@ class Family:
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
     """The looks at each of a plan's comparisons: per task, or of means over tasks. What was seen
-    since they were planned may change nothing of it."""
+    since they were planned may change nothing of it.
+    """
     planned = plan.looks
     share = planned.over_tasks if over else planned.comparisons
     return looks.design(planned.seeds, LEVEL / (2 if planned.over_tasks else 1) / share)
@@ -157,7 +160,8 @@ def last_look(
     plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
 ) -> tuple[Scores, float]:
     """What a comparison of all these variants may look at, and its level: where seeds were added at
-    looks, the last look that all of them have reached."""
+    looks, the last look that all of them have reached.
+    """
     if not plan.looks:
         return found, level
     planned = looks.design(plan.looks.seeds, level)
@@ -169,8 +173,9 @@ def last_look(
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
-    """variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
-    no variant has two."""
+    """Variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
+    no variant has two.
+    """
     found = {
         variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
         for variant in plan.variants
