@@ -1,5 +1,7 @@
-"""The data that the rest works on, and the only door from files to it: what is read is bounded in
-size, decoded once into types, and refused in a line where it does not fit. No numpy, no JAX.
+"""Hold the data that the rest works on, and be the only door from files to it.
+
+What is read is bounded in size, decoded once into types, and refused in a line where it does not
+fit. No numpy, no JAX.
 
     decode.py         a JSON value as a type, or the place where it is none
     encode.py         types as JSON

@@ -31,8 +31,12 @@ def set_aside(why: object) -> None:
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file. Raise Foreign for another kind of file, which is not
-    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read.
+    """Return the content of a regular file.
+
+    Raises:
+        Foreign: another kind of file, which is not opened as one that blocks, or more than `most`
+            bytes.
+        OSError: it cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
@@ -48,8 +52,10 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def parse(data: bytes | str) -> object:
-    """Return a JSON text's value. Raise Mismatch for what is none, also one whose nesting or
-    integers are too long for Python.
+    """Return the value of a JSON text.
+
+    Raises:
+        Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
         value: object = json.loads(data)
@@ -67,8 +73,11 @@ def parse_object(data: bytes | str) -> dict[str, object]:
 
 
 def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
-    """Return a JSON file as a type; see `decode`. Raise Foreign for one that does not fit, OSError
-    where it cannot be read.
+    """Return a JSON file as a type; see `decode`.
+
+    Raises:
+        Foreign: it does not fit.
+        OSError: it cannot be read.
     """
     try:
         return decode(kind, parse(read_bytes(path, most)))

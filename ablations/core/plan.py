@@ -152,8 +152,9 @@ NO_LOOKS = Looks((), 0, 0)
 
 @closed
 class Flags(TypedDict, total=False):
-    """The flags that select a part of a study, as `ablations.request.Request.flags` spells them;
-    of imported runs their name.
+    """The flags that select a part of a study, as `ablations.request.Request.flags` spells them.
+
+    Of imported runs it is their name.
     """
 
     profile: str

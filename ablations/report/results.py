@@ -43,6 +43,7 @@ class Results:
     """
 
     def __init__(self, plan: Plan, folder: Path, metrics: Sequence[str] = ()) -> None:
+        """Read nothing before it is asked for."""
         self.plan, self.folder = plan, folder
         self.kept: dict[Hashable, object] = {}
         self._metrics = {plan.study.metric, *metrics}

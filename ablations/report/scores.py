@@ -24,10 +24,10 @@ Status = Literal["done", "failed", "empty", "missing"]
 
 
 def final(steps: ArrayLike, values: ArrayLike) -> float:
-    """Mean over the last tenth of training: the points `[n]` that end after 90% of the last step,
-    which may be 0.
+    """Mean over the last tenth of training.
 
-    Points without a value (null or NaN: no episode finished in them) are left out; NaN if all are.
+    Those are the points `[n]` that end after 90% of the last step, which may be 0. Points without a
+    value (null or NaN: no episode finished in them) are left out; NaN if all are.
     """
     ends, numbers = _points(steps, values)
     last = ends.max(initial=0)
@@ -37,8 +37,7 @@ def final(steps: ArrayLike, values: ArrayLike) -> float:
 
 
 def auc(steps: ArrayLike, values: ArrayLike) -> float:
-    """Area under the curve `[n]` over the steps it spans: a mean over training, in the metric's
-    units.
+    """Area under the curve `[n]` over the steps it spans: a mean over training.
 
     Trapezoids between the points that have a finite value. The first value is held back to step 0
     and the last one to the end, so that all variants are divided by the same steps. NaN if no point
@@ -86,8 +85,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a plan's cells, which package versions made how many of them, and lines on
-    plugins that were edited in between.
+    """The scores of a plan's cells.
+
+    versions: which package versions made how many of them. edited: lines on plugins that were
+    edited in between.
     """
 
     metric: str
@@ -97,7 +98,7 @@ class Scores:
     edited: tuple[str, ...] = ()
 
     def of(self, task: str, variant: str) -> list[Cell]:
-        """The cells of a task and variant, by seed."""
+        """Return the cells of a task and variant, by seed."""
         return list(self._by_place.get((task, variant), ()))
 
     @cached_property
@@ -108,15 +109,15 @@ class Scores:
         return found
 
     def curves(self, task: str, variant: str) -> list[Curve]:
-        """The curves of the cells that ended well, by seed."""
+        """Return the curves of the cells that ended well, by seed."""
         return [cell.curve for cell in self.of(task, variant) if len(cell.curve.steps)]
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
-        """Whether two variants trained alike, bit for bit, on every seed that both have: they share
-        the cell, or their whole curves are equal.
+        """Whether two variants trained alike, bit for bit, on every seed that both have.
 
-        Two runs that failed at the same step say nothing, at different steps that they differ.
-        False where no seed has a score on both sides.
+        They share the cell, or their whole curves are equal. Two runs that failed at the same step
+        say nothing, at different steps that they differ. False where no seed has a score on both
+        sides.
         """
         seen = 0
         for task in tasks:
@@ -225,12 +226,12 @@ def is_score(plan: Plan, metric: str) -> bool:
 
 
 def step_unit(plan: Plan) -> str:
-    """What a step of the study's trainer is, in the plural, for labels and captions."""
+    """Name a step of the study's trainer, in the plural, for labels and captions."""
     return f"{plan.study.step_unit or 'environment step'}s"
 
 
 def baseline_of(plan: Plan, variant: str) -> str | None:
-    """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
+    """Return what a variant is compared with; None for the baseline and for one `versus` itself."""
     versus = plan.variants[variant].versus or plan.study.baseline
     return None if versus == variant else versus
 

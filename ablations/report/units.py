@@ -37,6 +37,7 @@ class Learned:
 
     @property
     def size(self) -> float:
+        """How much was learned, in the metric's units."""
         return self.high - self.low
 
 
@@ -68,9 +69,7 @@ def smoothed(steps: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def smoothed_together(curves: Sequence[Curve]) -> tuple[Steps, NDArray[np.float64]]:
-    """Steps `[n]` that all curves have, and there each one smoothed over its own tenths,
-    `[curves, n]`.
-    """
+    """Smooth each curve over its own tenths: steps `[n]` that all have, values `[curves, n]`."""
     return on_common_steps([replace(c, values=smoothed(c.steps, c.values)) for c in curves])
 
 
@@ -80,9 +79,10 @@ def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
 
 
 def learned_of(seeds: Sequence[Curve]) -> Learned | None:
-    """What the curves of one variant's seeds say was learned; None where nothing stands out of the
-    noise, and with fewer than two seeds, which show no noise. Counted are the steps at which at
-    least half of the seeds have a value.
+    """Return what the curves of one variant's seeds say was learned.
+
+    None where nothing stands out of the noise, and with fewer than two seeds, which show no noise.
+    Counted are the steps at which at least half of the seeds have a value.
 
     Each seed in turn is left out: where the mean curve of the others is lowest and highest, its own
     must differ in the same direction, by Student's t over the seeds at 0.5%. Ends that are chosen
@@ -134,7 +134,7 @@ class Units:
     sources: Mapping[str, str]
 
     def of(self, task: str, variant: str) -> Learned | None:
-        """The unit of a variant's row on a task; None where nothing was learned."""
+        """Return the unit of a variant's row on a task; None where nothing was learned."""
         return self.by_source[task, self.sources[variant]]
 
     def source(self, variant: str) -> str:
@@ -201,7 +201,7 @@ def _name(found: Scores, task: str, source: str) -> str:
 
 
 def of_cells(found: Scores, task: str, variant: str) -> Learned | None:
-    """What a variant learned on a task, from the cells that ended well."""
+    """Return what a variant learned on a task, from the cells that ended well."""
     return learned_of(found.curves(task, variant))
 
 
@@ -213,8 +213,10 @@ def _source(plan: Plan, variant: str) -> str:
 def normalised(
     plan: Plan, found: Scores, learned: Units, variant: str
 ) -> list[NDArray[np.float64]]:
-    """Normalised scores `[n]` per task that has a unit, over the seeds that are complete on them:
-    0 where the learning of what the variant is compared with began, 1 where it got to.
+    """Return normalised scores `[n]` per task that has a unit.
+
+    Over the seeds that are complete on them: 0 where the learning of what the variant is compared
+    with began, 1 where it got to.
     """
     scales = {task: learned.of(task, variant) for task in plan.tasks}
     kept = {task: unit for task, unit in scales.items() if unit is not None}
@@ -229,8 +231,9 @@ def normalised(
 
 
 def settings_of(plan: Plan, task: str, variant: str) -> str:
-    """The settings of a task that a variant's cells were run with: only rows that share them can be
-    ranked.
+    """Return the settings of a task that a variant's cells were run with.
+
+    Only rows that share them can be ranked.
     """
     for cell in plan.cells:
         if (cell.task, cell.variant) == (task, variant):

@@ -123,8 +123,9 @@ def _spreads(
 
 
 def _ratio(logarithm: float | None) -> float | None:
-    """A ratio of which this is the logarithm; None for one that is no float, as of a spread that
-    is many orders smaller.
+    """Return a ratio from its logarithm.
+
+    None for one that is no float, as of a spread that is many orders smaller.
     """
     inside = logarithm is not None and abs(logarithm) < _MOST_LOG
     return math.exp(logarithm) if logarithm is not None and inside else None
@@ -202,7 +203,7 @@ def _interactions(
 def _contrasts(
     claim: Claim, plan: Plan, evidence: Evidence, level: float, factors: int
 ) -> list[Part]:
-    """Main effects of the claim's factor, or all interactions of two factors."""
+    """Judge the main effects of the claim's factor, or all interactions of two factors."""
     found = evidence.of(plan, claim.metric)
     of = factorial(plan)
     if of is None:
@@ -242,7 +243,7 @@ def _contrasts(
 
 
 def _level(factor: str, level: str) -> str:
-    """ "a=1", or "a=1, b=2" of a factor of two settings."""
+    """Name a level: "a=1", or "a=1, b=2" of a factor of two settings."""
     names, values = factor.split(", "), level.split(", ")
     if len(names) != len(values):
         return f"{factor}={level}"
@@ -252,9 +253,7 @@ def _level(factor: str, level: str) -> str:
 def _agreement(
     claim: Claim, plan: Plan, evidence: Evidence, level: float
 ) -> tuple[list[Part], list[str]]:
-    """The difference of a variant as one metric sees it, minus that as the other does, in what was
-    learned.
-    """
+    """Judge, for each variant, the difference by one metric minus that by the other."""
     both = [evidence.of(plan, metric) for metric in (claim.metric, claim.against)]
     pairs = [(v, versus) for v in plan.variants if (versus := baseline_of(plan, v)) is not None]
     if not pairs:

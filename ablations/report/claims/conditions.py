@@ -36,12 +36,14 @@ class Again:
         return any(part.ran for name, part in self.parts.items() if name != OWN)
 
     def stand(self, condition: str) -> Stand:
-        """What it says of the sentence under a condition."""
+        """Return what it says of the sentence under a condition."""
         return stand(self.parts[condition].word, self.claim.direction)
 
     def fate(self, condition: str) -> str:
-        """Of the verdict at the task's own settings: "the same", "another" or "undecided"; "decided
-        here" or "undecided on both" where there was none; "runs fail"; "" where seeds lack.
+        """Return what became of the verdict at the task's own settings.
+
+        "the same", "another" or "undecided"; "decided here" or "undecided on both" where there was
+        none; "runs fail"; "" where seeds lack.
         """
         own, here = self.stand(OWN), self.stand(condition)
         if "not run" in (own, here):
@@ -55,19 +57,24 @@ class Again:
         return "the same" if here == own else "another"
 
     def moved(self, condition: str) -> bool:
-        """Whether the effect is another than at the own settings: the interval of the change
-        excludes 0.
-        """
+        """Whether the effect is another here: the interval of its change excludes 0."""
         return condition in self.changes and self.changes[condition].sign != 0
 
 
 def again(
     claim: Claim, task: str, plans: Mapping[str, Plan], evidence: Evidence, level: float = LEVEL
 ) -> list[Again]:
-    """The comparisons of a claim on a task. plans: OWN and the names of conditions -> the plan.
+    """Judge the comparisons of a claim on a task under each condition.
 
     Each is judged as on the page: the intervals of all comparisons of the claim, on all its tasks,
-    hold at once with 95%, under each condition by itself. level: of the interval of a change.
+    hold at once with 95%, under each condition by itself.
+
+    Args:
+        claim: with its comparisons.
+        task: one of its tasks.
+        plans: OWN and the names of conditions -> the plan.
+        evidence: the records.
+        level: of the interval of a change.
     """
     here = replace(claim, tasks=(task,))
     share = LEVEL / len(claim.tasks)
@@ -92,8 +99,9 @@ def _changed(
     level: float,
     name: str,
 ) -> dict[str, Part]:
-    """Name -> the effect in the second plan minus that in the first, each in what was learned
-    there, on the seeds that both have; {} where one learned nothing.
+    """Return, by its condition, the effect in the second plan minus that in the first.
+
+    Each is in what was learned there, on the seeds that both have; {} where one learned nothing.
     """
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
@@ -114,7 +122,7 @@ def _changed(
 
 
 def conditions_sheet(found: Sequence[Again]) -> Sheet:
-    """A row for each comparison under each condition."""
+    """List each comparison under each condition, a row each."""
     rows = []
     for one in found:
         for name, part in one.parts.items():
@@ -153,8 +161,9 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
 
 
 def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
-    """(condition, task, fate -> how many comparisons); "not run" counts those that lack seeds,
-    "moved" those whose effect is another.
+    """Count the fates of comparisons by condition and task.
+
+    "not run" counts those that lack seeds, "moved" those whose effect is another.
     """
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for one in found:

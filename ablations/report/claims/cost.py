@@ -12,11 +12,15 @@ from ablations.report.tables.entries import Column, Sheet, text_columns
 def cost_sheet(
     plans: Sequence[tuple[str, Plan]], rates: Mapping[str, float], compiling: float
 ) -> Sheet:
-    """A row per task and study, task by task, so that whatever is finished is whole comparisons.
+    """List the cost of each task and study, task by task, so that what is finished is whole.
 
-    plans: each with the name of its row. rates: task -> steps per second of one core. compiling:
-    seconds for each program. A cell that an earlier row has costs nothing more. Steps of
-    evaluations count like those of training.
+    A cell that an earlier row has costs nothing more. Steps of evaluations count like those of
+    training.
+
+    Args:
+        plans: each with the name of its row.
+        rates: task -> steps per second of one core.
+        compiling: seconds for each program.
     """
     tasks = list(dict.fromkeys(task for _, plan in plans for task in plan.tasks))
     seen: set[str] = set()
@@ -65,8 +69,10 @@ def cost_sheet(
 
 
 def commands(plans: Mapping[str, Plan]) -> list[str]:
-    """From command -> its plan: one command per task for all studies of the same flags, in the
-    order of the rows.
+    """Return one command per task for all studies of the same flags, in the order of the rows.
+
+    Args:
+        plans: command -> its plan.
     """
     tasks = dict.fromkeys(task for plan in plans.values() for task in plan.tasks)
     found = []

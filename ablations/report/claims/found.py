@@ -60,6 +60,7 @@ class Part:
 
     @property
     def ran(self) -> bool:
+        """Whether all of its seeds have run."""
         return self.word is not Verdict.NOT_RUN_YET
 
 
@@ -90,23 +91,23 @@ class Judged:
 
 
 class Evidence:
-    """The records of plans: each metric of a plan is read once, what a variant learned worked out
-    once.
-    """
+    """The records of several plans, each read once, and what their variants learned."""
 
     def __init__(self, results: Path):
+        """Read from a results folder."""
         self.results = results
         self._read: dict[tuple[str, str], Results] = {}
         self._learned: dict[tuple[str, ...], Learned | None] = {}
 
     def of(self, plan: Plan, metric: str) -> Scores:
+        """Return the scores of a plan by a metric."""
         both = (TRAINING, EVALUATION)
         place = (plan.study.name, plan.name)
         read = self._read.setdefault(place, Results(plan, self.results, both))
         return scores(read, metric=metric)
 
     def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
-        """What a variant learned, at the first look where there are several."""
+        """Return what a variant learned, at the first look where there are several."""
         place = (plan.study.name, plan.name, metric, task, variant)
         if place not in self._learned:
             found = self.of(plan, metric)
@@ -118,8 +119,10 @@ class Evidence:
 def learned_by(
     claim: Claim, plan: Plan, evidence: Evidence, task: str, variant: str
 ) -> Learned | None:
-    """What a variant learned. Of returns, those of training: the first evaluation comes when much
-    has been learned, and both are in the same units.
+    """Return what a variant learned.
+
+    Of returns, those of training: the first evaluation comes when much has been learned, and both
+    are in the same units.
     """
     if plan.study.margin_in_metric:
         return METRIC
@@ -167,6 +170,8 @@ def word_of(compared: Comparison, margin: float | None) -> Verdict:
 def part_of(
     task: str, label: str, word: Verdict, compared: Comparison, margin: float | None, planned: int
 ) -> Part:
+    """Make a part of a claim from a comparison in the metric's units and the margin."""
+
     def in_margins(value: float | None) -> float | None:
         return number(value / margin) if value is not None and margin else None
 
@@ -188,8 +193,9 @@ def part_of(
 
 
 def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds | None:
-    """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
-    a difference as it looks now lies within the margin or beyond.
+    """Return the seeds that decide what is open: the sign or equivalence.
+
+    Where the sign is known, whether a difference as it looks now lies within the margin or beyond.
     """
     if compared.low is None:
         return None

@@ -25,9 +25,16 @@ _LAST = 0.8  # where the last fifth of training begins
 
 
 def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -> Judged:
-    """A claim in the light of the records of its plan. level: shared by all that it compares.
+    """Judge a claim by the records of its plan.
 
-    Raises UserError where it names what its study does not have.
+    Args:
+        claim: to be judged.
+        plan: of its command.
+        evidence: the records.
+        level: shared by all that it compares.
+
+    Raises:
+        UserError: the claim names what its study does not have.
     """
     _require_known(claim, plan)
     asked = replace(plan, study=replace(plan.study, margin=claim.margin))
@@ -47,8 +54,10 @@ def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -
 
 
 def by_another(claim: Claim) -> Claim | None:
-    """The same claim by training returns, where it is judged by those of evaluations; by these,
-    where a difference of accuracies is judged.
+    """Return the same claim by another metric, where there is one to tell beside it.
+
+    By training returns, where it is judged by those of evaluations; by these, where a difference of
+    accuracies is judged.
     """
     if claim.metric == EVALUATION and claim.statistic != "agreement":
         return replace(claim, metric=TRAINING)
@@ -88,8 +97,9 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
 def _margins(
     claim: Claim, plan: Plan, evidence: Evidence, variant: str
 ) -> dict[str, tuple[float, float]]:
-    """Task -> the margin in units of the return, and by how much the variant's mean evaluation rose
-    from the first to the last.
+    """Return the margin of each task in units of the return, beside what was gained.
+
+    That is by how much the variant's mean evaluation rose from the first to the last.
     """
     if claim.metric != EVALUATION or claim.statistic not in ("difference", "effect", "interaction"):
         return {}

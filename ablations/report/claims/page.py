@@ -85,7 +85,7 @@ _LIMITS = """\
 
 
 def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
-    """A row per claim: its verdict, and the range of the effects of its comparisons in margins."""
+    """List each claim with its verdict and the range of its effects in margins."""
     rows = []
     for one, other in zip(found, at_once, strict=True):
         ran = [part for part in one.parts if part.effect_low is not None]
@@ -136,8 +136,13 @@ def page(
     others: Mapping[str, Judged],
     again: Sequence[Again] = (),
 ) -> str:
-    """The whole page. at_once: the same claims when the intervals of all hold at once. others:
-    claim -> itself, judged by another metric. again: what ran under other settings too.
+    """Write the whole page.
+
+    Args:
+        found: the claims as they were judged.
+        at_once: the same claims when the intervals of all hold at once.
+        others: claim -> itself, judged by another metric.
+        again: what ran under other settings too.
     """
     lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
     lines += _wrapped(_counts(found))
@@ -235,7 +240,7 @@ def _section(one: Judged, other: Judged | None) -> list[str]:
 
 
 def _by_another(one: Judged, other: Judged) -> str:
-    """The verdict by training returns; where accuracies are judged, the returns that are paid."""
+    """Tell the verdict by training returns; for accuracies, the returns that are paid."""
     if one.claim.metric == EVALUATION:
         same = stands(other) == stands(one)
         said = "the same" if same else sentence(other)
@@ -339,7 +344,7 @@ def _run(one: Judged) -> str:
 
 
 def _sizes(one: Judged) -> str:
-    """What the margin is in units of the return, and beside what evaluations rose by."""
+    """Tell the margin in units of the return, beside what evaluations rose by."""
     told = []
     for task, (margin, rose) in one.margins.items():
         beside = f"{100 * margin / rose:.0f}%" if rose > 0 else "these fell"

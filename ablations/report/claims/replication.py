@@ -29,8 +29,12 @@ def difference_of_estimates(
 
 
 def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
-    """A row per comparison that has all its seeds both times; of a spread the ratio of the two
-    ratios. pairs: each claim, and the same judged by other seeds.
+    """List each comparison that has all its seeds both times.
+
+    Of a spread the ratio of the two ratios.
+
+    Args:
+        pairs: each claim, and the same judged by other seeds.
     """
     rows = [
         (first.claim.id, a.task, a.label, *_row(a, b, first.claim.statistic == "spread"))

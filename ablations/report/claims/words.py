@@ -30,7 +30,7 @@ _PAST = 1e-6  # of a margin, so as to be past a bound
 
 
 def stand(word: Verdict, direction: str) -> Stand:
-    """What a comparison says of a sentence of that direction.
+    """Return what a comparison says of a sentence of that direction.
 
     An interval on the wanted side of 0 makes "higher" and "lower" hold, whether or not the margin
     is inside. "none" holds, and "differs" fails, only where the interval is within the margin;
@@ -68,7 +68,7 @@ def tasks_disagree(parts: Iterable[Part]) -> bool:
 
 
 def verdict(one: Judged) -> str:
-    """A claim's verdict in a few words, for a table or a figure."""
+    """Write a claim's verdict in a few words, for a table or a figure."""
     found = stands(one)
     ran = [each for each in found if each != "not run"]
     if not ran:
@@ -96,8 +96,9 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
 
 
 def sentence(one: Judged) -> str:
-    """The verdict with its places: on which tasks it holds, on which not, and what seeds would
-    decide the rest.
+    """Write the verdict with its places.
+
+    On which tasks it holds, on which not, and what seeds would decide the rest.
     """
     groups: dict[tuple[str, Stand], list[Part]] = {}
     for part, each in zip(one.parts, stands(one), strict=True):
@@ -130,7 +131,7 @@ def _phrase(part: Part, each: Stand) -> str:
 
 
 def _would_decide(parts: Sequence[Part]) -> str:
-    """The least and the most of the seeds that would decide some comparisons."""
+    """Write the least and the most of the seeds that would decide some comparisons."""
     needed = [part.needed for part in parts if part.needed is not None]
     if not needed:
         return ""
@@ -159,7 +160,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def turning(one: Judged) -> str:
-    """What would change the verdict on a claim that ran."""
+    """Write what would change the verdict on a claim that ran."""
     found = stands(one)
     told = []
     if "not run" in found:
@@ -175,8 +176,9 @@ def turning(one: Judged) -> str:
 
 
 def _other_margins(one: Judged) -> Iterator[str]:
-    """The nearest smaller and the nearest larger margin with another verdict, and that verdict;
-    nothing where runs failed, which has a part in the words.
+    """Write the nearest smaller and the nearest larger margin with another verdict.
+
+    Nothing where runs failed, which has a part in the verdict.
     """
     if any(part.n < part.planned for part in one.parts):
         return
@@ -192,7 +194,7 @@ def _other_margins(one: Judged) -> Iterator[str]:
 
 
 def _with_margin(one: Judged, times: float) -> Judged:
-    """The claim, had its margin been so many times as large."""
+    """Return the claim, had its margin been so many times as large."""
     return replace(one, parts=tuple(_word_at(part, times) for part in one.parts))
 
 

@@ -17,7 +17,7 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def html(table: Table) -> str:
-    """A <table> element; classes study-table, interval, difference, verdict to style it by."""
+    """Write a <table> element; classes study-table, interval, difference, verdict style it."""
     tasks = table.places
     numbers = {task: Digits(table.of(task)) for task in tasks}
     lines = ['<table class="study-table">']
@@ -43,7 +43,7 @@ def html(table: Table) -> str:
 
 
 def breakable(name: str) -> str:
-    """A name that a narrow column may break after its signs, escaped."""
+    """Escape a name that a narrow column may break after its signs."""
     return "<wbr>".join(escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
 
 
@@ -70,7 +70,7 @@ def _html_cell(row: Entry | None, numbers: Digits) -> str:
 
 
 def html_sheet(made: Sheet) -> str:
-    """A <table> element of class sheet."""
+    """Write a <table> element of class sheet."""
     heads = [one.head for one in made.shown]
     head_cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     lines = ['<table class="sheet">']

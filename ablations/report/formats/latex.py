@@ -12,7 +12,7 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def latex(table: Table) -> str:
-    """A table environment that needs booktabs and nothing else."""
+    """Write a table environment, one column per task, that needs booktabs and nothing else."""
     tasks = table.places
     numbers = {task: Digits(table.of(task)) for task in tasks}
     said = {row.verdict for row in table.rows}
@@ -58,7 +58,7 @@ _CHARACTER, _GAP = 0.0108, 0.0175  # of an article's line: one at \scriptsize, a
 
 
 def latex_sheet(made: Sheet) -> str:
-    """A table environment of plain cells; needs booktabs and nothing else."""
+    """Write a table environment of plain cells; it needs booktabs and nothing else."""
     heads = [one.head for one in made.shown]
     rows = without_repeats(lines_of(made))
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]

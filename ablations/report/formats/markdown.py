@@ -76,7 +76,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str]) -> list[str]:
-    """A pipe table, padded so that it lines up in a terminal."""
+    """Write a pipe table, padded so that it lines up in a terminal."""
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
 
     def joined(cells: Sequence[str]) -> str:

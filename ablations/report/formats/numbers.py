@@ -33,7 +33,7 @@ def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) ->
 
 
 def fixed(value: float, places: int, sign: str = "") -> str:
-    """A number with so many digits after the point, never "-0.00"."""
+    """Write a number with so many digits after the point, never "-0.00"."""
     text = _digits(value, places, sign)
     return text.replace("-", sign) if not float(text) else text
 
@@ -49,6 +49,7 @@ class Digits:
     """The strings of one task's column: an estimate and its interval, aligned over the variants."""
 
     def __init__(self, rows: Sequence[Entry]):
+        """Choose the digits that the rows of a task share."""
         self._scores = _shared((row.mean, row.low, row.high) for row in rows)
         self._differences = _shared(
             (row.difference, row.difference_low, row.difference_high) for row in rows
@@ -59,6 +60,7 @@ class Digits:
         return _estimate(row.mean, row.low, row.high, self._scores, "")
 
     def iqm(self, row: Entry) -> str:
+        """Write the interquartile mean."""
         return _estimate(row.iqm, row.iqm_low, row.iqm_high, self._scores, "")[0]
 
     def difference(self, row: Entry) -> tuple[str, str]:
@@ -88,8 +90,9 @@ def _estimate(
 
 
 def _places(value: float, low: float, high: float, places: int, sign: str) -> int:
-    """A much narrower interval than its neighbours' must not read as no interval at all, nor one of
-    a difference that excludes 0 as if it held it.
+    """Return the digits after the point of an interval that is narrower than its neighbours'.
+
+    It must not read as no interval at all, nor one that excludes 0 as if it held it.
     """
     places = max(places, min(decimals(value, low, high) - 1, places + 2))
     return _apart(low, high, places) if sign else places
@@ -104,7 +107,10 @@ def _apart(low: float, high: float, places: int) -> int:
 
 
 def p_text(value: float | None) -> str:
-    """ ".012", "<.001", "1"; four digits where three would hide on which side of .05 it lies."""
+    """Write a p-value, as ".012", "<.001" or "1".
+
+    Four digits where three would hide on which side of .05 it lies.
+    """
     if value is None:
         return ""
     if value < 0.001:
@@ -114,9 +120,10 @@ def p_text(value: float | None) -> str:
 
 
 def verdict_text(row: Entry) -> str:
-    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)".
+    """Write a verdict, as "worse", "equivalent (+)" or "undecided (12 to 64 seeds)".
 
-    Where another variant is the same composition: "worse, identical to b".
+    The sign stands where 0 is outside. Where another variant is the same composition: "worse,
+    identical to b".
     """
     said = str(row.verdict or "")
     if row.verdict is Verdict.EQUIVALENT:
@@ -132,7 +139,7 @@ def verdict_text(row: Entry) -> str:
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
-    """ "12 to 64"; "12 or more"; empty where nothing is known."""
+    """Write a range of seeds, as "12 to 64" or "12 or more"; empty where nothing is known."""
     if low is None:
         return ""
     if high is None:
@@ -146,7 +153,7 @@ def verdict_class(verdict: Verdict | None) -> str:
 
 
 def seeds_text(row: Entry) -> str:
-    """ "8"; "5 of 8" when cells have not run; "7, 1 failed"."""
+    """Write the seeds of a row, as "8", "5 of 8" when cells have not run, or "7, 1 failed"."""
     text = f"{row.n} of {row.n_planned}" if row.n_missing else str(row.n)
     if row.n_failed:
         text += f", {row.n_failed} failed"
@@ -161,7 +168,7 @@ def seeds_text(row: Entry) -> str:
 
 
 def lines_of(made: Sheet) -> list[tuple[str, ...]]:
-    """A sheet's rows as text."""
+    """Write a sheet's rows as text."""
     return [
         tuple(
             _WRITTEN[one.kind]([row[name] for name in one.of], one.sign, one.places)

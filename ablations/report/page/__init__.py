@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def write(plans: Sequence[Plan], results: Path) -> Path:
-    """Writes results/report/index.html; returns its path."""
+    """Write results/report/index.html, and return its path."""
     path = results / "report" / "index.html"
     write_atomically(path, render(plans, results))
     return path
@@ -42,9 +42,12 @@ def render(
     *,
     live: bool = False,
 ) -> str:
-    """The page as text. A study whose records are damaged says so in its place.
+    """Return the page as text. A study whose records are damaged says so in its place.
 
-    live: for the server of `--watch`: the page asks it for changes, and has no static figures.
+    Args:
+        plans: a section each.
+        results: the folder with their records.
+        live: for the server of `--watch`: the page asks it for changes, and has no static figures.
     """
     if not plans:
         raise UserError("a report needs at least one study")
@@ -79,7 +82,7 @@ def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
 
 
 def _data(sections: Sequence[Section]) -> Markup:
-    """What page.js draws, as JSON that cannot end the element it stands in."""
+    """Return what page.js draws, as JSON that cannot end the element it stands in."""
     data = {
         "charts": {key: chart for one in sections for key, chart in one.charts.items()},
         "legends": {one.slug: list(one.legend) for one in sections},

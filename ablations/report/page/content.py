@@ -97,9 +97,11 @@ KIND_TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart of the page. key: names its data; anchor: its place in an address; panels: one title
-    each, `columns` of them side by side where there is room; image: a data URI of the static
-    figure, for print and where no script runs, or None; formats: of the files it can be saved as.
+    """A chart of the page.
+
+    key: names its data. anchor: its place in an address. panels: one title each, `columns` of them
+    side by side where there is room. image: a data URI of the static figure, for print and where no
+    script runs, or None. formats: of the files it can be saved as.
     """
 
     key: str
@@ -112,10 +114,12 @@ class Figure:
 
     @property
     def anchor(self) -> str:
+        """Its place in an address."""
         return self.key.replace("/", ".")
 
     @property
     def formats(self) -> tuple[str, ...]:
+        """The kinds of files that it can be saved as."""
         if self.image is None:
             return ()
         return ("svg", "png") if self.image.startswith("data:image/svg") else ("png",)
@@ -132,13 +136,16 @@ class Folded:
 
     @property
     def anchor(self) -> str:
+        """Its place in an address."""
         return self.key.replace("/", ".")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A study on the page. `problem` is all there is where its records could not be read. pictures:
-    title and data URI of figures that have no chart. files: table -> format -> text, to be saved.
+    """A study on the page.
+
+    problem: all there is where its records could not be read. pictures: title and data URI of
+    figures that have no chart. files: table -> format -> text, to be saved.
     """
 
     slug: str
@@ -169,9 +176,13 @@ class Section:
 
 
 def section(results: Results, slug: str, *, static: bool, folder: Path) -> Section:
-    """A study's section; with `problem` where a record is damaged.
+    """Make a study's section; one with `problem` where a record is damaged.
 
-    static: with figures for print. folder: where the page will lie, for links.
+    Args:
+        results: of the study.
+        slug: its anchor.
+        static: whether with figures for print.
+        folder: where the page will lie, for links.
     """
     plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
@@ -248,7 +259,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
 
 
 def slugs(names: Sequence[str]) -> list[str]:
-    """An anchor per name: letters, digits and dashes, each once."""
+    """Return an anchor per name: letters, digits and dashes, each once."""
     found: list[str] = []
     for name in names:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
@@ -344,7 +355,7 @@ def _effects_charts(plan: Plan, found: Scores, made: Sheet) -> dict[str, Any]:
 
 
 def _drawn(results: Results, slug: str, drawn: Mapping[str, Any], static: bool) -> dict[str, Any]:
-    """What a section has of its charts."""
+    """Return what a section has of its charts."""
     return {
         "columns": charts.side_by_side(len(results.plan.variants)),
         "legend": tuple(charts.legend(results.plan)),

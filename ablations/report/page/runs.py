@@ -70,7 +70,7 @@ def _made_by(record: Record) -> dict[str, str]:
 
 
 def _letters(place: int) -> str:
-    """A, B, ... Z, AA, AB ..."""
+    """Return A, B, ... Z, AA, AB ..."""
     text = ""
     place += 1
     while place:
@@ -92,8 +92,9 @@ def _started(record: Record | None) -> str:
 
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:
-    """Cell -> link to its rendered policy: any page under results/render named by the cell's
-    hash.
+    """Return the link of each cell to its rendered policy.
+
+    That is any page under results/render that is named by the cell's hash.
     """
     found: dict[str, str] = {}
     for path in sorted((results / "render").rglob("*.html")):
@@ -104,6 +105,7 @@ def _renders(results: Path, folder: Path) -> dict[str, str]:
 
 
 def failures(cells: Sequence[Cell]) -> Iterator[str]:
+    """Write a line for each cell that failed."""
     for cell in cells:
         if cell.status == "failed":
             step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"

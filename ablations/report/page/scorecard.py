@@ -25,6 +25,7 @@ class Score:
 
 
 def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
+    """Return the lines of the scorecard, and the unit of their estimates."""
     several = any(row.task == ALL_TASKS for row in made.rows)
     task = ALL_TASKS if several else made.tasks[0]
     rows = [row for row in made.rows if row.task == task and row.baseline]
@@ -54,7 +55,7 @@ def _reach(row: Entry) -> float:
 
 
 def _strip(row: Entry, reach: float) -> Markup:
-    """A comparison as a small drawing: margin, zero, interval, estimate."""
+    """Draw a comparison small: margin, zero, interval, estimate."""
 
     def x(value: float) -> str:
         return f"{70 + 68 * value / reach:.1f}"
@@ -81,7 +82,7 @@ def _strip(row: Entry, reach: float) -> Markup:
 
 
 def summary(made: Table) -> str:
-    """ "2 equivalent, 1 worse"."""
+    """Count the verdicts, as "2 equivalent, 1 worse"."""
     place = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
     counts = Counter(row.verdict for row in made.of(place) if row.baseline)
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if verdict)

@@ -43,8 +43,9 @@ _ABSENT = {
 
 
 def default_kind(plan: Plan) -> str:
-    """What `table` shows of a plan where nothing is asked for: "shares" of an explanation,
-    "effects" of a fraction of a factorial, else "comparison".
+    """Return the kind of table that a plan has where nothing is asked for.
+
+    "shares" of an explanation, "effects" of a fraction of a factorial, else "comparison".
     """
     if plan.study.explanation is not None:
         return "shares"

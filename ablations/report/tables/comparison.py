@@ -113,7 +113,7 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
 def _over_tasks(
     plan: Plan, found: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
 ) -> Entry:
-    """A variant's normalised scores, and the mean over tasks of its differences per unit."""
+    """Make a row of normalised scores, and of the mean over tasks of differences per unit."""
     variant = pairing.variant
     cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
     values = normalised(plan, found, learned, variant)
@@ -157,7 +157,7 @@ def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
-    """The statistical fields of an entry."""
+    """Compute the statistical fields of an entry."""
     about = {"margin": pairing.margin, "same_as": pairing.same_as}
     if pairing.baseline is None:
         return about
@@ -195,8 +195,9 @@ def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
 def _marked(
     plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
-    """With the best of each task, and of what is not significantly below it. Only rows of the same
-    task settings are ranked, and on "all tasks" only those in the same units.
+    """Mark the best of each task, and what is not significantly below it.
+
+    Only rows of the same task settings are ranked, and on "all tasks" only those in the same units.
     """
     if learned is None:
         return rows
@@ -228,8 +229,9 @@ def _family(plan: Plan, learned: Units, task: str, variant: str) -> Any:
 def _ranked(
     plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
 ) -> dict[str, str]:
-    """Variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
-    of the seeds that survived.
+    """Rank the rows of a task: variant -> "best" or "tied".
+
+    A variant that fails more than another is neither: its mean is of the seeds that survived.
     """
     tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
     names = [row.variant for row in rows]

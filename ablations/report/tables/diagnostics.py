@@ -30,7 +30,7 @@ Measured = Mapping[tuple[str, int], Mapping[str, Sequence[Any]]]
 
 
 def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measured:
-    """The diagnoses (task, seed, hash) that are kept in a folder; those missing are left out."""
+    """Read the diagnoses (task, seed, hash) that a folder has; those missing are left out."""
     found = {}
     for task, seed, name in names:
         record = usable_record(results, name)
@@ -41,8 +41,12 @@ def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measu
 
 
 def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
-    """Bias, variance, RMSE and correlation per task, stage and choice; `reference` is the choice
-    that trained, to which variance and RMSE are put in relation.
+    """List bias, variance, RMSE and correlation per task, stage and choice.
+
+    Args:
+        plan: whose states were measured.
+        measured: by task and seed.
+        reference: the choice that trained, to which variance and RMSE are put in relation.
     """
     rows: list[tuple[Any, ...]] = []
     choices = list(
@@ -128,7 +132,7 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
 
 
 def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column, Column]:
-    """An estimate and its interval as two columns."""
+    """Return the columns of an estimate and of its interval."""
     ends = (column, f"{column}_low", f"{column}_high")
     return (
         Column(head, "fixed", (column,), sign, places),
@@ -174,8 +178,9 @@ _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
 def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
-    """Whether a seed has every number of a choice: ratios are paired, so it counts for all choices
-    or for none.
+    """Whether a seed has every number of a choice.
+
+    Ratios are paired, so it counts for all choices or for none.
     """
     values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
     return not any(value is None or math.isnan(value) for value in values)

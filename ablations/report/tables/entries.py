@@ -118,6 +118,7 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The names of all values of a row."""
         return tuple(field.name for field in fields(Entry))
 
     def records(self) -> list[Row]:
@@ -125,7 +126,7 @@ class Table:
         return [dict(vars(row)) for row in self.rows]
 
     def entry(self, task: str, variant: str) -> Entry | None:
-        """The row of a task (or "all tasks") and variant."""
+        """Return the row of a task (or "all tasks") and variant."""
         for row in self.rows:
             if (row.task, row.variant) == (task, variant):
                 return row
@@ -137,11 +138,12 @@ class Table:
         return [*self.tasks, *([ALL_TASKS] if self.of(ALL_TASKS) else [])]
 
     def of(self, task: str) -> list[Entry]:
-        """The rows of a task (or "all tasks")."""
+        """Return the rows of a task (or "all tasks")."""
         return [row for row in self.rows if row.task == task]
 
     @property
     def several_baselines(self) -> bool:
+        """Whether variants are compared with different ones."""
         return len({row.baseline for row in self.rows if row.baseline is not None}) > 1
 
     def dataframe(self) -> pandas.DataFrame:
@@ -235,7 +237,7 @@ class Sheet:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def dataframe(self) -> pandas.DataFrame:
-        """The values, one row per row; the caption is in `.attrs`."""
+        """Return the values, one row per row; the caption is in `.attrs`."""
         import pandas
 
         frame = pandas.DataFrame(list(self.rows), columns=list(self.columns))
@@ -244,5 +246,5 @@ class Sheet:
 
 
 def number(value: Any) -> float | None:
-    """A float, or None for one that is not there or too large to be one."""
+    """Return a float; None for what is not there, or too large to be one."""
     return float(value) if value is not None and math.isfinite(value) else None

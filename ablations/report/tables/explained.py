@@ -205,7 +205,7 @@ def _said(one: Comparison, margin: float | None, acts: bool) -> Verdict:
 
 
 def explained_in_words(made: Sheet) -> str:
-    """The gap and its largest shares, task by task."""
+    """Write the gap and its largest shares, task by task."""
     said = []
     for task in dict.fromkeys(row["task"] for row in made.records()):
         gap, *details = (row for row in made.records() if row["task"] == task)
@@ -218,8 +218,9 @@ def explained_in_words(made: Sheet) -> str:
 
 
 def change(detail: Detail) -> str:
-    """What is switched, and the numbers that come with either value: "none → pessimistic
-    (value_clip_range 0.2)".
+    """Write what is switched, and the numbers that come with either value.
+
+    For example "none → pessimistic (value_clip_range 0.2)".
     """
     moved = []
     for name, values in detail.settings.items():

@@ -25,8 +25,9 @@ COLUMNS = (
 
 
 def settings(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Variant -> setting -> value, of all that some variant sets; of what one leaves out the
-    default, where its trainer reads it.
+    """Return the value of each setting that some variant sets, by variant.
+
+    Of what one leaves out it is the default, where its trainer reads it.
     """
     names = {name for about in plan.variants.values() for name in about.sets}
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
@@ -45,7 +46,7 @@ def settings(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def factorial(plan: Plan) -> Design | None:
-    """The factorial that the variants of a plan form, with what they leave out at its default."""
+    """Find the factorial that the variants form, with what they leave out at its default."""
     return design(settings(plan), plan.study.baseline)
 
 
@@ -129,7 +130,7 @@ def _word(
     factorial: Design,
     tasks: Sequence[str],
 ) -> Verdict:
-    """The word for an effect on a task, or for its mean over tasks by itself."""
+    """Return the verdict on an effect on a task, or on its mean over tasks by itself."""
     if identical_effect(found, factorial, effect, tasks):
         return Verdict.IDENTICAL
     c = effect.comparison
@@ -138,7 +139,7 @@ def _word(
 
 
 def effects_in_words(made: Sheet) -> str:
-    """ "reacher: torso = shared is better; 14 equivalent", task by task."""
+    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
     tasks: dict[str, dict[Verdict, list[str]]] = {}
     for row in made.records():
         words = tasks.setdefault(row["task"], {})
@@ -191,8 +192,9 @@ def factorial_scores(
     tasks: Sequence[str],
     sizes: Mapping[tuple[str, str], float],
 ) -> np.ndarray:
-    """`[tasks, n, variants]`, over the seeds that every variant has on every task, per unit where
-    given.
+    """Return the scores `[tasks, n, variants]` of a factorial.
+
+    Over the seeds that every variant has on every task, per unit where given.
     """
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
@@ -208,9 +210,10 @@ def factorial_scores(
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
-    """The variants whose differences an effect of a full factorial is made of: with a level, and at
-    the reference; of an interaction's first factor, at the level and at the reference of its
-    second.
+    """Return the variants whose differences an effect of a full factorial is made of.
+
+    With a level, and at the reference; of an interaction's first factor, at the level and at the
+    reference of its second.
     """
     names = list(factorial.factors)
     at = {place: variant for variant, place in factorial.variants.items()}
@@ -230,8 +233,9 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
 def identical_effect(
     found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
-    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0. Of a
-    fraction that cannot be seen where a variant has none that differs in this alone.
+    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0.
+
+    Of a fraction that cannot be seen where a variant has none that differs in this alone.
     """
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return factorial.full and any(
@@ -243,9 +247,10 @@ def identical_effect(
 def guarded_effect(
     said: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> Verdict:
-    """A verdict in view of failures on the two sides of an effect. In a fraction every run is on a
-    side of every effect, so that one alone is no sign: the sides must differ by Fisher's exact test
-    at 5%.
+    """Return a verdict in view of failures on the two sides of an effect.
+
+    In a fraction every run is on a side of every effect, so that one alone is no sign: the sides
+    must differ by Fisher's exact test at 5%.
     """
 
     def failures(variant: str) -> int:

@@ -56,7 +56,7 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
 
 
 def _tuned(plan: Plan) -> Iterator[str]:
-    """The values that were tuned for each variant, of one that is the same on all tasks once."""
+    """Write the values that were tuned for each variant, of one that all tasks share once."""
     if not (tuned := plan.study.tuned):
         return
     each = []
@@ -76,7 +76,7 @@ def _tuned(plan: Plan) -> Iterator[str]:
 
 
 def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
-    """What the intervals of the differences promise, by their levels."""
+    """Write what the intervals of the differences promise, by their levels."""
     found: dict[bool, set[float]] = {}
     for row in rows:
         if row.level is not None and row.n_pairs:
@@ -124,7 +124,7 @@ def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
 
 
 def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
-    """What a reader must know of the cells behind the numbers, one line each."""
+    """Write what a reader must know of the cells behind the numbers, one line each."""
     lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
     for name in lacking:
         yield f"baseline {name} is not part of this run: nothing is compared with it"
@@ -187,7 +187,7 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
 
 
 def _other_settings(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
-    """What is compared across settings of a task, whose scores need not have one unit."""
+    """Write what is compared across settings of a task, whose scores need not have one unit."""
     for row in rows:
         if row.baseline is None or row.baseline not in plan.variants or row.task == ALL_TASKS:
             continue
@@ -255,7 +255,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _versions(found: Scores) -> Iterator[str]:
-    """Records made by other package versions than most."""
+    """Write which records were made by other package versions than most."""
     if len(found.versions) < 2:
         return
     usual, _ = found.versions[0]

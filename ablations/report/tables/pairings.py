@@ -45,8 +45,9 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Family:
-    """The comparisons of a plan that share an error rate: those per task, or those of means over
-    tasks (over).
+    """The comparisons of a plan that share an error rate.
+
+    over: of means over tasks, else of each task.
     """
 
     plan: Plan
@@ -57,8 +58,14 @@ class Family:
     def pairings(
         self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
     ) -> list[Pairing]:
-        """asked: (tasks, variant, baseline). With the level shared over the comparisons that are
-        made (Bonferroni); where seeds were added at looks, each as it was read.
+        """Pair variants with their baselines.
+
+        The level is shared over the comparisons that are made (Bonferroni); where seeds were added
+        at looks, each is as it was read.
+
+        Args:
+            asked: (tasks, variant, baseline).
+            level: of all at once.
         """
         if self.plan.looks:
             return [self._read(*one) for one in asked]
@@ -73,7 +80,7 @@ class Family:
         return [replace(one, level=level / max(1, len(made))) for one in found]
 
     def _first_of(self, variant: str | None) -> str | None:
-        """The first variant of the same composition: one name for all that share their cells."""
+        """Return the first variant of the same composition, one name for all that share cells."""
         known = self.plan.variants.get(variant or "")
         return (known and known.same_as) or variant
 
@@ -148,8 +155,9 @@ class Family:
 
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
-    """The looks at each of a plan's comparisons: per task, or of means over tasks. What was seen
-    since they were planned may change nothing of it.
+    """Return the looks at each of a plan's comparisons: per task, or of means over tasks.
+
+    What was seen since they were planned may change nothing of it.
     """
     planned = plan.looks
     share = planned.over_tasks if over else planned.comparisons
@@ -159,8 +167,9 @@ def levels(plan: Plan, *, over: bool) -> looks.Looks:
 def last_look(
     plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
 ) -> tuple[Scores, float]:
-    """What a comparison of all these variants may look at, and its level: where seeds were added at
-    looks, the last look that all of them have reached.
+    """Return the scores that a comparison of all these variants may look at, and its level.
+
+    Where seeds were added at looks, those of the last look that all of them have reached.
     """
     if not plan.looks:
         return found, level
@@ -173,8 +182,9 @@ def last_look(
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
-    """Variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
-    no variant has two.
+    """Return the tasks that the "all tasks" row of each variant averages.
+
+    Those where there is a unit; {} where no variant has two.
     """
     found = {
         variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
