@@ -16,6 +16,8 @@ from ablations.names import NAME
 Name = Annotated[str, Matches(NAME.pattern, "letters, digits, '_', '-' and '.'")]
 Seed = Annotated[int, Within(0, 2**31 - 1)]
 Names = list[str] | str | None
+Config = Mapping[str, Any]  # as `Configuration` has it
+Settings = Mapping[str, Any]  # name -> a value in JSON
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class CellEntry:
     variant: str
     seed: Seed
     hash: Name
-    config: Annotated[Mapping[str, Any], As(Configuration)]
+    config: Annotated[Config, As(Configuration)]
 
     @property
     def place(self) -> tuple[str, str, int]:

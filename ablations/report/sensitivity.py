@@ -9,11 +9,11 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.plan import Settings
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.statistics import interval
@@ -108,7 +108,7 @@ class _Varied:
     task's, which make another environment. numbers: number -> variant -> value, of the others.
     """
 
-    known: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Settings]
     of_task: frozenset[str]
     numbers: Mapping[str, Mapping[str, float]]
 
@@ -141,7 +141,7 @@ def _varied(plan: Plan) -> _Varied:
         name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
     }
     known = settings(plan)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, float]] = {}
     for variant, one in known.items():
         for name in one.keys() - of_task:
             found.setdefault(name, {})[variant] = one[name]

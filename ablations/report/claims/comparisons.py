@@ -7,9 +7,8 @@ not run yet is not judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -310,7 +309,8 @@ def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float | 
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-JUDGES: Mapping[str, Any] = {
+Judge = Callable[[Claim, Plan, Evidence, float], tuple[list[Part], list[str]]]
+JUDGES: Mapping[str, Judge] = {
     "difference": _differences,
     "spread": _spreads,
     "robustness": _robustness,

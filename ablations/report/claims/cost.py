@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ablations.core.plan import Config
 from ablations.records import Plan, canonical
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 
 def cost_sheet(
@@ -25,7 +25,7 @@ def cost_sheet(
     tasks = list(dict.fromkeys(task for _, plan in plans for task in plan.tasks))
     seen: set[str] = set()
     compiled: set[str] = set()
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     total = 0.0
     for task in tasks:
         for name, plan in plans:
@@ -90,17 +90,17 @@ def commands(plans: Mapping[str, Plan]) -> list[str]:
     return found
 
 
-def _program(config: Mapping[str, Any]) -> str:
+def _program(config: Config) -> str:
     parts = ("trainer", "task", "structure")
     return canonical([config[name] for name in parts] + [config["run"]["updates_per_chunk"]])
 
 
-def _training(config: Mapping[str, Any]) -> int:
+def _training(config: Config) -> int:
     run = config["run"]
     return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])
 
 
-def _evaluation(config: Mapping[str, Any]) -> int:
+def _evaluation(config: Config) -> int:
     run = config["run"]
     length = config["task"]["settings"].get("episode_length", 1)
     return int(run["evaluations"] * run["evaluation_envs"] * length)

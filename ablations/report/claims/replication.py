@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ablations.report.claims.found import Judged, Part
-from ablations.report.tables.entries import Sheet, bounded, text_columns
+from ablations.report.tables.entries import Sheet, Values, bounded, text_columns
 
 
 def difference_of_estimates(
@@ -63,7 +62,7 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
     )
 
 
-def _row(a: Part, b: Part, ratio: bool) -> tuple[Any, ...]:
+def _row(a: Part, b: Part, ratio: bool) -> Values:
     first, second = _estimate(a), _estimate(b)
     if ratio:
         logs = [tuple(math.log(x) for x in one) for one in (first, second)]

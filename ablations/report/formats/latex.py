@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
+from collections.abc import Callable
 
 from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import Digits, lines_of, seeds_range_text, without_repeats
@@ -162,25 +162,26 @@ _OWN = {
 
 
 @functools.cache
-def _encoder() -> Any:
+def _encoder() -> Callable[[str], str]:
     from pylatexenc.latexencode import (
         RULE_DICT,
         UnicodeToLatexConversionRule,
         UnicodeToLatexEncoder,
     )
 
-    return UnicodeToLatexEncoder(
+    encoder: Callable[[str], str] = UnicodeToLatexEncoder(
         conversion_rules=[
             UnicodeToLatexConversionRule(RULE_DICT, {ord(c): text for c, text in _OWN.items()}),
             "defaults",
         ],
         unknown_char_policy=lambda _: "?",
         unknown_char_warning=False,
-    )
+    ).unicode_to_latex
+    return encoder
 
 
 def _latex_text(text: str) -> str:
-    return str(_encoder().unicode_to_latex(" ".join(text.split())))
+    return _encoder()(" ".join(text.split()))
 
 
 def _breakable(text: str) -> str:

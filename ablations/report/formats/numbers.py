@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from ablations.core.verdict import Verdict
-from ablations.report.tables.entries import Entry, Sheet
+from ablations.report.tables.entries import Entry, Sheet, Values
 
 _MOST = 8  # digits after the point
 _LARGE = 1e15  # from here on a float has no digit after the point to spare
@@ -171,7 +170,7 @@ def lines_of(made: Sheet) -> list[tuple[str, ...]]:
     """Write a sheet's rows as text."""
     return [
         tuple(
-            _WRITTEN[one.kind]([row[name] for name in one.of], one.sign, one.places)
+            _WRITTEN[one.kind](tuple(row[name] for name in one.of), one.sign, one.places)
             for one in made.shown
         )
         for row in made.records()
@@ -185,9 +184,6 @@ def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
         found.append(("" if task == last else task, *rest))
         last = task
     return found
-
-
-Values = Sequence[Any]
 
 
 def _text(values: Values, sign: str, places: int) -> str:
@@ -236,7 +232,7 @@ def _steps(values: Values, sign: str, places: int) -> str:
 
 
 def _step_interval(values: Values, sign: str, places: int) -> str:
-    low, high = (_steps([one], sign, places) for one in values)
+    low, high = (_steps((one,), sign, places) for one in values)
     return f"[{low}, {high}]" if low and high else ""
 
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
+from ablations.core.plan import Formula
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.report.formats import render
@@ -20,7 +20,7 @@ from ablations.report.page import charts
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.results import Results
-from ablations.report.scores import Scores, baseline_of, diagnostic_scores, moves, scores, step_unit
+from ablations.report.scores import baseline_of, diagnostic_scores, moves, scores, step_unit
 from ablations.report.sensitivity import plane
 from ablations.report.tables import (
     KINDS,
@@ -141,6 +141,17 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A variant side by side with the others: its choices, and what else it sets."""
+
+    name: str
+    baseline: str | None
+    summary: str
+    sets: tuple[tuple[str, str], ...]
+    formulas: tuple[tuple[str, Formula], ...]
+
+
+@dataclass(frozen=True)
 class Section:
     """A study on the page.
 
@@ -159,9 +170,9 @@ class Section:
     unit: str = ""
     scorecard: tuple[Score, ...] = ()
     summary: str = ""
-    variants: tuple[Mapping[str, Any], ...] = ()
+    variants: tuple[Alternative, ...] = ()
     columns: int = 1
-    legend: tuple[Mapping[str, Any], ...] = ()
+    legend: tuple[charts.Chart, ...] = ()
     table: Markup | None = None
     caption: str = ""
     notes: tuple[str, ...] = ()
@@ -172,7 +183,7 @@ class Section:
     runs: tuple[Run, ...] = ()
     provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
     failures: tuple[str, ...] = ()
-    charts: Mapping[str, Any] = field(default_factory=dict)
+    charts: Mapping[str, charts.Chart] = field(default_factory=dict)
 
 
 def section(results: Results, slug: str, *, static: bool, folder: Path) -> Section:
@@ -212,26 +223,21 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
     )
     if made is None:
         assert leading is not None
-        shown: dict[str, Any]
-        if kind == "effects":
-            shown = {
-                "summary": effects_in_words(leading),
-                "variants": tuple(_variants(plan)),
-                **_drawn(results, slug, _effects_charts(plan, found, leading), static),
-            }
-        else:
-            shown = {
-                "summary": explained_in_words(leading),
-                "pictures": tuple(_images(results)),
-            }
-        return replace(
+        common = replace(
             common,
-            **shown,
             files=_files({f"{slug}/table": leading}),
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
         )
-    drawn = _charts(results, made)
+        if kind != "effects":
+            pictures = tuple(_images(results))
+            return replace(common, summary=explained_in_words(leading), pictures=pictures)
+        drawn = {"effects": charts.effects(leading, found.metric)}
+        return replace(
+            _drawn(common, results, drawn | {"curves": charts.curves(plan, found)}, static),
+            summary=effects_in_words(leading),
+            variants=tuple(_variants(plan)),
+        )
     lines, unit = scorecard(made)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
@@ -241,7 +247,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
     tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
     tables |= {key: sheet for key, (_, sheet) in sheets.items()}
     return replace(
-        common,
+        _drawn(common, results, _charts(results, made), static),
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -254,7 +260,6 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
             for key, (title, one) in sheets.items()
         ),
         files=_files(tables),
-        **_drawn(results, slug, drawn, static),
     )
 
 
@@ -304,33 +309,22 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     yield "cells", ", ".join(f"{n} {status}" for status, n in counts.items() if n)
 
 
-def _variants(plan: Plan) -> Iterator[dict[str, Any]]:
+def _variants(plan: Plan) -> Iterator[Alternative]:
     for name, about in plan.variants.items():
         formulas = about.formulas or {}
-        yield {
-            "name": name,
-            "baseline": baseline_of(plan, name),
-            "summary": about.summary,
-            "sets": [
-                (setting, _said(value))
-                for setting, value in about.sets.items()
-                if setting not in formulas
-            ],
-            "formulas": [(axis, one) for axis, one in formulas.items()],
-        }
-
-
-def _said(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        others = {setting: x for setting, x in about.sets.items() if setting not in formulas}
+        sets = tuple((n, f"{x:g}" if isinstance(x, float) else str(x)) for n, x in others.items())
+        baseline = baseline_of(plan, name)
+        yield Alternative(name, baseline, about.summary, sets, tuple(formulas.items()))
 
 
 # Charts, figures, tables
 
 
-def _charts(results: Results, made: Table) -> dict[str, Any]:
+def _charts(results: Results, made: Table) -> dict[str, charts.Chart | None]:
     plan, found, learned = results.plan, scores(results), units(results)
     diagnosed = {n: one for n, one in diagnostic_scores(results).items() if moves(one)}
-    maybe = {
+    return {
         "curves": charts.curves(plan, found),
         "differences": charts.differences(plan, made, found, learned),
         "improvement": charts.improvement(made),
@@ -342,30 +336,24 @@ def _charts(results: Results, made: Table) -> dict[str, Any]:
         "effects": charts.effects(effects_sheet(results), found.metric),
         "diagnostics": charts.diagnostics(plan, diagnosed) if diagnosed else None,
     }
-    return {name: chart for name, chart in maybe.items() if chart is not None}
 
 
-def _effects_charts(plan: Plan, found: Scores, made: Sheet) -> dict[str, Any]:
-    """Of a fraction of a factorial: what its variants are there for, and their curves."""
-    maybe = {
-        "effects": charts.effects(made, found.metric),
-        "curves": charts.curves(plan, found),
-    }
-    return {name: chart for name, chart in maybe.items() if chart is not None}
-
-
-def _drawn(results: Results, slug: str, drawn: Mapping[str, Any], static: bool) -> dict[str, Any]:
-    """Return what a section has of its charts."""
-    return {
-        "columns": charts.side_by_side(len(results.plan.variants)),
-        "legend": tuple(charts.legend(results.plan)),
-        "figures": tuple(_figures(results, slug, drawn, static)),
-        "charts": {f"{slug}/{name}": chart for name, chart in drawn.items()},
-    }
+def _drawn(
+    section: Section, results: Results, maybe: Mapping[str, charts.Chart | None], static: bool
+) -> Section:
+    """Return a section with those charts that it has."""
+    drawn = {name: chart for name, chart in maybe.items() if chart is not None}
+    return replace(
+        section,
+        columns=charts.side_by_side(len(results.plan.variants)),
+        legend=tuple(charts.legend(results.plan)),
+        figures=tuple(_figures(results, section.slug, drawn, static)),
+        charts={f"{section.slug}/{name}": chart for name, chart in drawn.items()},
+    )
 
 
 def _figures(
-    results: Results, slug: str, drawn: Mapping[str, Any], static: bool
+    results: Results, slug: str, drawn: Mapping[str, charts.Chart], static: bool
 ) -> Iterator[Figure]:
     images = dict(_images(results)) if static else {}
     for name, chart in drawn.items():

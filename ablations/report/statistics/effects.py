@@ -7,11 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.plan import Settings
 from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL
 
@@ -53,7 +53,7 @@ class Effect:
     margin: float | None = None
 
 
-def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
+def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
     """Find the factorial that variants form, or a fraction of one; else None.
 
     Settings that change together are one factor, and so are two of which not every combination is
@@ -190,5 +190,5 @@ def effects(
     return found
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
 from ablations.report.statistics import (
     LEVEL,
-    Aggregate,
     aggregate,
     aggregate_interval,
     interval,
@@ -92,12 +91,9 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
     unit = None if learned is None else learned.of(task, pairing.variant)
     low, high = interval(values, "mean")
     iqm_low, iqm_high = interval(values)
-    return Entry(
-        task=task,
-        variant=pairing.variant,
-        baseline=pairing.baseline,
+    return replace(
+        _counted(_judged(pairing, task, judged=learned is not None), cells),
         n=len(values),
-        **_counts(cells),
         n_planned=len(cells),
         unit=None if unit is None else unit.size,
         mean=number(values.mean()) if len(values) else None,
@@ -106,7 +102,6 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
         iqm=number(iqm(values)),
         iqm_low=number(iqm_low),
         iqm_high=number(iqm_high),
-        **_judgement(pairing, judged=learned is not None),
     )
 
 
@@ -118,75 +113,78 @@ def _over_tasks(
     cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
     values = normalised(plan, found, learned, variant)
     mine = [row for row in rows if row.variant == variant]
-    judgement = _judgement(pairing, judged=True)
-    if pairing.baseline is not None:
+    row = _judged(pairing, ALL_TASKS, judged=True)
+    if row.verdict is not None:
         mean = pairing.compare()
-        judgement["verdict"] = over_tasks(
-            Finding.of(judgement["verdict"], mean),
+        whole = over_tasks(
+            Finding.of(row.verdict, mean),
             verdict(mean, None).guarded(pairing.more_failures),
-            [Finding.of(row.verdict, row.comparison) for row in mine if row.verdict],
+            [Finding.of(one.verdict, one.comparison) for one in mine if one.verdict],
         )
-        if judgement["verdict"] != Verdict.UNDECIDED:
-            judgement |= dict.fromkeys(("seeds_low", "seeds_to_decide", "seeds_high"))
-    numbers: dict[str, Any] = {}
-    kinds: Mapping[str, Aggregate] = {"": "mean", "iqm_": "task_iqm"}
-    for prefix, kind in kinds.items():
-        low, high = aggregate_interval(values, kind) if values else (np.nan, np.nan)
-        numbers |= {f"{prefix}low": number(low), f"{prefix}high": number(high)}
-        numbers |= {prefix[:-1] or "mean": number(aggregate(values, kind)) if values else None}
-    return Entry(
-        task=ALL_TASKS,
-        variant=variant,
-        baseline=pairing.baseline,
-        n=len(values[0]) if values else 0,
-        **_counts(cells),
-        n_planned=len({cell.seed for cell in cells}),
-        **numbers,
-        **judgement,
+        row = replace(row, verdict=whole)
+        if whole is not Verdict.UNDECIDED:
+            row = replace(row, seeds_low=None, seeds_to_decide=None, seeds_high=None)
+    if values:
+        low, high = aggregate_interval(values, "mean")
+        iqm_low, iqm_high = aggregate_interval(values, "task_iqm")
+        row = replace(
+            row,
+            n=len(values[0]),
+            mean=number(aggregate(values, "mean")),
+            low=number(low),
+            high=number(high),
+            iqm=number(aggregate(values, "task_iqm")),
+            iqm_low=number(iqm_low),
+            iqm_high=number(iqm_high),
+        )
+    return replace(_counted(row, cells), n_planned=len({cell.seed for cell in cells}))
+
+
+def _counted(row: Entry, cells: Sequence[Cell]) -> Entry:
+    ended = Counter(cell.status for cell in cells)
+    return replace(
+        row, n_failed=ended["failed"], n_empty=ended["empty"], n_missing=ended["missing"]
     )
-
-
-def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
-    return {
-        f"n_{status}": sum(cell.status == status for cell in cells)
-        for status in ("failed", "empty", "missing")
-    }
 
 
 # Verdicts
 
 
-def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
-    """Compute the statistical fields of an entry."""
-    about = {"margin": pairing.margin, "same_as": pairing.same_as}
+def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
+    """Make a row of what is compared, without scores."""
+    row = Entry(
+        task, pairing.variant, pairing.baseline, margin=pairing.margin, same_as=pairing.same_as
+    )
     if pairing.baseline is None:
-        return about
+        return row
     if pairing.identical:
         pairs = len(pairing.ours[0]) if pairing.ours else 0
-        return about | {"n_pairs": pairs, "difference": 0.0, "verdict": Verdict.IDENTICAL}
+        return replace(row, n_pairs=pairs, difference=0.0, verdict=Verdict.IDENTICAL)
     c = pairing.compare()
-    word = said(c, pairing, judged)
-    chance, low, high = None, np.nan, np.nan
+    row = replace(
+        row,
+        n_pairs=c.n,
+        difference=c.difference,
+        difference_low=c.low,
+        difference_high=c.high,
+        level=c.level,
+        deviation=c.deviation,
+        p=c.p,
+        p_adjusted=None if c.p is None else min(1.0, c.p * LEVEL / c.level),
+        wilcoxon_p=c.wilcoxon_p,
+        p_equivalent=c.p_equivalent,
+        verdict=said(c, pairing, judged),
+    )
     if c.n:
-        chance, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
-    seeds = seeds_to_decide(c, pairing.margin) if word == Verdict.UNDECIDED else (None,) * 3
-    return about | {
-        "n_pairs": c.n,
-        "difference": c.difference,
-        "difference_low": c.low,
-        "difference_high": c.high,
-        "level": c.level,
-        "deviation": c.deviation,
-        "p": c.p,
-        "p_adjusted": None if c.p is None else min(1.0, c.p * LEVEL / c.level),
-        "wilcoxon_p": c.wilcoxon_p,
-        "p_equivalent": c.p_equivalent,
-        "probability_of_improvement": chance,
-        "improvement_low": number(low),
-        "improvement_high": number(high),
-        "verdict": word,
-        **dict(zip(("seeds_low", "seeds_to_decide", "seeds_high"), seeds, strict=True)),
-    }
+        chance, *ends = probability_of_improvement(pairing.ours, pairing.theirs)
+        low, high = map(number, ends)
+        row = replace(
+            row, probability_of_improvement=chance, improvement_low=low, improvement_high=high
+        )
+    if row.verdict is Verdict.UNDECIDED:
+        seeds = seeds_to_decide(c, pairing.margin)
+        row = replace(row, seeds_low=seeds.low, seeds_to_decide=seeds.seen, seeds_high=seeds.high)
+    return row
 
 
 # The best
@@ -203,7 +201,7 @@ def _marked(
         return rows
     marks: dict[tuple[str, str], str] = {}
     for task in tasks:
-        families: dict[Any, list[Entry]] = {}
+        families: dict[tuple[str, ...], list[Entry]] = {}
         for row in rows:
             if row.task == task and row.mean is not None:
                 families.setdefault(_family(plan, learned, task, row.variant), []).append(row)
@@ -220,9 +218,9 @@ def _marked(
     ]
 
 
-def _family(plan: Plan, learned: Units, task: str, variant: str) -> Any:
+def _family(plan: Plan, learned: Units, task: str, variant: str) -> tuple[str, ...]:
     if task != ALL_TASKS:
-        return settings_of(plan, task, variant)
+        return (settings_of(plan, task, variant),)
     return learned.source(variant), *(settings_of(plan, one, variant) for one in plan.tasks)
 
 

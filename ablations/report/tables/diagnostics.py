@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ablations.records import Plan, usable_curve, usable_record
 from ablations.report.results import Results
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 TRAINING = (
     "policy/clip_fraction",
@@ -26,7 +25,7 @@ TRAINING = (
 )
 
 # (task, seed) -> column -> a number, or None, per stage; one of the columns is step.
-Measured = Mapping[tuple[str, int], Mapping[str, Sequence[Any]]]
+Measured = Mapping[tuple[str, int], Mapping[str, Sequence[float | None]]]
 
 
 def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measured:
@@ -48,7 +47,7 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
         measured: by task and seed.
         reference: the choice that trained, to which variance and RMSE are put in relation.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     choices = list(
         dict.fromkeys(
             column.removesuffix("/bias")
@@ -143,7 +142,7 @@ def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column,
 def training_sheet(results: Results) -> Sheet | None:
     """List means over training of what the runs of a plan recorded; None before any has."""
     plan, found = results.plan, diagnostic_scores(results, TRAINING, "auc")
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
             means = {
@@ -177,7 +176,7 @@ def training_sheet(results: Results) -> Sheet | None:
 _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
-def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
+def _has(one: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
     """Whether a seed has every number of a choice.
 
     Ratios are paired, so it counts for all choices or for none.
@@ -187,7 +186,7 @@ def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
 
 
 def _moments(
-    seeds: Sequence[Mapping[str, Sequence[Any]]], stage: int, name: str
+    seeds: Sequence[Mapping[str, Sequence[float | None]]], stage: int, name: str
 ) -> tuple[np.ndarray, ...]:
     """Bias, variance, RMSE and correlation by seed."""
     table = np.array(

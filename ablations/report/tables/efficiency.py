@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ablations.core.verdict import Verdict
 from ablations.report.results import Results
 from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
-from ablations.report.tables.entries import Column, Sheet, bounded, number, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, number, text_columns
 from ablations.report.tables.pairings import last_look
 from ablations.report.units import units
 
@@ -21,7 +20,7 @@ SHARE_OF_THE_WAY = 0.75
 def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List areas under curves, and steps until a run is 3/4 of the way that its baseline goes."""
     plan, found, learned = results.plan, scores(results, metric=metric), units(results, metric)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
             cells = found.of(task, variant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 from ablations.core.verdict import Verdict
 from ablations.report.statistics.paired import Comparison
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pandas
 
 ALL_TASKS = "all tasks"
-Row = dict[str, Any]  # the values of a row by the names of their columns
+Values = tuple[Any, ...]  # of a row
+Row = dict[str, Any]  # and by the names of their columns
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Sheet:
     kind: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[Values, ...]
     shown: tuple[Column, ...]
 
     def records(self) -> list[Row]:
@@ -245,6 +246,6 @@ class Sheet:
         return frame
 
 
-def number(value: Any) -> float | None:
+def number(value: SupportsFloat | None) -> float | None:
     """Return a float; None for what is not there, or too large to be one."""
     return float(value) if value is not None and math.isfinite(value) else None

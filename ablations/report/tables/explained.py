@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from ablations.report.statistics import (
     attribution,
     verdict,
 )
-from ablations.report.tables.entries import Column, Sheet, bounded, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns
 from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
@@ -128,7 +127,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     about = plan.study.explanation
     if about is None:
         return None
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     left_out = []
     found, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
@@ -171,7 +170,7 @@ def _rows(
     paths_: Paths,
     made: Attribution,
     margin: float | None,
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[Values]:
     n, planned = len(paths_.seeds), len(plan.seeds)
     gap = made.gap
     yield (

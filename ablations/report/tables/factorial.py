@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ablations.core.plan import Settings
 from ablations.core.verdict import Verdict
 from ablations.distributions import fisher_p
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
-from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, bounded, text_columns
+from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, Values, bounded, text_columns
 from ablations.report.tables.pairings import Finding, last_look, over_tasks
 from ablations.report.units import Learned, Units, settings_of, units_of_score
 
@@ -24,14 +24,14 @@ COLUMNS = (
 )
 
 
-def settings(plan: Plan) -> dict[str, dict[str, Any]]:
+def settings(plan: Plan) -> dict[str, Settings]:
     """Return the value of each setting that some variant sets, by variant.
 
     Of what one leaves out it is the default, where its trainer reads it.
     """
     names = {name for about in plan.variants.values() for name in about.sets}
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
-    filled: dict[str, dict[str, Any]] = {}
+    filled: dict[str, Settings] = {}
     for variant, about in plan.variants.items():
         config = configs.get(variant, {})
         defaults = {
@@ -78,7 +78,7 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
         y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
         contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
     for place, seen, effect in contrasts:
         c = effect.comparison

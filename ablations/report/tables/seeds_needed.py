@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ablations.report.results import Results
 from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 
@@ -18,7 +16,7 @@ def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     compared = [row for row in made.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     for row in compared:
         seen, margin = row.comparison, row.margin or 0.0
         seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
