@@ -93,10 +93,11 @@ def plan_of(cells: Sequence[Cell], baseline: str, looks: Looks = NO_LOOKS, **abo
     )
 
 
-def results_of(plan: Plan, found: Scores) -> Results:
-    """Return results of which these are the scores, without a record."""
+def results_of(plan: Plan, *found: Scores) -> Results:
+    """Return results of which these are the scores, the study's own first, without a record."""
     made = Results(plan, Path("nowhere"))
-    made.kept[scores.__wrapped__, None, "final"] = found
+    for metric, of in [(None, found[0]), *((one.metric, one) for one in found)]:
+        made.kept[scores.__wrapped__, metric, "final"] = of
     return made
 
 

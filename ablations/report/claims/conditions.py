@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ablations.records import Plan
 from ablations.report.claims.entries import OWN, Claim
-from ablations.report.claims.found import Evidence, Part, learned_by, part_of, word_of
+from ablations.report.claims.found import Part, learned_by, part_of, word_of
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import Stand, stand
+from ablations.report.results import Results
+from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL, judge, rounding_of
 from ablations.report.tables.entries import Column, Sheet, text_columns
 
@@ -62,7 +63,7 @@ class Again:
 
 
 def again(
-    claim: Claim, task: str, plans: Mapping[str, Plan], evidence: Evidence, level: float = LEVEL
+    claim: Claim, task: str, results: Mapping[str, Results], level: float = LEVEL
 ) -> list[Again]:
     """Judge the comparisons of a claim on a task under each condition.
 
@@ -72,30 +73,28 @@ def again(
     Args:
         claim: with its comparisons.
         task: one of its tasks.
-        plans: OWN and the names of conditions -> the plan.
-        evidence: the records.
+        results: OWN and the names of conditions -> the results of the plan.
         level: of the interval of a change.
     """
     here = replace(claim, tasks=(task,))
     share = LEVEL / len(claim.tasks)
-    found = {name: judged(here, plan, evidence, share).parts for name, plan in plans.items()}
+    found = {name: judged(here, one, share).parts for name, one in results.items()}
     rows = []
     for k, variant in enumerate(claim.variant):
         parts = {name: of[k] for name, of in found.items()}
         changes: dict[str, Part] = {}
-        for name, plan in plans.items():
+        for name, there in results.items():
             if name != OWN and parts[OWN].ran and parts[name].ran:
-                both = (plans[OWN], plan)
-                changes |= _changed(here, both, variant, evidence, level, name)
+                both = (results[OWN], there)
+                changes |= _changed(here, both, variant, level, name)
         rows.append(Again(claim, task, parts[OWN].label, parts, changes))
     return rows
 
 
 def _changed(
     claim: Claim,
-    plans: tuple[Plan, Plan],
+    pair: tuple[Results, Results],
     variant: str,
-    evidence: Evidence,
     level: float,
     name: str,
 ) -> dict[str, Part]:
@@ -106,9 +105,9 @@ def _changed(
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
     rounding = 0.0
-    for plan in plans:
-        found = evidence.of(plan, claim.metric)
-        unit = learned_by(claim, plan, evidence, task, versus)
+    for results in pair:
+        found = scores(results, metric=claim.metric)
+        unit = learned_by(claim, results, task, versus)
         if unit is None:
             return {}
         ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
-from ablations.report.results import Results
+from ablations.report.results import Results, once
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import (
     Comparison,
@@ -90,44 +90,33 @@ class Judged:
         return any(part.ran for part in self.parts)
 
 
-class Evidence:
-    """The records of several plans, each read once, and what their variants learned."""
-
-    def __init__(self, results: Path):
-        """Read from a results folder."""
-        self.results = results
-        self._read: dict[tuple[str, str], Results] = {}
-        self._learned: dict[tuple[str, ...], Learned | None] = {}
-
-    def of(self, plan: Plan, metric: str) -> Scores:
-        """Return the scores of a plan by a metric."""
-        both = (TRAINING, EVALUATION)
-        place = (plan.study.name, plan.name)
-        read = self._read.setdefault(place, Results(plan, self.results, both))
-        return scores(read, metric=metric)
-
-    def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
-        """Return what a variant learned, at the first look where there are several."""
-        place = (plan.study.name, plan.name, metric, task, variant)
-        if place not in self._learned:
-            found = self.of(plan, metric)
-            at_first = found.below(plan.looks.seeds[0]) if plan.looks else found
-            self._learned[place] = of_cells(at_first, task, variant)
-        return self._learned[place]
+def evidence(plans: Iterable[Plan], folder: Path) -> list[Results]:
+    """Return the results of each plan, with the curves that claims are judged by; equals once."""
+    read: dict[tuple[str, str], Results] = {}
+    metrics = (TRAINING, EVALUATION)
+    return [
+        read.setdefault((plan.study.name, plan.name), Results(plan, folder, metrics))
+        for plan in plans
+    ]
 
 
-def learned_by(
-    claim: Claim, plan: Plan, evidence: Evidence, task: str, variant: str
-) -> Learned | None:
+def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learned | None:
     """Return what a variant learned.
 
     Of returns, those of training: the first evaluation comes when much has been learned, and both
     are in the same units.
     """
-    if plan.study.margin_in_metric:
+    if results.plan.study.margin_in_metric:
         return METRIC
     metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
-    return evidence.learned(plan, metric, task, variant)
+    return _learned(results, metric, task, variant)
+
+
+@once
+def _learned(results: Results, metric: str, task: str, variant: str) -> Learned | None:
+    """Return what a variant learned, at the first look where there are several."""
+    found, looks = scores(results, metric=metric), results.plan.looks
+    return of_cells(found.below(looks.seeds[0]) if looks else found, task, variant)
 
 
 def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
