@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ablations.core.plan import (
-    NO_LOOKS,
-    CellEntry,
-    Looks,
-    StoredStudy,
-    StoredTask,
-    StoredVariant,
-)
+from ablations.core import plan as stored
 from ablations.curve import Curve
 from ablations.records import Plan
 from ablations.report.results import Results
@@ -65,7 +58,9 @@ def scores_of(cells: Sequence[Cell], metric: str = "training/return") -> Scores:
     return Scores(metric, "final", tuple(cells), ())
 
 
-def plan_of(cells: Sequence[Cell], baseline: str, looks: Looks = NO_LOOKS, **about: Any) -> Plan:
+def plan_of(
+    cells: Sequence[Cell], baseline: str, looks: stored.Looks = stored.NO_LOOKS, **about: Any
+) -> Plan:
     """about: more of the study; sets: variant -> what it sets."""
     tasks = list(dict.fromkeys(one.task for one in cells))
     variants = list(dict.fromkeys(one.variant for one in cells))
@@ -73,14 +68,16 @@ def plan_of(cells: Sequence[Cell], baseline: str, looks: Looks = NO_LOOKS, **abo
     return Plan(
         request={"profile": "quick"},
         study=replace(
-            StoredStudy("s", "s", "s", "", baseline, MARGIN, False, "training/return"), **about
+            stored.StoredStudy("s", "s", "s", "", baseline, MARGIN, False, "training/return"),
+            **about,
         ),
         variants={
-            name: StoredVariant(None, "", sets.get(name, {}), same_as=name) for name in variants
+            name: stored.StoredVariant(None, "", sets.get(name, {}), same_as=name)
+            for name in variants
         },
-        tasks={task: StoredTask(100, {}, "") for task in tasks},
+        tasks={task: stored.StoredTask(100, {}, "") for task in tasks},
         cells=tuple(
-            CellEntry(
+            stored.CellEntry(
                 one.task,
                 one.variant,
                 one.seed,

@@ -300,9 +300,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     from ablations.sweep.clean import delete, waste
     from ablations.sweep.slurm.submissions import Submission
 
-    write_plan(
-        tmp_path, Plan({}, StoredStudy("toy", "", "", "", "", 0.05, False, "return"), {}, {}, ())
-    )
+    study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
+    write_plan(tmp_path, Plan({}, study, {}, {}, ()))
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
     one.write([])
     one.add_array("7", 0, 0)
