@@ -112,24 +112,17 @@ class _Varied:
     of_task: frozenset[str]
     numbers: Mapping[str, Mapping[str, float]]
 
-    def environment(self, variant: str) -> str:
-        """Write what a variant sets of the task."""
-        return self._said(variant, self.of_task)
-
     def others(self, variant: str, without: Iterable[str]) -> str:
         """Write what a variant sets of that in which variants differ."""
-        return self._said(variant, {*self._differing()} - {*without} - self.of_task)
-
-    def chosen(self, variant: str) -> str:
-        """Write a variant's numbers."""
-        return self._said(variant, self.numbers)
+        return self.text(variant, {*self._differing()} - {*without} - self.of_task)
 
     def _differing(self) -> Iterator[str]:
         for name in {name for one in self.known.values() for name in one}:
             if len({str(one.get(name)) for one in self.known.values()}) > 1:
                 yield name
 
-    def _said(self, variant: str, names: Iterable[str]) -> str:
+    def text(self, variant: str, names: Iterable[str]) -> str:
+        """Write what a variant sets of these settings."""
         mine = self.known[variant]
         values = ((name, mine[name]) for name in sorted(names) if name in mine)
         return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
@@ -164,7 +157,7 @@ def panels(plan: Plan, made: Table) -> list[Panel]:
     for number, values in varied.numbers.items():
         by_environment: dict[str, dict[str, list[str]]] = {}
         for variant in (v for v in plan.variants if v in values):
-            groups = by_environment.setdefault(varied.environment(variant), {})
+            groups = by_environment.setdefault(varied.text(variant, varied.of_task), {})
             groups.setdefault(varied.others(variant, {number}), []).append(variant)
         for task, (environment, groups) in itertools.product(made.places, by_environment.items()):
             lines = [_line(name, of, values) for name, of in groups.items()]
@@ -276,7 +269,7 @@ def plane(plan: Plan, found: Scores, learned: Units) -> list[Tuned]:
         place = (task, settings_of(plan, task, variant))
         # What the first variant of an environment is measured by is the unit for all.
         unit = units.setdefault(place, learned.of(task, variant))
-        chosen = varied.chosen(variant)
+        chosen = varied.text(variant, varied.numbers)
         if unit is None or not chosen:
             continue
         scores = {

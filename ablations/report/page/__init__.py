@@ -64,6 +64,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["anchor"] = lambda key: key.replace("/", ".")
     environment.filters["breakable"] = lambda name: Markup(breakable(name))
     return environment.get_template("page.html.j2").render(
         sections=sections,

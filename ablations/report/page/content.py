@@ -99,7 +99,7 @@ KIND_TITLES = {
 class Figure:
     """A chart of the page.
 
-    key: names its data. anchor: its place in an address. panels: one title each, `columns` of them
+    key: names its data. panels: one title each, `columns` of them
     side by side where there is room. image: a data URI of the static figure, for print and where no
     script runs, or None. formats: of the files it can be saved as.
     """
@@ -111,11 +111,6 @@ class Figure:
     image: str | None
     columns: int
     folded: bool = False
-
-    @property
-    def anchor(self) -> str:
-        """Its place in an address."""
-        return self.key.replace("/", ".")
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -133,11 +128,6 @@ class Folded:
     title: str
     caption: str
     text: Markup
-
-    @property
-    def anchor(self) -> str:
-        """Its place in an address."""
-        return self.key.replace("/", ".")
 
 
 @dataclass(frozen=True)

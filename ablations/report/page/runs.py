@@ -80,15 +80,15 @@ def _letters(place: int) -> str:
 
 
 def _seconds(record: Record | None) -> str:
-    seconds = None if record is None else record.provenance.get("seconds")
-    return f"{seconds:.1f}" if isinstance(seconds, (int, float)) else ""
+    return (
+        f"{record.provenance['seconds']:.1f}" if record and "seconds" in record.provenance else ""
+    )
 
 
 def _started(record: Record | None) -> str:
-    started = None if record is None else record.provenance.get("started")
-    if not isinstance(started, (int, float)):
+    if record is None or "started" not in record.provenance:
         return ""
-    return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(record.provenance["started"], UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:
