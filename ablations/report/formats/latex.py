@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import Digits, lines_of, seeds_range_text, without_repeats
@@ -34,23 +34,32 @@ def latex(table: Table) -> str:
     reach = r"$\pm$: half the width of its interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_breakable(note) for note in table.notes)
-    lines = [
+    caption = _breakable(table.caption) + symbols
+    heads = " & ".join(["", *map(_latex_text, tasks)])
+    lines = _environment("footnotesize", caption, table.study, "l" * (len(tasks) + 1), heads, body)
+    if below:
+        lines.insert(-1, rf"\par\smallskip\raggedright\scriptsize {below}")
+    return "\n".join(lines)
+
+
+def _environment(
+    size: str, caption: str, label: str, columns: str, heads: str, body: Sequence[str]
+) -> list[str]:
+    return [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_breakable(table.caption)}{symbols}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(table.study)}}}",
-        rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
+        rf"\centering\{size}\setlength{{\tabcolsep}}{{3pt}}",
+        rf"\caption{{{caption}}}\vspace{{6pt}}",
+        rf"\label{{tab:{_label(label)}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        " & ".join(["", *map(_latex_text, tasks)]) + r" \\",
+        heads + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
-        *([rf"\par\smallskip\raggedright\scriptsize {below}"] if below else []),
         r"\end{table}",
     ]
-    return "\n".join(lines)
 
 
 _LONGEST = 24  # characters of a cell that still stands in one line
@@ -72,22 +81,10 @@ def latex_sheet(made: Sheet) -> str:
     def cell(text: str, place: int) -> str:
         return rf"{{\raggedright {_breakable(text)}\par}}" if broken[place] else _latex_text(text)
 
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}[t]",
-        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_breakable(made.caption)}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(made.study)}-{made.kind}}}",
-        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
-        r"\toprule",
-        " & ".join(map(_latex_text, heads)) + r" \\",
-        r"\midrule",
-        *(" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines)
+    caption, label = _breakable(made.caption), f"{made.study}-{made.kind}"
+    body = [" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows]
+    names = " & ".join(map(_latex_text, heads))
+    return "\n".join(_environment("scriptsize", caption, label, columns, names, body))
 
 
 def _label(study: str) -> str:
