@@ -1057,12 +1057,12 @@ def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_ver
     """A difference by an undecided amount decides a sentence that says higher or lower."""
     plan = study(tmp_path, FINALS)
     one = judged(claim(direction="higher"), Results(plan, tmp_path))
-    part = replace(one.parts[0], word="worse, by an undecided amount", effect_low=-2.0)
+    part = replace(one.parts[0], word=Verdict.WORSE_UNDECIDED, effect_low=-2.0)
     part = replace(part, effect_high=-0.5)
     assert turning(replace(one, parts=(part,))) == (
         'A margin just above 10.0% of what was learned: it would be "no difference that matters".'
     )
-    same = replace(part, word="identical", effect_low=0.0, effect_high=0.0)
+    same = replace(part, word=Verdict.IDENTICAL, effect_low=0.0, effect_high=0.0)
     assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."
 
 
