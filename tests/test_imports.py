@@ -35,7 +35,7 @@ ALLOWED = {
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"core", "curve", "looks", "distributions", "errors", "names", "plugins", "records"},
-    "until": {"sweep", "report", "looks", "errors", "records"},
+    "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures.

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations import parquet
+from ablations.core.decode import Mismatch
 from ablations.core.plan import CellEntry
 from ablations.errors import UserError, unknown
 from ablations.private import private_folder
@@ -189,9 +190,10 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         plan = decode_plan({**about["plan"], "cells": [_cell(row) for row in rows]})
         place = plan_path(results, plan.study.name, plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError) as error:
+        why = f" ({error})" if isinstance(error, Mismatch) else ""
         raise UserError(
-            f"the archive '{path}' is damaged: delete it, and export it again"
+            f"the archive '{path}' is damaged{why}: delete it, and export it again"
         ) from None
     except UserError as error:
         raise UserError(f"the archive '{path}': {error}") from None

@@ -98,7 +98,7 @@ def test_everything_that_decides_the_result_is_in_the_hash(what: str) -> None:
         "revision": lambda c: (
             c | {"choices": c["choices"] | {"advantage": {"name": "standard", "revision": 2}}}
         ),
-        "task": lambda c: c | {"task": c.task | {"revision": 99}},
+        "task": lambda c: c | {"task": c["task"] | {"revision": 99}},
         "steps": lambda c: c | {"run": c["run"] | {"points": 1}},
     }[what]
     assert digest(changed(config)) != digest(config)
