@@ -186,7 +186,7 @@ def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
         finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    told = section(plan, results, "many", static=True, folder=results)
+    told = section(Results(plan, results), "many", static=True, folder=results)
     assert told.summary == "hopper: third = on is better; 3 equivalent"
     assert [one.key for one in told.figures] == ["many/effects", "many/curves"]
     assert "mix_1" not in told.table
