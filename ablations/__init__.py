@@ -83,6 +83,7 @@ def run(
     Raises UserError on bad input; a cell that failed does not raise, see `status`.
     """
     from ablations.exchange import restore
+    from ablations.report.units import keep_units
     from ablations.request import budget_of
     from ablations.sweep import local
     from ablations.sweep.planned import resolved
@@ -92,7 +93,9 @@ def run(
     plans, folder = resolved(_names(study), selection), Path(results)
     restore(folder)
     if asked is None:
-        local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh)
+        if local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh).computed:
+            for plan in plans:
+                keep_units(plan, folder)
     else:
         from ablations import until
 
@@ -120,6 +123,7 @@ def explain(
     from ablations import plugins
     from ablations.exchange import restore
     from ablations.report import tables
+    from ablations.report.results import Results
     from ablations.sweep import explanation, local
 
     plugins.load()
@@ -127,7 +131,7 @@ def explain(
     plan = explanation.plan(explanation.request(start, end, together, given))
     restore(Path(results))
     local.run([plan], Path(results), workers=workers, quiet=quiet)
-    return tables.sheet("shares", plan, Path(results)).dataframe()
+    return tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 
 def status(
@@ -179,9 +183,10 @@ def table(
     comparison, "final" or "auc".
     """
     from ablations.report import tables
+    from ablations.report.results import Results
 
     def made(plan: Plan) -> pandas.DataFrame:
-        return tables.asked(plan, Path(results), kind, metric, score).dataframe()
+        return tables.asked(Results(plan, Path(results)), kind, metric, score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)
 
@@ -203,14 +208,16 @@ def figure(
     each_seed: learning curves with a faint line for every seed.
     """
     from ablations.report.figures import paper, require_drawable, study_figures
-    from ablations.report.scores import scores
+    from ablations.report.results import Results
+    from ablations.report.scores import DIAGNOSTICS, scores
 
     drawn: dict[str, Figure] = {}
     for plan in _planned(study, results, selection):
-        prefix = "" if isinstance(study, str) else f"{plan.study['name']}_"
-        found = scores(plan, Path(results), metric=metric)
+        prefix = "" if isinstance(study, str) else f"{plan.study.name}_"
+        read = Results(plan, Path(results), DIAGNOSTICS)
+        found = scores(read, metric=metric)
         require_drawable(plan, found)
-        figures = study_figures(plan, Path(results), found, each_seed=each_seed)
+        figures = study_figures(read, found, each_seed=each_seed)
         drawn |= {prefix + name: paper.draw(one, width) for name, one in figures.items()}
     return drawn
 
@@ -293,7 +300,7 @@ def _framed(
     frames = []
     for plan in plans:
         frame = frame_of(plan)
-        frame.insert(0, "study", plan.study["name"])
+        frame.insert(0, "study", plan.study.name)
         frames.append(frame)
     return pandas.concat(frames, ignore_index=True)
 
@@ -308,8 +315,8 @@ def _curves(plan: Plan, results: Path) -> pandas.DataFrame:
         if record is not None:
             frame = pandas.DataFrame(curve)
             frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
-            for place, name in enumerate(("task", "variant", "seed")):
-                frame.insert(place, name, cell[name])
+            for column, name in enumerate(("task", "variant", "seed")):
+                frame.insert(column, name, cell.place[column])
             frames.append(frame)
     if not frames:
         return pandas.DataFrame(columns=["task", "variant", "seed", "step"])

@@ -23,7 +23,7 @@ from typing import Any
 
 from ablations.errors import count
 from ablations.records import Plan, read_curve, read_results
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet
 from ablations.request import Request
 from ablations.sweep.plan import plan
 from ablations.tasks import task
@@ -216,7 +216,7 @@ def _evaluations(made: Plan, name: str, variant: str, results: Path) -> Iterator
     import numpy as np
 
     for cell, record in read_results(results, made):
-        if record is None or (cell["task"], cell["variant"]) != (name, variant):
+        if record is None or (cell.task, cell.variant) != (name, variant):
             continue
         curve = read_curve(results, record)
         values = np.array([np.nan if v is None else v for v in curve.get(METRIC, ())], float)
@@ -253,17 +253,17 @@ def sheet(made: Sequence[Task]) -> Sheet:
         *("slope", "seeds", "verdict"),
     )
     shown = (
-        Shown("task", "text", ("task",)),
-        Shown("variant", "text", ("variant",)),
-        Shown("steps", "count", ("steps",)),
-        Shown("mean", "fixed", ("mean",)),
-        Shown("SD", "fixed", ("deviation",)),
-        Shown("SDs above trivial", "fixed", ("lead",), places=1),
-        Shown("% of the way", "fixed", ("place",)),
-        Shown("% at ceiling", "fixed", ("ceiling",)),
-        Shown("last fifth, %", "fixed", ("slope",), sign="+"),
-        Shown("seeds", "count", ("seeds",)),
-        Shown("verdict", "text", ("verdict",)),
+        Column("task", "text", ("task",)),
+        Column("variant", "text", ("variant",)),
+        Column("steps", "count", ("steps",)),
+        Column("mean", "fixed", ("mean",)),
+        Column("SD", "fixed", ("deviation",)),
+        Column("SDs above trivial", "fixed", ("lead",), places=1),
+        Column("% of the way", "fixed", ("place",)),
+        Column("% at ceiling", "fixed", ("ceiling",)),
+        Column("last fifth, %", "fixed", ("slope",), sign="+"),
+        Column("seeds", "count", ("seeds",)),
+        Column("verdict", "text", ("verdict",)),
     )
     return Sheet("exam", "exam", _CAPTION, columns, tuple(rows), shown)
 

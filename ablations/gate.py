@@ -29,10 +29,12 @@ from typing import Literal
 import numpy as np
 
 from ablations import looks, studies, trainers
+from ablations.core.plan import Looks
 from ablations.errors import UserError, count
 from ablations.looks import Look, Stage
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, write_atomically
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import Comparison, compare
 from ablations.report.units import of_cells
@@ -217,10 +219,8 @@ class Gate:
         studies.register(study, again=True)
         seeds = looks.planned(question.first, question.most)
         self.looks = looks.design(seeds, 2 * question.rate)
-        self._plan = replace(
-            planned(Request(question.name)),
-            looks={"seeds": list(seeds), "comparisons": 1, "over_tasks": 0},
-        )
+        made = planned(Request(question.name))
+        self._plan = replace(made, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -272,7 +272,7 @@ class Gate:
             local.run(
                 list(plans.values()), self.results, workers=workers, threads=threads, quiet=quiet
             )
-            return {name: scores(plan, self.results) for name, plan in plans.items()}
+            return {name: scores(Results(plan, self.results)) for name, plan in plans.items()}
 
         def tell(name: str, stage: Stage[Plan, Verdict]) -> None:
             if not stage.ended:

@@ -101,19 +101,19 @@ def find_cell(
     if task is None and len(planned.tasks) > 1:
         raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
     task = task or next(iter(planned.tasks))
-    variant = variant or planned.study["baseline"]
+    variant = variant or planned.study.baseline
     if task not in planned.tasks:
         raise unknown(f"task of '{study}'", task, planned.tasks)
     if variant not in planned.variants:
         raise unknown(f"variant of '{study}'", variant, planned.variants)
     for cell in planned.cells:
-        if (cell["task"], cell["variant"], cell["seed"]) == (task, variant, seed):
-            if read_record(folder, cell["hash"]) is None:
+        if (cell.task, cell.variant, cell.seed) == (task, variant, seed):
+            if read_record(folder, cell.hash) is None:
                 raise UserError(
                     f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
                     f"`ablations run {study}` computes it"
                 )
-            return cell_folder(folder, cell["hash"])
+            return cell_folder(folder, cell.hash)
     seeds = planned.seeds
     ran = f"it ran with seeds {seeds[0]} to {seeds[-1]}" if seeds else "its plan is empty"
     raise UserError(f"'{study}' has no seed {seed}: {ran}")

@@ -5,7 +5,7 @@
     results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
     results/cells/<hash>/run/            what a command left in its {folder}
     results/plans/<study>/<plan>.json    what a run resolved to: all that a table must know
-    results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `first_units`
+    results/plans/<study>/<plan>.unit  what was learned, the unit of margins: see `write_units`
     results/plans/<study>/last           the name of the plan that ran last
     results/archive/                     plans with their records, to be committed: see
                                          ablations/exchange/archives.py
@@ -17,7 +17,6 @@ one ran.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
@@ -30,9 +29,18 @@ from pathlib import Path
 from typing import IO, Annotated, Any, TypedDict
 
 from ablations import parquet
-from ablations.core import plan as shapes
 from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.encode import fields_of
 from ablations.core.files import Foreign, parse_object, read_bytes, read_json, set_aside
+from ablations.core.plan import (
+    NO_LOOKS,
+    CellEntry,
+    Flags,
+    Looks,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
 from ablations.core.record import Configuration, CurveFile, Failure, Policies, Provenance, Status
 from ablations.errors import UserError
 from ablations.names import NAME, require_name
@@ -271,7 +279,7 @@ def _checksum(fields: Mapping[str, Any]) -> str:
 
 def _as_read(fields: Mapping[str, Any]) -> Any:
     """Keys are text in a file, and sorted as such."""
-    return json.loads(json.dumps(fields))
+    return json.loads(json.dumps(fields, default=fields_of))
 
 
 def _with_checksum(fields: Mapping[str, Any]) -> str:
@@ -340,25 +348,17 @@ class Plan:
     """What a study with its flags resolved to; with the records, enough for every table.
 
     request: the selection flags: profile, tasks, variants, seeds, until, steps, set.
-    study: name, title, claim, claim_source, baseline, margin (a share of what the compared variant
-        learned, or of the metric with margin_in_metric), metric.
-    variants: name -> {"versus": name or None, "summary": ..., "sets": what it changes, "formulas":
-        axis -> choice, summary, formula, source, "same_as": the first variant of the same
-        composition, itself where there is no other, "neutral": of what variants set, what its
-        configuration leaves out, only where there is such}.
-    tasks: name -> {"steps": of a whole run, "settings": {...}, "summary": ...}.
-    cells: one entry per (task, variant, seed): {"task", "variant", "seed", "hash", "config"}.
-    looks: {}, or how seeds are added: {"seeds": in all at each look, "comparisons": how many share
-        the error rate of the tasks, "over_tasks": and that of the rows over all tasks}. The cells
-        are then those of the looks that were needed so far.
+    cells: one entry per (task, variant, seed); where seeds are added, those of the looks that were
+        needed so far.
+    looks: how seeds are added, if they are.
     """
 
-    request: Annotated[Mapping[str, Any], As(shapes.Flags)]
-    study: Annotated[Mapping[str, Any], As(shapes.Study)]
-    variants: Annotated[Mapping[str, Mapping[str, Any]], As(Mapping[str, shapes.Variant])]
-    tasks: Annotated[Mapping[str, Mapping[str, Any]], As(Mapping[str, shapes.Task])]
-    cells: Annotated[tuple[Mapping[str, Any], ...], As(tuple[shapes.Cell, ...])]
-    looks: Annotated[Mapping[str, Any], As(shapes.Looks)] = field(default_factory=dict)
+    request: Annotated[Mapping[str, Any], As(Flags)]
+    study: StoredStudy
+    variants: Mapping[str, StoredVariant]
+    tasks: Mapping[str, StoredTask]
+    cells: tuple[CellEntry, ...]
+    looks: Looks = NO_LOOKS
 
     @property
     def name(self) -> str:
@@ -371,16 +371,16 @@ class Plan:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted({cell["seed"] for cell in self.cells}))
+        return tuple(sorted({cell.seed for cell in self.cells}))
 
 
 def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     """Stores a plan. last: and marks it as the study's last, as the first one is in any case."""
-    path = plan_path(results, plan.study["name"], plan.name)
+    path = plan_path(results, plan.study.name, plan.name)
     folder = path.parent
     # Keys stay in the study's order: tables list tasks and variants as it does.
-    described = {"format": FORMAT} | vars(plan)
-    described["checksum"] = _checksum(_as_read(described))
+    described = {"format": FORMAT} | encode_plan(plan)
+    described["checksum"] = _checksum(described)
     write_atomically(path, json.dumps(described))
     if last or not (folder / "last").exists():
         write_atomically(folder / "last", plan.name)
@@ -406,7 +406,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         if not whole:
             raise Mismatch("fails its checksum")
         plan = decode_plan(fields)
-        if (plan.study["name"], plan.name) != (study, name):
+        if (plan.study.name, plan.name) != (study, name):
             raise Mismatch("is of another study or selection than its name says")
         return plan
     except FileNotFoundError:
@@ -424,19 +424,23 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         ) from None
 
 
+def encode_plan(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON, with an empty object where no seeds are added."""
+    return _as_read({**fields_of(plan), "looks": plan.looks or {}})
+
+
 def decode_plan(fields: Mapping[str, Any]) -> Plan:
-    """A plan from its JSON. Raises Mismatch, also where its parts do not fit each other."""
-    plan = decode(Plan, dict(fields))
+    """Return a plan from its JSON. Raise Mismatch, also where its parts do not fit each other."""
+    plan = decode(Plan, {name: part for name, part in fields.items() if name != "looks" or part})
     places = set()
     for cell in plan.cells:
-        place = (cell["task"], cell["variant"], cell["seed"])
-        if cell["task"] not in plan.tasks or cell["variant"] not in plan.variants:
-            raise Mismatch(f"has a cell of an unknown task or variant, {shown(cell['variant'])}")
-        if place in places:
-            raise Mismatch(f"has two cells of {shown(cell['variant'])} and seed {cell['seed']}")
-        places.add(place)
-    if plan.looks and (len(plan.looks) < 3 or not plan.looks["seeds"]):
-        raise Mismatch("has looks without seeds or comparisons")
+        if cell.task not in plan.tasks or cell.variant not in plan.variants:
+            raise Mismatch(f"has a cell of an unknown task or variant, {shown(cell.variant)}")
+        if cell.place in places:
+            raise Mismatch(f"has two cells of {shown(cell.variant)} and seed {cell.seed}")
+        places.add(cell.place)
+    if fields.get("looks") and not plan.looks:
+        raise Mismatch("has looks without seeds")
     return plan
 
 
@@ -448,28 +452,27 @@ class Unit(TypedDict):
     cells: list[str]
 
 
-def first_units(results: Path, plan: Plan, now: Mapping[str, Unit]) -> Mapping[str, Unit]:
-    """The units of a plan's comparisons as they were first seen; new ones of `now` are kept.
-
-    One whose cells the plan no longer has is forgotten. A folder that cannot be written is left as
-    it is, and a file of units that is damaged is written anew.
-    """
-    path = plan_path(results, plan.study["name"], plan.name).with_suffix(".unit")
-    stored: dict[str, Unit] = {}
-    kept: dict[str, Unit] = {}
+def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
+    """Return the units of a plan that were kept; none of cells that it no longer has, and none of a
+    file that is damaged."""
     try:
-        stored = read_json(path, dict[str, Unit])
-        known = {cell["hash"] for cell in plan.cells}
-        kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
-        if any(unit["learned"] is not None and len(unit["learned"]) != 2 for unit in kept.values()):
-            kept = {}
+        stored = read_json(_units_path(results, plan), dict[str, Unit])
     except (OSError, Foreign):
-        stored = {}
-    units = {**now, **kept}
-    if units != stored:
-        with contextlib.suppress(OSError):
-            write_atomically(path, json.dumps(units, indent=1, sort_keys=True))
-    return units
+        return {}
+    known = {cell.hash for cell in plan.cells}
+    kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
+    whole = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
+    return kept if whole else {}
+
+
+def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
+    """Keep the units of a plan. Those that were kept before stay as they are."""
+    units = {**units, **read_units(results, plan)}
+    write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
+
+
+def _units_path(results: Path, plan: Plan) -> Path:
+    return plan_path(results, plan.study.name, plan.name).with_suffix(".unit")
 
 
 def usable_curve(results: Path, record: Record) -> parquet.Columns | None:
@@ -484,16 +487,16 @@ def usable_curve(results: Path, record: Record) -> parquet.Columns | None:
     return None
 
 
-def read_results(results: Path, plan: Plan) -> Iterator[tuple[Mapping[str, Any], Record | None]]:
+def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
     """Every cell of a plan with its record, or None where it has not run yet, or has none that is
     usable, which is said in a line."""
     for cell in plan.cells:
-        yield cell, usable_record(results, cell["hash"])
+        yield cell, usable_record(results, cell.hash)
 
 
 def read_runs(
     results: Path, plan: Plan
-) -> Iterator[tuple[Mapping[str, Any], Record | None, parquet.Columns]]:
+) -> Iterator[tuple[CellEntry, Record | None, parquet.Columns]]:
     """Every cell of a plan with its record and the curve of that, {} where it has none. Of a record
     whose curve is damaged nothing is used, which is said in a line."""
     for cell, record in read_results(results, plan):

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from ablations import looks
+from ablations.core.verdict import Verdict
 from ablations.errors import count
 from ablations.looks import Look, Looks
 from ablations.records import DamagedRecord, Plan
+from ablations.report.results import Results
 from ablations.report.scores import baseline_of
 from ablations.report.tables import ALL_TASKS, table
 from ablations.report.tables.pairings import levels
@@ -76,10 +78,10 @@ class PlanTest:
 
     def decide(self, look: Look, runs: Plan, before: Sequence[Openness]) -> Openness:
         """Return what the table of a plan whose cells have all ended leaves undecided."""
-        rows = [row for row in table(runs, self.results).rows if row.task != ALL_TASKS]
+        rows = [row for row in table(Results(runs, self.results)).rows if row.task != ALL_TASKS]
         return Openness(
-            tuple((row.task, row.variant) for row in rows if row.verdict == "undecided"),
-            tuple((r.task, r.variant) for r in rows if r.verdict in ("no pairs", "one seed")),
+            tuple((row.task, row.variant) for row in rows if row.verdict is Verdict.UNDECIDED),
+            tuple((r.task, r.variant) for r in rows if r.verdict and r.verdict.too_few),
         )
 
 
@@ -111,10 +113,10 @@ class Stage:
     @property
     def line(self) -> str:
         """The state in a line, for people."""
-        seeds = self.plan.looks["seeds"]
-        total = count(self.plan.looks["comparisons"], "comparison")
+        seeds = self.plan.looks.seeds
+        total = count(self.plan.looks.comparisons, "comparison")
         left = len(self.open) + len(self.lost)
-        decided = f"{self.plan.looks['comparisons'] - left} of {total} decided"
+        decided = f"{self.plan.looks.comparisons - left} of {total} decided"
         lost = f"; not to be compared, as runs failed: {_named(self.lost)}" if self.lost else ""
         if not self.ended:
             due = f"look {self.look + 1} of {len(seeds)}, {seeds[self.look]} seeds"
@@ -127,7 +129,7 @@ class Stage:
             text = f"{decided}{lost}; undecided {most}"
         else:
             text = f"{decided}{lost}, at look {self.look + 1} of {len(seeds)}"
-        return f"{self.plan.study['name']}: {text}"
+        return f"{self.plan.study.name}: {text}"
 
 
 def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
@@ -135,7 +137,7 @@ def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]
     ended: set[str] = set()
 
     def complete(plan: Plan) -> bool:
-        cells = {cell["hash"] for cell in plan.cells} - ended
+        cells = {cell.hash for cell in plan.cells} - ended
         if not all(_has_ended(results, cell) for cell in cells):
             return False
         ended.update(cells)
@@ -198,7 +200,7 @@ def run(
     stages = looks.play(tests, recorded)
     compute(stages)  # of what has ended too: its plan becomes the study's last
     stages = looks.play(tests, collect, stages, tell)
-    if names := ", ".join(at.needs.study["name"] for at in stages.values() if not at.ended):
+    if names := ", ".join(at.needs.study.name for at in stages.values() if not at.ended):
         say(f"{names}: the budget is spent; the same command goes on from here")
     grown = [at.needs for at in stages.values()]
     total = local.outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
@@ -212,11 +214,11 @@ def layout(plan: Plan) -> Iterator[str]:
     per_task = levels(plan, over=False)
     seeds = per_task.seeds
     yield (
-        f"{plan.study['name']}: {count(len(seeds), 'look')} for "
-        f"{count(plan.looks['comparisons'], 'comparison')}; the intervals of all looks hold at "
+        f"{plan.study.name}: {count(len(seeds), 'look')} for "
+        f"{count(plan.looks.comparisons, 'comparison')}; the intervals of all looks hold at "
         f"once with 95%"
     )
-    over = levels(plan, over=True) if plan.looks["over_tasks"] else None
+    over = levels(plan, over=True) if plan.looks.over_tasks else None
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
     for look, number in enumerate(seeds):
         _raise(counts, plan, tuple(counts), number)

@@ -22,6 +22,7 @@ from ablations.records import Plan, cell_folder, read_curve, read_record, write_
 from ablations.regression import baselines
 from ablations.regression.check import Terms, check, gained
 from ablations.regression.curves import Curves, from_user
+from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.series import points
 from ablations.report.tables import Table, table
@@ -93,13 +94,13 @@ ELSEWHERE: dict[str, Callable[[int], Steps]] = {
 @pytest.mark.parametrize("steps", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int], Steps]) -> None:
     plan = read(tmp_path, runs(steps))
-    found = scores(plan, tmp_path)
+    found = scores(Results(plan, tmp_path))
     aligned = learned(EVERY, np.array([value("a", seed, EVERY) for seed in range(SEEDS)]))
-    unit = units(plan, tmp_path, found).of("task", "a")
+    unit = units(Results(plan, tmp_path)).of("task", "a")
     assert unit is not None
     assert aligned is not None
     assert unit.size == pytest.approx(aligned.size, rel=0.25)
-    assert verdicts(table(plan, tmp_path)) == VERDICTS
+    assert verdicts(table(Results(plan, tmp_path))) == VERDICTS
     # No saw-teeth: the mean of curves that all rise does.
     _, middle, _, _ = points(found, "task", "a")
     assert np.diff(middle).min() > -0.2
@@ -132,10 +133,10 @@ def test_blanks_of_an_outer_join_are_no_points(tmp_path: Path) -> None:
         row[np.searchsorted(every, steps)] = values
         joined[place] = (every, row)
     plan = read(tmp_path, joined, blank=True)
-    assert verdicts(table(plan, tmp_path)) == VERDICTS
+    assert verdicts(table(Results(plan, tmp_path))) == VERDICTS
     (tmp_path / "other").mkdir()
-    other = table(read(tmp_path / "other", own), tmp_path / "other")
-    assert table(plan, tmp_path).rows == other.rows
+    other = table(Results(read(tmp_path / "other", own), tmp_path / "other"))
+    assert table(Results(plan, tmp_path)).rows == other.rows
 
 
 # Names and order
@@ -154,7 +155,7 @@ def test_names_and_order_change_nothing_but_themselves(tmp_path: Path) -> None:
     ):
         (tmp_path / folder).mkdir()
         plan = read(tmp_path / folder, rows, baseline=baseline)
-        made.append({row.variant: row for row in table(plan, tmp_path / folder).rows})
+        made.append({row.variant: row for row in table(Results(plan, tmp_path / folder)).rows})
     for run, name in names.items():
         ours, theirs = made[0][run], made[1][name]
         assert (ours.verdict, ours.n, ours.n_pairs) == (theirs.verdict, theirs.n, theirs.n_pairs)
@@ -200,7 +201,7 @@ def test_a_run_that_does_not_reach_its_end_has_failed(
     rows = runs(ELSEWHERE[steps])
     for seed in (1, 3):
         rows["better", seed] = ending(kind, *rows["better", seed])
-    made = table(read(tmp_path, rows, blank), tmp_path)
+    made = table(Results(read(tmp_path, rows, blank), tmp_path))
     row = made.entry("task", "better")
     assert row is not None
     assert (row.n, row.n_failed, row.n_empty, row.verdict) == (4, 2, 0, "unstable")
@@ -221,12 +222,12 @@ def test_a_round_trip_keeps_every_verdict(tmp_path: Path, kind: str) -> None:
     exchange.export([plan], tmp_path, tmp_path / "out.csv", "csv")
     (tmp_path / "again").mkdir()
     back = import_runs([tmp_path / "out.csv"], "s", tmp_path / "again", Options(baseline="a"))
-    here, there = table(plan, tmp_path), table(back, tmp_path / "again")
+    here, there = table(Results(plan, tmp_path)), table(Results(back, tmp_path / "again"))
     assert here.rows == there.rows
     assert sorted(here.notes) == sorted(there.notes)
     exchange.archive([plan], tmp_path, tmp_path / "third" / "archive")
     exchange.restore(tmp_path / "third")
-    assert table(plan, tmp_path / "third").rows == here.rows
+    assert table(Results(plan, tmp_path / "third")).rows == here.rows
 
 
 def test_stopped_at_one_step_is_not_the_same_bits(tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ def test_stopped_at_one_step_is_not_the_same_bits(tmp_path: Path) -> None:
     for (run, seed), one in rows.items():
         if run in ("a", "worse"):
             rows[run, seed] = ending("cut", *one)
-    row = table(read(tmp_path, rows), tmp_path).entry("task", "worse")
+    row = table(Results(read(tmp_path, rows), tmp_path)).entry("task", "worse")
     assert row is not None
     assert (row.verdict, row.difference, row.n_failed) == ("no pairs", None, SEEDS)
 
@@ -244,19 +245,19 @@ def test_equal_curves_are_the_same_bits_whatever_else_failed(tmp_path: Path) -> 
     rows |= {("same", seed): rows["a", seed] for seed in range(SEEDS)}
     for run in ("a", "same"):
         rows[run, 2] = ending("cut", *rows[run, 2])
-    assert verdicts(table(read(tmp_path, rows), tmp_path))["same"] == "identical"
+    assert verdicts(table(Results(read(tmp_path, rows), tmp_path)))["same"] == "identical"
     rows["same", 2] = runs()["same", 2]
     (tmp_path / "one").mkdir()
-    found = verdicts(table(read(tmp_path / "one", rows), tmp_path / "one"))
+    found = verdicts(table(Results(read(tmp_path / "one", rows), tmp_path / "one")))
     assert found["same"] == "undecided", "only one of them failed: equal pairs, other curves"
 
 
 def test_a_longer_run_beside_the_same_data_changes_their_status(tmp_path: Path) -> None:
-    assert verdicts(table(read(tmp_path, runs()), tmp_path)) == VERDICTS
+    assert verdicts(table(Results(read(tmp_path, runs()), tmp_path))) == VERDICTS
     rows = runs()
     longer = np.arange(1, 41) * 1_000
     rows["a", 0] = (longer, value("a", 0, longer))
-    row = table(read(tmp_path, rows), tmp_path).entry("task", "a")
+    row = table(Results(read(tmp_path, rows), tmp_path)).entry("task", "a")
     assert row is not None
     assert (row.n, row.n_failed) == (1, SEEDS - 1)
 
@@ -265,7 +266,7 @@ def test_an_isolated_hole_is_no_divergence(tmp_path: Path) -> None:
     rows = runs()
     for seed in range(SEEDS):
         rows["better", seed][1][7] = math.nan
-    assert verdicts(table(read(tmp_path, rows), tmp_path)) == VERDICTS
+    assert verdicts(table(Results(read(tmp_path, rows), tmp_path))) == VERDICTS
 
 
 def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
     failed = {
         metric: {
             (cell.variant, cell.seed): cell.failed_step
-            for cell in scores(plan, tmp_path, metric=metric).cells
+            for cell in scores(Results(plan, tmp_path), metric=metric).cells
             if cell.status == "failed"
         }
         for metric in ("return", "loss", "evaluation")
@@ -293,16 +294,17 @@ def test_a_finished_run_stays_so_though_its_last_points_have_no_value(tmp_path: 
     """As where no episode ended in them: null in our records, nothing in an exported file."""
     plan = read(tmp_path, runs())
     for cell in plan.cells:
-        record = read_record(tmp_path, cell["hash"])
+        record = read_record(tmp_path, cell.hash)
         assert record is not None
         columns = read_curve(tmp_path, record) | {"loss": [0.5] * 20}
         columns["return"][-1] = None
-        shutil.rmtree(cell_folder(tmp_path, cell["hash"]))
+        shutil.rmtree(cell_folder(tmp_path, cell.hash))
         write_record(tmp_path, record, columns)
+    next(tmp_path.rglob("*.unit")).unlink()  # of the records as they were
     exchange.export([plan], tmp_path, tmp_path / "out.csv", "csv")
     (tmp_path / "again").mkdir()
     back = import_runs([tmp_path / "out.csv"], "s", tmp_path / "again", Options(baseline="a"))
-    assert table(back, tmp_path / "again").rows == table(plan, tmp_path).rows
+    assert table(Results(back, tmp_path / "again")).rows == table(Results(plan, tmp_path)).rows
 
 
 @pytest.mark.parametrize(("gain", "code"), [(10.0, 0), (7.0, 1)])

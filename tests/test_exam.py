@@ -94,12 +94,12 @@ def written(results: Path, name: str) -> list[Task]:
     planned = exam.plans(exam.requests([name], rates=(1e-3,), seeds=(0, 1), steps=30_720))
     for made in planned:
         for cell in made.cells:
-            rises = 0.0 if cell["variant"] in ("zero", "uniform") else 1.0
+            rises = 0.0 if cell.variant in ("zero", "uniform") else 1.0
             columns = {
                 "step": np.arange(1, 31) * 1024,
-                "evaluation/return": 100.0 * cell["seed"] + rises * np.arange(1, 31),
+                "evaluation/return": 100.0 * cell.seed + rises * np.arange(1, 31),
             }
-            write_record(results, Record(cell["hash"], cell["config"], "done"), columns)
+            write_record(results, Record(cell.hash, cell.config, "done"), columns)
     return exam.results_of(planned, results)
 
 

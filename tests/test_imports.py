@@ -36,7 +36,7 @@ ALLOWED = {
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"core", "curve", "looks", "distributions", "errors", "names", "plugins", "records"},
     "exam": {"sweep", "report", "tasks", "errors", "records", "request"},
-    "until": {"sweep", "report", "looks", "errors", "records"},
+    "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
     # The intervals and the style of its figures; sweep to train a baseline's seeds again.

@@ -12,9 +12,11 @@ import pytest
 import scipy.stats
 
 from ablations import until
+from ablations.core.plan import CellEntry, Looks, StoredStudy, StoredTask, StoredVariant
 from ablations.errors import UserError
 from ablations.looks import design, planned
 from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_plan, write_record
+from ablations.report.results import Results
 from ablations.report.tables import ALL_TASKS, Entry, sheet, table
 from ablations.request import Request, budget_of
 from ablations.sweep import local
@@ -62,37 +64,28 @@ class World:
         names = ["base", *variants]
         self.plan = Plan(
             request={"profile": "quick", "until": "decided"},
-            study={
-                "name": "made",
-                "title": "Made",
-                "claim": "it matters",
-                "claim_source": "here",
-                "baseline": "base",
-                "margin": 0.05,
-                "metric": "training/return",
-            },
-            variants={
-                name: {"versus": (versus or {}).get(name), "summary": "", "sets": {}}
-                for name in names
-            },
-            tasks={task: {"steps": 200, "settings": {}, "summary": ""} for task in tasks},
+            study=StoredStudy(
+                "made", "Made", "it matters", "here", "base", 0.05, False, "training/return"
+            ),
+            variants={name: StoredVariant((versus or {}).get(name), "", {}, {}) for name in names},
+            tasks={task: StoredTask(200, {}, "") for task in tasks},
             cells=tuple(
-                {"task": task, "variant": name, "seed": 0, "hash": digest(config), "config": config}
+                CellEntry(task, name, 0, digest(config), config)
                 for task in tasks
                 for name in names
                 for config in [{"task": task, "variant": name, "seed": 0}]
             ),
-            looks={
-                "seeds": list(seeds),
-                "comparisons": len(variants) * len(tasks),
-                "over_tasks": len(variants) if len(tasks) > 1 else 0,
-            },
+            looks=Looks(
+                tuple(seeds),
+                comparisons=len(variants) * len(tasks),
+                over_tasks=len(variants) if len(tasks) > 1 else 0,
+            ),
         )
 
     def compute(self, cells: Iterable) -> None:
         """Writes the records of a plan's cells that have none."""
         for cell in cells:
-            config = dict(cell["config"] if isinstance(cell, dict) else cell.config)
+            config = dict(cell.config)
             score = self.scores[config["variant"]](config["task"], config["seed"])
             steps = np.arange(1, 21) * 10
             rise = np.minimum(0.0, steps / 180 - 1)
@@ -115,7 +108,7 @@ class World:
         return now
 
     def entry(self, plan: Plan, variant: str, task: str = "line") -> Entry:
-        row = table(plan, self.results).entry(task, variant)
+        row = table(Results(plan, self.results)).entry(task, variant)
         assert row is not None
         return row
 
@@ -128,9 +121,9 @@ def world(tmp_path: Path) -> Callable[..., World]:
 def counts(plan: Plan) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for cell in plan.cells:
-        place = (cell["task"], cell["variant"])
-        assert cell["seed"] == found.get(place, 0), "seeds come from 0 on, each once"
-        found[place] = cell["seed"] + 1
+        place = (cell.task, cell.variant)
+        assert cell.seed == found.get(place, 0), "seeds come from 0 on, each once"
+        found[place] = cell.seed + 1
     return found
 
 
@@ -174,14 +167,18 @@ def test_a_table_in_the_middle_of_a_look_is_that_of_the_last_complete_one(world)
     made.compute(made.stage().plan.cells)
     second = made.stage()
     before = [made.entry(second.plan, name) for name in ("wide", "low")]
-    made.compute([cell for cell in second.plan.cells if cell["seed"] != 9])
+    made.compute([cell for cell in second.plan.cells if cell.seed != 9])
     during = [made.entry(second.plan, name) for name in ("wide", "low")]
     for one, other in zip(before, during, strict=True):
         for name in ("n_pairs", "level", "difference", "difference_low", "verdict", "margin"):
             assert getattr(one, name) == getattr(other, name)
     assert before[0].n_pairs == 8
-    assert "pairs use the looks that are complete" in str(table(second.plan, made.results).notes)
-    assert "planned looks (8, 12, 18, 20 seeds)" in table(second.plan, made.results).caption
+    assert "pairs use the looks that are complete" in str(
+        table(Results(second.plan, made.results)).notes
+    )
+    assert (
+        "planned looks (8, 12, 18, 20 seeds)" in table(Results(second.plan, made.results)).caption
+    )
 
 
 def test_before_the_first_look_is_complete_nothing_is_said(world) -> None:
@@ -221,20 +218,20 @@ def test_the_margin_is_that_of_the_first_look(world) -> None:
 def test_what_was_lost_is_run_again_and_leads_to_the_same_looks(world, gone: str) -> None:
     made = world("wide", "low")
     last = made.finished()
-    rows = table(last.plan, made.results).rows
+    rows = table(Results(last.plan, made.results)).rows
     for cell in last.plan.cells:
-        if (cell["seed"] < 3) if gone == "first" else (cell["seed"] >= 18):
-            shutil.rmtree(cell_folder(made.results, cell["hash"]))
+        if (cell.seed < 3) if gone == "first" else (cell.seed >= 18):
+            shutil.rmtree(cell_folder(made.results, cell.hash))
     assert made.stage().look == (0 if gone == "first" else 3)
     again = made.finished()
     assert again.plan == last.plan
-    assert table(again.plan, made.results).rows == rows
+    assert table(Results(again.plan, made.results)).rows == rows
 
 
 def test_a_damaged_record_belongs_to_a_look_that_has_not_ended(world) -> None:
     made = world("wide")
     last = made.finished().plan
-    (cell_folder(made.results, last.cells[0]["hash"]) / "record.json").write_text("{")
+    (cell_folder(made.results, last.cells[0].hash) / "record.json").write_text("{")
     assert made.stage().look == 0
 
 
@@ -260,7 +257,7 @@ def test_failures_are_counted_on_the_seeds_that_both_have(world) -> None:
     row = made.entry(plan, "level")
     assert row.verdict == "equivalent"
     assert row.tied or row.best
-    efficiency = sheet("efficiency", plan, made.results).dataframe().set_index("variant")
+    efficiency = sheet("efficiency", Results(plan, made.results)).dataframe().set_index("variant")
     assert efficiency.loc["level", "n_failed"] == 0
     assert str(efficiency.loc["level", "stability"]) in ("None", "nan")
 
@@ -336,7 +333,7 @@ def test_a_run_goes_on_look_after_look(world, engine, capsys: pytest.CaptureFixt
 
 def test_a_study_that_had_ended_is_told_once(world, engine, capsys) -> None:
     ended, other = world("low").finished().plan, world("level")
-    plans = [ended, replace(other.plan, study={**other.plan.study, "name": "other"})]
+    plans = [ended, replace(other.plan, study=replace(other.plan.study, name="other"))]
     until.run(plans, other.results)
     assert capsys.readouterr().out.count("made: 1 of 1 comparison decided, at look 1 of 4") == 1
 

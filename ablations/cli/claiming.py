@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.report.claims.conditions import Again
     from ablations.report.claims.entries import Claim, Condition
-    from ablations.report.claims.found import Evidence
+    from ablations.report.results import Results
 
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 
@@ -94,17 +94,14 @@ def _judge(
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report import formats
-    from ablations.report.claims.found import Evidence
+    from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import by_another, judged
     from ablations.report.claims.page import CONDITIONS, FIGURE, claims_sheet, page
     from ablations.report.statistics import LEVEL
 
-    evidence = Evidence(options.results)
-    found, at_once = [], []
-    for claim in claims:
-        plan = plans[claim.command]
-        found.append(judged(claim, plan, evidence))
-        at_once.append(judged(claim, plan, evidence, LEVEL / len(claims)))
+    read = dict(zip(plans, evidence(plans.values(), options.results), strict=True))
+    found = [judged(claim, read[claim.command]) for claim in claims]
+    at_once = [judged(claim, read[claim.command], LEVEL / len(claims)) for claim in claims]
     if not options.write:
         print(formats.render(claims_sheet(found, at_once), options.format))
         return
@@ -116,9 +113,9 @@ def _judge(
     for claim in claims:
         if other := by_another(claim):
             with contextlib.suppress(UserError):  # records without that metric
-                others[claim.id] = judged(other, plans[claim.command], evidence)
+                others[claim.id] = judged(other, read[claim.command])
     under = under_conditions(claims, conditions, plans, options.results)
-    again = _again(claims, plans, under, evidence)
+    again = _again(claims, read, under)
     path = options.results / "README.md"
     write_atomically(path, page(found, at_once, others, again))
     print(path)
@@ -132,13 +129,16 @@ def _judge(
 
 def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str, Plan]) -> None:
     from ablations.report import formats
-    from ablations.report.claims.found import Evidence
+    from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import judged
     from ablations.report.claims.replication import replication_sheet
     from ablations.sweep.plan import on_seeds
 
     others = {command: on_seeds(plan, options.seeds) for command, plan in plans.items()}
-    evidence = Evidence(options.results)
+    times = [
+        dict(zip(plans, evidence(of.values(), options.results), strict=True))
+        for of in (plans, others)
+    ]
     pairs = []
     for claim in claims:
         plan, other = plans[claim.command], others[claim.command]
@@ -147,11 +147,12 @@ def _replicate(options: argparse.Namespace, claims: list[Claim], plans: dict[str
                 f"seed {min(both)} is one that the verdicts rest on: name others, such as --seeds "
                 f"{max(plan.seeds) + 1}-{max(plan.seeds) + len(plan.seeds)}"
             )
-        pairs.append((judged(claim, plan, evidence), judged(claim, other, evidence)))
+        first, second = (judged(claim, read[claim.command]) for read in times)
+        pairs.append((first, second))
     sheet = replication_sheet(pairs)
     if not sheet.rows:
         other = others[claims[0].command]
-        request = Request(other.study["name"], **{**other.request, "tasks": claims[0].tasks[:1]})
+        request = Request(other.study.name, **{**other.request, "tasks": claims[0].tasks[:1]})
         raise UserError(
             f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
             f"as `{request.command()}`"
@@ -167,12 +168,13 @@ def _under_conditions(
 ) -> None:
     from ablations.report import formats
     from ablations.report.claims.conditions import conditions_sheet
-    from ablations.report.claims.found import Evidence
+    from ablations.report.claims.found import evidence
 
     if not conditions:
         raise UserError("the file of claims has no conditions: each begins with [[condition]]")
     under = under_conditions(claims, conditions, plans, options.results)
-    found = _again(claims, plans, under, Evidence(options.results))
+    read = dict(zip(plans, evidence(plans.values(), options.results), strict=True))
+    found = _again(claims, read, under)
     if found or options.format != "markdown":
         print(formats.render(conditions_sheet(found), options.format), end="\n\n")
     if options.format == "markdown":
@@ -180,33 +182,34 @@ def _under_conditions(
         print(*(one.run for one in under), sep="\n")
 
 
-def _again(
-    claims: list[Claim],
-    plans: dict[str, Plan],
-    under: list[Under],
-    evidence: Evidence,
-) -> list[Again]:
+def _again(claims: list[Claim], read: dict[str, Results], under: list[Under]) -> list[Again]:
     """What was compared again under some condition with all its seeds."""
     from ablations.report.claims.conditions import again
     from ablations.report.claims.entries import OWN
+    from ablations.report.claims.found import evidence
     from ablations.report.statistics import LEVEL
     from ablations.sweep.outdated import apart
 
+    folder = next(iter(read.values())).folder
+    there = list(zip(under, evidence((one.plan for one in under), folder), strict=True))
     found = []
     for task in dict.fromkeys(one.task for one in under):
-        mine = {}
+        mine = []
         for claim in claims:
-            there = [one for one in under if one.task == task and claim in one.claims]
-            for one in list(there):
-                if why := apart(plans[claim.command], one.plan, evidence.results):
-                    there.remove(one)
+            own = read[claim.command]
+            both = {OWN: own}
+            for one, results in there:
+                if one.task != task or claim not in one.claims:
+                    continue
+                if why := apart(own.plan, one.plan, folder):
                     print(f"ablations: {why}", file=sys.stderr)
-            if there:
-                mine[claim.id] = (claim, {one.condition: one.plan for one in there})
-        level = LEVEL / sum(len(claim.variant) for claim, _ in mine.values())
-        for claim, others in mine.values():
-            both = {OWN: plans[claim.command], **others}
-            found += again(claim, task, both, evidence, level)
+                else:
+                    both[one.condition] = results
+            if len(both) > 1:
+                mine.append((claim, both))
+        comparisons = sum(len(claim.variant) for claim, _ in mine)
+        for claim, both in mine:
+            found += again(claim, task, both, LEVEL / comparisons)
     return [one for one in found if one.ran]
 
 
@@ -226,8 +229,8 @@ def _cost(options: argparse.Namespace, plans: dict[str, Plan], under: list[Under
     from ablations.report.claims.cost import commands, cost_sheet
 
     rates = _rates(options, list(plans.values()))
-    named = [(str(plan.study["name"]), plan) for plan in plans.values()]
-    named += [(f"{one.plan.study['name']}, {one.condition}", one.plan) for one in under]
+    named = [(str(plan.study.name), plan) for plan in plans.values()]
+    named += [(f"{one.plan.study.name}, {one.condition}", one.plan) for one in under]
     sheet = cost_sheet(named, rates, COMPILE_SECONDS)
     print(formats.render(sheet, options.format))
     if options.format == "markdown":

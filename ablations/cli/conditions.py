@@ -30,7 +30,7 @@ class Under:
 
     @property
     def run(self) -> str:
-        return Request(self.plan.study["name"], **self.plan.request).command()
+        return Request(self.plan.study.name, **self.plan.request).command()
 
 
 def selected(claim: Claim) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def under_conditions(
             try:
                 for mine in _compared(claims, condition, task).values():
                     plan = _plan(mine, condition, task, settings, results)
-                    own = {cell["hash"] for cell in plans[mine[0].command].cells}
-                    if all(cell["hash"] in own for cell in plan.cells):
+                    own = {cell.hash for cell in plans[mine[0].command].cells}
+                    if all(cell.hash in own for cell in plan.cells):
                         raise UserError(f"it changes nothing of {mine[0].study} on {task}")
                     found.append(Under(condition.name, task, tuple(mine), plan))
             except UserError as error:

@@ -273,20 +273,19 @@ def _resolve(study: str, selection: Mapping[str, Any]) -> Plan:
 
 def _study(resolved: Plan) -> Iterator[str]:
     about = resolved.study
-    yield f"{about['name']}: {about['title']}"
-    if about["claim"]:
-        yield f"claim     {about['claim']}"
-    if about["claim_source"]:
-        yield f"stated in {about['claim_source']}"
-    yield f"baseline  {about['baseline']}"
-    in_metric = about.get("margin_in_metric")
-    of = "in units of the metric" if in_metric else "of what the baseline learns"
-    yield f"margin    {about['margin']:g} {of}"
+    yield f"{about.name}: {about.title}"
+    if about.claim:
+        yield f"claim     {about.claim}"
+    if about.claim_source:
+        yield f"stated in {about.claim_source}"
+    yield f"baseline  {about.baseline}"
+    of = "in units of the metric" if about.margin_in_metric else "of what the baseline learns"
+    yield f"margin    {about.margin:g} {of}"
     profile = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
     yield (
         f"{profile}{len(resolved.cells)} cells, "
         f"{len(resolved.seeds)} seeds, "
-        + ", ".join(f"{task['steps']:,} steps on {name}" for name, task in resolved.tasks.items())
+        + ", ".join(f"{task.steps:,} steps on {name}" for name, task in resolved.tasks.items())
     )
     for variant in resolved.variants if resolved.cells else ():
         yield ""
@@ -319,12 +318,12 @@ def _cell(record: Record) -> Iterator[str]:
 
 def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     described = resolved.variants[variant]
-    baseline = described["versus"] or resolved.study["baseline"]
-    lines = [f"{variant}" + (f": {described['summary']}" if described["summary"] else "")]
+    baseline = described.versus or resolved.study.baseline
+    lines = [f"{variant}" + (f": {described.summary}" if described.summary else "")]
     task = next(iter(resolved.tasks))
     mine = _config(resolved, task, variant)
     if variant == baseline:
-        different = dict(described["sets"])
+        different = dict(described.sets)
         lines.append("    a baseline; it sets" if different else "    a baseline")
     elif resolved.imported:
         return [*lines, f"    compared with {baseline}"]
@@ -337,7 +336,7 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
         if name in mine.get("choices", {}):
             import variants as registry
 
-            choice = registry.axis(name)[value]
+            choice = registry.axis(name)[str(value)]
             lines += [
                 f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
             ]
@@ -375,9 +374,7 @@ def _config_lines(config: Mapping[str, Any]) -> list[str]:
 
 def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
     config = next(
-        cell["config"]
-        for cell in resolved.cells
-        if (cell["task"], cell["variant"]) == (task, variant)
+        cell.config for cell in resolved.cells if (cell.task, cell.variant) == (task, variant)
     )
     return _whole(config)
 

@@ -41,6 +41,7 @@ def add_commands(commands: Any) -> None:
 
 def _explain(options: argparse.Namespace) -> int:
     from ablations.report import formats, tables
+    from ablations.report.results import Results
     from ablations.sweep import explanation
     from ablations.sweep.prepare import missing
 
@@ -59,7 +60,7 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     code = carry_out(options, [plan])
     if not (options.dry_run or options.script or missing([plan], options.results)):
-        sheet = tables.sheet("shares", plan, options.results)
+        sheet = tables.sheet("shares", Results(plan, options.results))
         print(f"\n{formats.render(sheet, options.format)}\n")
     return code
 
@@ -76,15 +77,16 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     from ablations.sweep.prepare import missing
     from ablations.trainers import trainer
 
-    about = plan.study["explanation"]
-    details = about["details"]
+    about = plan.study.explanation
+    assert about is not None
+    details = about.details
     counts = (
         f"{count(len(details), 'detail')}, in random orders of {count(len(plan.seeds), 'seed')}"
     )
-    yield f"{plan.study['name']}: {counts}"
+    yield f"{plan.study.name}: {counts}"
     for name, detail in details.items():
         yield f"    {name:<27} {change(detail)}"
-    held = ", ".join(f"{name}={value}" for name, value in about["held"].items())
+    held = ", ".join(f"{name}={value}" for name, value in about.held.items())
     yield f"    the same in both: {held}"
     cells = distinct(cells_of(plan))
     todo = missing([plan], options.results, fresh=options.fresh)
@@ -98,7 +100,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     if todo:
         whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
         fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
-        compiled = [name for name, one in details.items() if fixed & set(one["settings"])]
+        compiled = [name for name, one in details.items() if fixed & set(one.settings)]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
         if not todo[0].is_command:

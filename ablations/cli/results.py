@@ -208,10 +208,12 @@ def add_commands(commands: Any) -> None:
 
 def _table(options: argparse.Namespace) -> None:
     from ablations.report import formats, tables
+    from ablations.report.results import Results
 
     for plan in shown(options):
-        made = tables.asked(plan, options.results, options.kind, options.metric, options.score)
-        name = plan.study["name"]
+        results = Results(plan, options.results)
+        made = tables.asked(results, options.kind, options.metric, options.score)
+        name = plan.study.name
         if isinstance(made, tables.Sheet):
             name = f"{name}_{made.kind}"
         _put(formats.render(made, options.format), options, name)
@@ -219,6 +221,7 @@ def _table(options: argparse.Namespace) -> None:
 
 def _diagnose(options: argparse.Namespace) -> None:
     from ablations.report import formats
+    from ablations.report.results import Results
     from ablations.report.tables import diagnostics
     from ablations.sweep import diagnosis
 
@@ -231,7 +234,7 @@ def _diagnose(options: argparse.Namespace) -> None:
         )
         made = [
             diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
-            diagnostics.training_sheet(plan, options.results),
+            diagnostics.training_sheet(Results(plan, options.results)),
         ]
         for sheet in made:
             if sheet is not None:

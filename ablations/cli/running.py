@@ -122,6 +122,7 @@ def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan
 
 def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | None) -> int:
     from ablations import until
+    from ablations.report.units import keep_units
     from ablations.sweep import local
 
     how: dict[str, Any] = {
@@ -136,6 +137,8 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         _, outcome = until.run(plans, options.results, seconds=seconds, **how)
     else:
         outcome = local.run(plans, options.results, fresh=options.fresh, **how)
+        for plan in plans if outcome.computed else ():
+            keep_units(plan, options.results)
     for cell, record in outcome.failed:
         print(
             printable(f"failed: {cell.variant} on {cell.task}, seed {cell.seed}: {record.reason}"),
@@ -164,7 +167,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
     if options.script:
         print(sent.script, end="")
         return 0
-    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     left = sum(len(job.cells) for job in sent.jobs)
     if not options.quiet or dry:
         for line in _told(names, sent, left, cluster, dry):
@@ -220,8 +223,8 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     from ablations.sweep.prepare import missing
 
     todo = missing(plans, options.results, fresh=options.fresh)
-    cells = len({cell["hash"] for plan in plans for cell in plan.cells})
-    names = " ".join(dict.fromkeys(plan.study["name"] for plan in plans))
+    cells = len({cell.hash for plan in plans for cell in plan.cells})
+    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
     if todo:
         jobs, speeds, gpus = _packed_here(options, todo)
@@ -259,7 +262,7 @@ def _cancel(options: argparse.Namespace) -> None:
     from ablations.sweep.slurm.submissions import living
 
     found = plans(options)
-    cells = {cell["hash"] for plan in found for cell in plan.cells}
+    cells = {cell.hash for plan in found for cell in plan.cells}
     selected = any(value is not None for value in selection(options).values())
     jobs = living(
         options.results,

@@ -53,6 +53,7 @@ class Mismatch(ValueError):
     """A value that is not of its type: where it stands, and what it must be."""
 
     def __init__(self, what: str, place: str = ""):
+        """Say what a value must be, and where it stands."""
         super().__init__(f"{place.lstrip('.') or 'it'} {what}")
         self.what, self.place = what, place
 
@@ -329,7 +330,7 @@ def _remembering(check: Check) -> Check:
 
 
 def _parts(checks: Mapping[Any, Check]) -> Callable[[dict[Any, Any]], dict[Any, Any]]:
-    """The check of an object by its keys; of one that is not known, any JSON."""
+    """Return the check of an object by its keys; of one that is not known, any JSON."""
 
     def run(value: dict[Any, Any]) -> dict[Any, Any]:
         decoded = {}

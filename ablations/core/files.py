@@ -84,8 +84,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse(data: bytes | str) -> object:
-    """Return a JSON text's value. Raise Mismatch for what is none, also one whose nesting or
-    integers are too long for Python."""
+    """Return the value of a JSON text.
+
+    Raises:
+        Mismatch: it is no JSON, or its nesting or integers are too long for Python.
+    """
     try:
         value: object = json.loads(data)
         return value
@@ -102,8 +105,12 @@ def parse_object(data: bytes | str) -> dict[str, object]:
 
 
 def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
-    """Return a JSON file as a type; see `decode`. Raise Foreign for one that does not fit, OSError
-    where it cannot be read."""
+    """Return a JSON file as a type; see `decode`.
+
+    Raises:
+        Foreign: it does not fit.
+        OSError: it cannot be read.
+    """
     try:
         return decode(kind, parse(read_bytes(path, most)))
     except Mismatch as why:

@@ -1,48 +1,67 @@
-"""The parts of a plan that are objects in its file."""
+"""The parts of a stored plan: what a study and its flags resolved to, all that a table must know.
 
-# Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
+A part that is None by default stands in the file only where it is given.
+"""
+
+# Not as texts: `decode` and Python 3.11 read the annotations themselves.
 
 from collections.abc import Mapping
-from typing import Annotated, NotRequired, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
 
-from ablations.core.decode import Count, Matches, Positive, Within, closed
+from ablations.core.decode import As, Count, Matches, Positive, Within, closed
 from ablations.core.record import Configuration
 from ablations.names import NAME
 
 Name = Annotated[str, Matches(NAME.pattern, "letters, digits, '_', '-' and '.'")]
 Seed = Annotated[int, Within(0, 2**31 - 1)]
 Names = list[str] | str | None
+Config = Mapping[str, Any]  # as `Configuration` has it
+Settings = Mapping[str, Any]  # name -> a value in JSON
 
 
-class Tuned(TypedDict):
+@dataclass(frozen=True)
+class Tuned:
     """What was tuned: the setting, on which seeds, and its value by variant and task."""
 
     setting: str
-    seeds: list[Seed]
+    seeds: tuple[Seed, ...]
     values: Mapping[str, Mapping[str, float]]
 
 
-class Detail(TypedDict):
-    """A detail in which two variants differ: each setting's values, and those that come with it."""
+@dataclass(frozen=True)
+class Detail:
+    """A detail in which two variants differ.
 
-    settings: Mapping[str, object]
-    brings: NotRequired[Mapping[str, object]]
+    settings: name -> its two values. brings: setting -> the numbers that come with either value.
+    """
+
+    settings: Mapping[str, tuple[object, object]]
+    brings: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]]
 
 
-class Explanation(TypedDict):
-    """A gap that is explained: between which variants, by which details, in which order each seed
-    switches them, and what stays as it is."""
+@dataclass(frozen=True)
+class Explanation:
+    """A gap that is explained: between which variants, by which details.
+
+    orders: seed -> the details in the order in which it switches them. held: settings that both
+    ends share.
+    """
 
     start: str
     end: str
     details: Mapping[str, Detail]
-    orders: Mapping[Annotated[str, Matches("[0-9]{1,10}", "a seed")], list[str]]
+    orders: Mapping[Annotated[str, Matches("[0-9]{1,10}", "a seed")], tuple[str, ...]]
     held: Mapping[str, object]
 
 
-class Study(TypedDict):
-    """A study: what is claimed, by whom, what decides it. margin: a share of what the compared
-    variant learned, or of the metric with margin_in_metric."""
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study: what is claimed, by whom, and what decides it.
+
+    margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
+    base: the preset inside whose settings it ran. file: the study file that defined it.
+    """
 
     name: Name
     title: str
@@ -50,17 +69,18 @@ class Study(TypedDict):
     claim_source: str
     baseline: str
     margin: Annotated[float, Within(0, 1e12)]
-    margin_in_metric: NotRequired[bool]
+    margin_in_metric: bool
     metric: str
-    step_unit: NotRequired[str]
-    base: NotRequired[str]
-    file: NotRequired[str]
-    tuned: NotRequired[Tuned]
-    explanation: NotRequired[Explanation]
+    step_unit: str | None = None
+    base: str | None = None
+    file: str | None = None
+    tuned: Tuned | None = None
+    explanation: Explanation | None = None
 
 
-class Formula(TypedDict, total=False):
-    """A choice that a variant makes."""
+@dataclass(frozen=True)
+class Formula:
+    """A choice that a variant makes on an axis."""
 
     choice: str
     summary: str
@@ -68,51 +88,76 @@ class Formula(TypedDict, total=False):
     source: str
 
 
-class Variant(TypedDict):
-    """A variant: what it is compared with, what it sets; see `ablations.records.Plan`."""
+@dataclass(frozen=True)
+class StoredVariant:
+    """A variant of a study.
+
+    versus: what it is compared with; None for the study's baseline. sets: what it changes.
+    formulas: axis -> its choice. same_as: the first variant of the same composition, itself where
+    there is no other. neutral: of what variants set, what its configuration leaves out. place: what
+    running it needs and no result depends on.
+    """
 
     versus: str | None
     summary: str
     sets: Mapping[str, object]
-    formulas: NotRequired[Mapping[str, Formula]]
-    same_as: NotRequired[str]
-    neutral: NotRequired[Mapping[str, object]]
-    place: NotRequired[Mapping[str, object]]
+    formulas: Mapping[str, Formula] | None = None
+    same_as: str | None = None
+    neutral: Mapping[str, object] | None = None
+    place: Mapping[str, object] | None = None
 
 
-class Task(TypedDict):
-    """A task: the environment steps of a whole run, its settings."""
+@dataclass(frozen=True)
+class StoredTask:
+    """A task: the environment steps of a whole run, and the settings of the baseline's runs."""
 
     steps: Count
     settings: Mapping[str, object]
     summary: str
 
 
-@closed
-class Cell(TypedDict):
-    """One cell's place in a plan, its configuration and the hash of that."""
+@dataclass(frozen=True)
+class CellEntry:
+    """A cell's place in a plan, its configuration and the hash of that."""
 
     task: str
     variant: str
     seed: Seed
     hash: Name
-    config: Configuration
+    config: Annotated[Config, As(Configuration)]
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Return (task, variant, seed), which no other cell of the plan has."""
+        return self.task, self.variant, self.seed
 
 
-@closed
-class Looks(TypedDict, total=False):
-    """How seeds are added: how many there are at each look, and how many comparisons share the
-    error rate of the tasks, and of the rows over all tasks."""
+@dataclass(frozen=True)
+class Looks:
+    """How seeds are added.
 
-    seeds: list[Positive]
+    seeds: in all at each look. comparisons: how many share the error rate of the tasks.
+    over_tasks: how many share that of the rows over all tasks, 0 where there are none.
+    """
+
+    seeds: tuple[Positive, ...]
     comparisons: Positive
     over_tasks: Count
+
+    def __bool__(self) -> bool:
+        """Return whether seeds are added."""
+        return len(self.seeds) > 0
+
+
+NO_LOOKS = Looks((), 0, 0)
 
 
 @closed
 class Flags(TypedDict, total=False):
-    """The flags that select a part of a study, as `ablations.request.Request.flags` spells them;
-    of imported runs their name."""
+    """The flags that select a part of a study, as `ablations.request.Request.flags` spells them.
+
+    Of imported runs it is their name.
+    """
 
     profile: str
     tasks: Names

@@ -27,8 +27,10 @@ class Task(Named):
 
 
 class Run(TypedDict, total=False):
-    """How long a configuration trains: points of its curve, updates between two, environment steps
-    of an update; where it is evaluated."""
+    """How long a configuration trains, and where it is evaluated.
+
+    Points of its curve, updates between two of them, environment steps of an update.
+    """
 
     points: Count
     updates_per_chunk: Count

@@ -69,7 +69,7 @@ def render(
     cells = [_saved(plan, results, task, variant, seed) for variant in variants]
     if not (task := task or (next(iter(plan.tasks)) if plan else None)):
         raise UserError(f"'{variants[0]}' does not say what Brax trained on: name it with --task")
-    study, baseline = (plan.study["name"], plan.study["baseline"]) if plan else ("brax", "")
+    study, baseline = (plan.study.name, plan.study.baseline) if plan else ("brax", "")
     names = [variant or baseline for variant in variants]
     chosen, notes = _chosen(cells, snapshots)
     use_cache()
@@ -98,7 +98,7 @@ def _saved(
         return Path(variant)
     if plan is None:
         raise UserError(f"'{variant}' has no checkpoints of Brax's PPO")
-    study = plan.study["name"]
+    study = plan.study.name
     return find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
 
 

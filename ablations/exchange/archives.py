@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypedDict
@@ -23,8 +24,8 @@ from typing import Any, TypedDict
 from ablations import parquet
 from ablations.core.decode import decode
 from ablations.core.files import Foreign, parse, parse_object, read_bytes, read_json, set_aside
+from ablations.core.plan import CellEntry
 from ablations.errors import UserError, unknown
-from ablations.names import require_name
 from ablations.private import private_folder
 from ablations.records import (
     OtherFormat,
@@ -33,6 +34,7 @@ from ablations.records import (
     cell_folder,
     decode_plan,
     digest,
+    encode_plan,
     plan_path,
     read_runs,
     require_curve,
@@ -75,10 +77,10 @@ def archive(
         data = _encoded(plan, results, metrics)
         if len(data) > MOST_BYTES:
             raise UserError(
-                f"the archive of {plan.study['name']} would have {len(data):,} bytes, more than "
+                f"the archive of {plan.study.name} would have {len(data):,} bytes, more than "
                 f"{MOST_BYTES:,}: choose fewer columns with --metric, or a part with --tasks"
             )
-        path = folder / f"{plan.study['name']}-{plan.name}.parquet"
+        path = folder / f"{plan.study.name}-{plan.name}.parquet"
         write_atomically(path, data)
         write_atomically(_checksum_of(path), f"{sha256(data).hexdigest()}  {path.name}\n")
         written.append(path)
@@ -157,22 +159,24 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
         points = len(curves[-1]["step"]) if curves[-1] else 0
         if points > MOST_POINTS and not others:
             raise UserError(
-                f"{plan.study['name']}/{cell['variant']} has curves of {points} points; an "
+                f"{plan.study.name}/{cell.variant} has curves of {points} points; an "
                 f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
             )
     known = {name for one in curves for name in one or ()} - {"step"}
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
-    kept = [n for n in metrics or dict.fromkeys([plan.study["metric"], *JUDGED]) if n in known]
+    kept = [n for n in metrics or dict.fromkeys([plan.study.metric, *JUDGED]) if n in known]
     columns: dict[str, Any] = {
-        name: [cell[name] for cell in plan.cells] for name in ("task", "variant", "seed", "hash")
+        name: [getattr(cell, name) for cell in plan.cells]
+        for name in ("task", "variant", "seed", "hash")
     }
-    columns["config"] = [json.dumps(cell["config"]) for cell in plan.cells]
+    columns["config"] = [json.dumps(cell.config) for cell in plan.cells]
     columns["record"] = [record and _said(record) for record in records]
     for name in ("step", *kept):
         columns[name] = [one and one.get(name) for one in curves]
-    described = {name: one for name, one in vars(plan).items() if name != "cells"}
+    described = encode_plan(replace(plan, cells=()))
+    del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
     return parquet.encode(columns, ("ablations", about), "zstd(19)")
 
@@ -203,9 +207,8 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         require_format(about.get("format"), FORMAT)
         described = decode(dict[str, Any], about.get("plan"))
-        require_name("the name of a study", described.get("study", {}).get("name"))
         plan = decode_plan({**described, "cells": [_cell(row) for row in rows]})
-        place = plan_path(results, plan.study["name"], plan.name)
+        place = plan_path(results, plan.study.name, plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
         curves = [_curve(row) if record else {} for row, record in zip(rows, records, strict=True)]
         for curve in filter(None, curves):
@@ -244,13 +247,13 @@ def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("task", "variant", "seed", "hash")} | {"config": config}
 
 
-def _record(row: Mapping[str, Any], cell: Mapping[str, Any]) -> Record | None:
+def _record(row: Mapping[str, Any], cell: CellEntry) -> Record | None:
     """Raises ValueError where the configuration is not the one that the hash names."""
     if row["record"] is None:
         return None
-    if digest(cell["config"]) != cell["hash"]:
-        raise ValueError(cell["hash"])
-    fields = {"hash": cell["hash"], "config": cell["config"]}
+    if digest(cell.config) != cell.hash:
+        raise ValueError(cell.hash)
+    fields = {"hash": cell.hash, "config": cell.config}
     return decode(Record, {**parse_object(row["record"]), **fields})
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations import parquet
+from ablations.core.plan import CellEntry
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_runs, write_atomically
 from ablations.report.formats.spreadsheets import inert
@@ -37,10 +38,10 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     known: set[str] = set()
 
-    def add(cell: Mapping[str, Any], record: Record | None, **own: Sequence[Any]) -> None:
+    def add(cell: CellEntry, record: Record | None, **own: Sequence[Any]) -> None:
         """Rows of a cell; own: the columns in which they differ."""
-        shared = {name: cell[name] for name in ("task", "variant", "seed")}
-        shared |= {"study": plan.study["name"], "status": record.status if record else "missing"}
+        shared: dict[str, object] = {"task": cell.task, "variant": cell.variant, "seed": cell.seed}
+        shared |= {"study": plan.study.name, "status": record.status if record else "missing"}
         if record is not None:
             shared |= {"failure": record.failure, "reason": record.reason}
         count = len(own["step"])
@@ -87,7 +88,7 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
     """
     whole: dict[str, Any] = {}
     for plan in plans:
-        column = metric or plan.study["metric"]
+        column = metric or plan.study.metric
         name = column.replace("/", "_")
         if column.rpartition("/")[2] == "return":
             name = "return"
@@ -109,8 +110,8 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
             }
             ends = final(*zip(*shown, strict=True))
             run["absolute_metrics"] = {name: [ends]}
-            algorithms = whole.setdefault(plan.study["name"], {}).setdefault(cell["task"], {})
-            algorithms.setdefault(cell["variant"], {})[f"seed_{cell['seed']}"] = run
+            algorithms = whole.setdefault(plan.study.name, {}).setdefault(cell.task, {})
+            algorithms.setdefault(cell.variant, {})[f"seed_{cell.seed}"] = run
     if not whole:
         raise UserError("nothing to export: no run is finished")
     return whole

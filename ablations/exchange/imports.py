@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ablations.core.files import require_regular
+from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
 from ablations.exchange import others
@@ -21,6 +22,7 @@ from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve, read_csv, read_tensorboard
 from ablations.names import require_name
 from ablations.records import Plan, digest, read_plan, write_plan, write_record
+from ablations.report.units import keep_units
 
 SHOWN = 12  # lines of runs, and of what was left out
 
@@ -112,6 +114,7 @@ def import_runs(
     read = _Read(runs, outcomes, of_tables, tuple(places), metric)
     plan = _plan(study, read, results, options)
     write_plan(results, plan)
+    keep_units(plan, results)
     return plan
 
 
@@ -204,23 +207,23 @@ def _plan(study: str, read: _Read, results: Path, options: Options) -> Plan:
     places = [(task, name, seed) for task in tasks for seed in seeds for name in names]
     return Plan(
         request={"imported": study},
-        study={
-            "name": study,
-            "title": options.title or study,
-            "claim": options.claim or f"does it matter which of {', '.join(names)} is used?",
-            "claim_source": options.claim_source,
-            "baseline": baseline,
-            "margin": options.margin,
-            "margin_in_metric": options.margin_in_metric,
-            "metric": read.metric,
-        },
-        variants={name: {"versus": None, "summary": "", "sets": {}} for name in names},
-        tasks={t: {"steps": read.longest[t], "settings": {}, "summary": ""} for t in tasks},
+        study=StoredStudy(
+            name=study,
+            title=options.title or study,
+            claim=options.claim or f"does it matter which of {', '.join(names)} is used?",
+            claim_source=options.claim_source,
+            baseline=baseline,
+            margin=options.margin,
+            margin_in_metric=options.margin_in_metric,
+            metric=read.metric,
+        ),
+        variants={name: StoredVariant(versus=None, summary="", sets={}) for name in names},
+        tasks={task: StoredTask(read.longest[task], settings={}, summary="") for task in tasks},
         cells=tuple(_cell(study, read, place, results) for place in places),
     )
 
 
-def _cell(study: str, read: _Read, place: Place, results: Path) -> dict[str, Any]:
+def _cell(study: str, read: _Read, place: Place, results: Path) -> CellEntry:
     """A plan's entry of a run, whose record is written where it ran."""
     task, variant, seed = place
     config: dict[str, Any] = {
@@ -232,24 +235,13 @@ def _cell(study: str, read: _Read, place: Place, results: Path) -> dict[str, Any
     }
     ended = read.outcome(place)
     if ended.status == "missing":
-        return _entry(place, config)
+        return CellEntry(*place, digest(config), config)
     columns = read.columns(place)
     source = read.runs[place].source.name if place in read.runs else ""
     config["imported"] = {"data": _checksum(columns, ended), "file": source}
-    cell = _entry(place, config)
-    write_record(results, ended.record(cell["hash"], config, source), columns)
+    cell = CellEntry(*place, digest(config), config)
+    write_record(results, ended.record(cell.hash, config, source), columns)
     return cell
-
-
-def _entry(place: Place, config: Mapping[str, Any]) -> dict[str, Any]:
-    task, variant, seed = place
-    return {
-        "task": task,
-        "variant": variant,
-        "seed": seed,
-        "hash": digest(config),
-        "config": config,
-    }
 
 
 def _columns(

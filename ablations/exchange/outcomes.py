@@ -96,7 +96,7 @@ def unfinished(plan: Plan, results: Path) -> Iterator[str]:
     failed: list[str] = []
     missing: list[str] = []
     for cell, record in read_results(results, plan):
-        where = f"{cell['variant']} on {cell['task']}, seed {cell['seed']}"
+        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
         if record is None:
             missing.append(where)
         elif record.status == "failed":

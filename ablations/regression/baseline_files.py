@@ -55,7 +55,7 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "
             f"(at least {FEWEST_OLD})"
         )
-    first = read_record(results, plans[0].cells[0]["hash"])
+    first = read_record(results, plans[0].cells[0].hash)
     return baselines.updated(
         stem_of(results, name),
         name,
@@ -72,8 +72,8 @@ def _kept(record: Record | None) -> Origin:
 
 
 def _stored(plan: Plan) -> Stored:
-    file = {"file": plan.study["file"]} if "file" in plan.study else {}
-    return decode(Stored, {"study": plan.study["name"], **file, **plan.request})
+    file = {"file": plan.study.file} if plan.study.file else {}
+    return decode(Stored, {"study": plan.study.name, **file, **plan.request})
 
 
 def fewest_seeds(groups: Mapping[str, Group]) -> int:

@@ -41,17 +41,17 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
     found = {}
     for name in names(plan):
         _, task, variant = name
-        seeds = [c["seed"] for c in plan.cells if (c["task"], c["variant"]) == (task, variant)]
+        seeds = [c.seed for c in plan.cells if (c.task, c.variant) == (task, variant)]
         curves = read(plan, results, name, seeds)
         if lacking := [seed for seed in seeds if seed not in (*curves.seeds, *curves.failed)]:
             raise UserError(
                 f"{variant} on {task} has no record of seed {lacking[0]}"
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
-                f"`ablations run {plan.study['name']}` first"
+                f"`ablations run {plan.study.name}` first"
             )
         found[str(name)] = Group(
             curves=curves,
-            metric=plan.study["metric"],
+            metric=plan.study.metric,
             about=configuration(plan, task, variant),
         )
     return found
@@ -59,14 +59,14 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
 
 def names(plan: Plan) -> list[GroupName]:
     """Return the groups of a plan, in its order."""
-    study = plan.study["name"]
-    return list(dict.fromkeys(GroupName(study, c["task"], c["variant"]) for c in plan.cells))
+    study = plan.study.name
+    return list(dict.fromkeys(GroupName(study, c.task, c.variant) for c in plan.cells))
 
 
 def configuration(plan: Plan, task: str, variant: str) -> dict[str, object]:
     """Return what decides the curves of a task and variant, but for the seed and the code."""
     config = next(
-        cell["config"] for cell in plan.cells if (cell["task"], cell["variant"]) == (task, variant)
+        cell.config for cell in plan.cells if (cell.task, cell.variant) == (task, variant)
     )
     return {name: value for name, value in config.items() if name != "seed"}
 
@@ -80,12 +80,12 @@ def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None
     runs: dict[int, Curve] = {}
     failed: dict[int, str] = {}
     for cell in plan.cells:
-        seed = cell["seed"]
-        if (cell["task"], cell["variant"]) != (task, variant) or (
+        seed = cell.seed
+        if (cell.task, cell.variant) != (task, variant) or (
             seeds is not None and seed not in seeds
         ):
             continue
-        record = read_record(results, cell["hash"])
+        record = read_record(results, cell.hash)
         if record is None:
             continue
         run = _run(plan, record, results, f"{variant} on {task}, seed {seed}, failed")
@@ -106,7 +106,7 @@ def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None
 
 def _run(plan: Plan, record: Record, results: Path, failure: str) -> Curve | str:
     """Return the curve of a record, or why it diverged. Raises UserError for an error."""
-    metric = plan.study["metric"]
+    metric = plan.study.metric
     if record.status == "failed":
         if record.failure != "diverged":
             raise UserError(f"{failure}: {record.reason}")
@@ -150,10 +150,10 @@ def _flat(config: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 def with_seeds(plan: Plan, wanted: Mapping[GroupName, Sequence[int]]) -> Plan:
     """Return the part of a plan with those cells."""
-    study = plan.study["name"]
+    study = plan.study.name
     cells = tuple(
         cell
         for cell in plan.cells
-        if cell["seed"] in wanted.get(GroupName(study, cell["task"], cell["variant"]), ())
+        if cell.seed in wanted.get(GroupName(study, cell.task, cell.variant), ())
     )
     return replace(plan, cells=cells)

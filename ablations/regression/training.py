@@ -57,7 +57,7 @@ class Training:
             str(group): self._read(made, group, seeds[group])
             for made in plans
             for group in seeds
-            if group.study == made.study["name"]
+            if group.study == made.study.name
         }
 
     def _plan(self, stored: Stored, wanted: Mapping[GroupName, list[int]]) -> Plan:

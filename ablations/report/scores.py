@@ -8,26 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations import plugins
-from ablations.curve import Curve, diverged, logged
+from ablations.curve import Curve, diverged
 from ablations.errors import unknown
-from ablations.records import Plan, Record, read_runs
+from ablations.records import Plan
+from ablations.report.results import Results, Run, once
 
 Floats = NDArray[np.float64]
 Status = Literal["done", "failed", "empty", "missing"]
 
 
 def final(steps: ArrayLike, values: ArrayLike) -> float:
-    """Mean over the last tenth of training: the points `[n]` that end after 90% of the last step,
-    which may be 0.
+    """Mean over the last tenth of training.
 
-    Points without a value (null or NaN: no episode finished in them) are left out; NaN if all are.
+    Those are the points `[n]` that end after 90% of the last step, which may be 0. Points without a
+    value (null or NaN: no episode finished in them) are left out; NaN if all are.
     """
     ends, numbers = _points(steps, values)
     last = ends.max(initial=0)
@@ -37,8 +37,7 @@ def final(steps: ArrayLike, values: ArrayLike) -> float:
 
 
 def auc(steps: ArrayLike, values: ArrayLike) -> float:
-    """Area under the curve `[n]` over the steps it spans: a mean over training, in the metric's
-    units.
+    """Area under the curve `[n]` over the steps it spans: a mean over training.
 
     Trapezoids between the points that have a finite value. The first value is held back to step 0
     and the last one to the end, so that all variants are divided by the same steps. NaN if no point
@@ -86,8 +85,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a plan's cells, which package versions made how many of them, and lines on
-    plugins that were edited in between."""
+    """The scores of a plan's cells.
+
+    versions: which package versions made how many of them. edited: lines on plugins that were
+    edited in between.
+    """
 
     metric: str
     score: str
@@ -96,7 +98,7 @@ class Scores:
     edited: tuple[str, ...] = ()
 
     def of(self, task: str, variant: str) -> list[Cell]:
-        """The cells of a task and variant, by seed."""
+        """Return the cells of a task and variant, by seed."""
         return list(self._by_place.get((task, variant), ()))
 
     @cached_property
@@ -107,15 +109,15 @@ class Scores:
         return found
 
     def curves(self, task: str, variant: str) -> list[Curve]:
-        """The curves of the cells that ended well, by seed."""
+        """Return the curves of the cells that ended well, by seed."""
         return [cell.curve for cell in self.of(task, variant) if len(cell.curve.steps)]
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
-        """Whether two variants trained alike, bit for bit, on every seed that both have: they share
-        the cell, or their whole curves are equal.
+        """Whether two variants trained alike, bit for bit, on every seed that both have.
 
-        Two runs that failed at the same step say nothing, at different steps that they differ.
-        False where no seed has a score on both sides.
+        They share the cell, or their whole curves are equal. Two runs that failed at the same step
+        say nothing, at different steps that they differ. False where no seed has a score on both
+        sides.
         """
         seen = 0
         for task in tasks:
@@ -139,7 +141,7 @@ class Scores:
         return next(seed for seed in itertools.count() if seed not in ended)
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
-        """seed -> score of those cells that have one."""
+        """Seed -> score of those cells that have one."""
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 
@@ -155,14 +157,21 @@ def _same(one: Cell, other: Cell) -> bool:
     return same and np.array_equal(ours.values, theirs.values, equal_nan=True)
 
 
-def scores(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Scores:
-    """Reads every record of a plan.
+@once
+def scores(results: Results, *, metric: str | None = None, score: str = "final") -> Scores:
+    """Score every cell of a plan.
 
-    Of a record that is damaged a line says so, and its cell is missing. Raises UserError for an
-    unknown metric or score.
+    Of a record that is damaged a line says so, and its cell is missing.
+
+    Args:
+        results: of the plan.
+        metric: a column of the curves; by default the study's own.
+        score: one of `SCORES`.
+
+    Raises:
+        UserError: an unknown metric or score.
     """
-    column = metric or plan.study["metric"]
-    return _read(plan, results, [column], score)[column]
+    return _scores(results, metric or results.plan.study.metric, score, strict=True)
 
 
 # What one looks at to see why a variant learns as it does, where a trainer records it.
@@ -179,29 +188,29 @@ DIAGNOSTICS = (
     "training/zero_variance_groups",
     "training/length",
 )
+MOST_OTHERS = 8
 ROUNDING = 1e-9
 
 
+@once
 def diagnostic_scores(
-    plan: Plan,
-    results: Path,
-    most: int = 8,
-    names: Sequence[str] = DIAGNOSTICS,
-    score: str = "final",
+    results: Results, names: tuple[str, ...] = DIAGNOSTICS, score: str = "final"
 ) -> dict[str, Scores]:
-    """metric -> its scores, for those of `names` that the records have; for a trainer that has
-    none of them its first `most` metrics other than the study's own and evaluations."""
-    columns: list[str] = []
-    for _, record, curve in read_runs(results, plan):
-        if record is not None and record.status == "done":
-            columns = [n for n in curve if n != "step"]
-            break
-    chosen = [name for name in names if name in columns] or [
-        name
-        for name in columns
-        if name != plan.study["metric"] and not name.startswith("evaluation/")
-    ][:most]
-    return _read(plan, results, chosen, score, strict=False) if chosen else {}
+    """Score the cells by those of some metrics that the records have.
+
+    A trainer that has none of them is scored by the first `MOST_OTHERS` of its metrics that are
+    neither the study's own nor evaluations.
+
+    Returns:
+        metric -> its scores.
+    """
+    runs = results.runs(*names)
+    columns = next((r.metrics for r in runs if r.record and r.record.status == "done"), ())
+    own = results.plan.study.metric
+    others = [n for n in columns if n != own and not n.startswith("evaluation/")][:MOST_OTHERS]
+    chosen = [name for name in names if name in columns] or others
+    results.runs(*chosen)
+    return {name: _scores(results, name, score, strict=False) for name in chosen}
 
 
 def moves(found: Scores) -> bool:
@@ -219,17 +228,17 @@ def largest(found: Scores) -> float:
 
 def is_score(plan: Plan, metric: str) -> bool:
     """Whether a metric is in the units of the task's score, where higher is better."""
-    return metric == plan.study["metric"] or metric.rpartition("/")[2] == "return"
+    return metric == plan.study.metric or metric.rpartition("/")[2] == "return"
 
 
 def step_unit(plan: Plan) -> str:
-    """What a step of the study's trainer is, in the plural, for labels and captions."""
-    return f"{plan.study.get('step_unit', 'environment step')}s"
+    """Name a step of the study's trainer, in the plural, for labels and captions."""
+    return f"{plan.study.step_unit or 'environment step'}s"
 
 
 def baseline_of(plan: Plan, variant: str) -> str | None:
-    """What a variant is compared with; None for the baseline itself and for one `versus` itself."""
-    versus = plan.variants[variant].get("versus") or plan.study["baseline"]
+    """Return what a variant is compared with; None for the baseline and for one `versus` itself."""
+    versus = plan.variants[variant].versus or plan.study.baseline
     return None if versus == variant else versus
 
 
@@ -253,56 +262,44 @@ def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
         yield from under(name, 1)
 
 
-def _read(
-    plan: Plan, results: Path, columns: Sequence[str], score: str, *, strict: bool = True
-) -> dict[str, Scores]:
-    """Several metrics of a plan's records, each record read once. strict: a record that lacks one
-    is an error; otherwise it has no value of it."""
+def _scores(results: Results, metric: str, score: str, *, strict: bool) -> Scores:
+    """Score the cells by a metric. strict: refuse records that lack it, which else are empty."""
     if score not in SCORES:
         raise unknown("score", score, SCORES)
-    cells: dict[str, list[Cell]] = {column: [] for column in columns}
-    versions: Counter[tuple[tuple[str, str], ...]] = Counter()
-    used: list[Mapping[str, str]] = []
-    for cell, record, curve in read_runs(results, plan):
-        place = (cell["task"], cell["variant"], cell["seed"])
-        if record is None:
-            for column in columns:
-                cells[column].append(Cell(*place, "missing", hash=cell["hash"]))
-            continue
-        used.append(record.provenance.get("plugins", {}))
-        made_by = record.provenance.get("versions", {})
-        versions[tuple(sorted((str(k), str(v)) for k, v in made_by.items()))] += 1
-        for column in columns:
-            if not strict and record.status == "done" and column not in curve:
-                cells[column].append(Cell(*place, "empty", hash=cell["hash"]))
-                continue
-            made = _cell(place, record, curve, column, SCORES[score])
-            cells[column].append(replace(made, hash=cell["hash"]))
-    makers = tuple((dict(which), count) for which, count in versions.most_common())
-    edited = tuple(plugins.edited(used))
-    return {
-        column: Scores(column, score, tuple(of), makers, edited) for column, of in cells.items()
-    }
+    runs = results.runs(metric)
+    records = [run.record for run in runs if run.record is not None]
+    versions = Counter(
+        tuple(sorted((str(k), str(v)) for k, v in record.provenance.get("versions", {}).items()))
+        for record in records
+    )
+    return Scores(
+        metric,
+        score,
+        tuple(
+            replace(_cell(run, metric, SCORES[score], strict), hash=run.cell.hash) for run in runs
+        ),
+        tuple((dict(which), count) for which, count in versions.most_common()),
+        tuple(plugins.edited(record.provenance.get("plugins", {}) for record in records)),
+    )
 
 
-def _cell(
-    place: tuple[str, str, int],
-    record: Record,
-    curve: Mapping[str, Any],
-    column: str,
-    score: Score,
-) -> Cell:
+def _cell(run: Run, metric: str, score: Score, strict: bool) -> Cell:
+    place, record = run.cell.place, run.record
+    if record is None:
+        return Cell(*place, "missing")
     if record.status == "failed":
         return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
-    if column not in curve:
-        raise unknown("metric", column, (name for name in curve if name != "step"))
-    one = logged(curve["step"], curve[column])
-    if one.status == "diverged":
-        return Cell(*place, "failed", reason=diverged(column, one.end), failed_step=int(one.end))
-    value = score(one.steps, one.values)
+    if (curve := run.curves.get(metric)) is None:
+        if strict:
+            raise unknown("metric", metric, run.metrics)
+        return Cell(*place, "empty")
+    if curve.status == "diverged":
+        reason = diverged(metric, curve.end)
+        return Cell(*place, "failed", reason=reason, failed_step=int(curve.end))
+    value = score(curve.steps, curve.values)
     if math.isinf(value):
-        return Cell(*place, "failed", reason=f"{column} is infinite")
-    return Cell(*place, "empty" if math.isnan(value) else "done", value, curve=one)
+        return Cell(*place, "failed", reason=f"{metric} is infinite")
+    return Cell(*place, "empty" if math.isnan(value) else "done", value, curve=curve)
 
 
 def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Floats]:

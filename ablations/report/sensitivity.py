@@ -9,11 +9,11 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.plan import Settings
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.statistics import interval
@@ -51,16 +51,21 @@ class Panel:
 
     @property
     def title(self) -> str:
+        """The task and its settings."""
         return self.task + (f", {self.environment}" if self.environment else "")
 
     @property
     def values(self) -> list[float]:
+        """All values of its lines, ascending."""
         return sorted({value for line in self.lines for value in line.values})
 
     @property
     def places(self) -> dict[float, float]:
-        """value -> where it stands on the axis: by itself or by its logarithm, whichever spreads
-        the values more evenly, or one after the other where neither tells them apart."""
+        """Where each value stands on the axis.
+
+        By itself or by its logarithm, whichever spreads the values more evenly, or one after the
+        other where neither tells them apart.
+        """
         values = self.values
         spread = {nearest(values): values}
         if values[0] > 0:
@@ -70,8 +75,11 @@ class Panel:
         return {value: float(place) for value, place in zip(values, along, strict=True)}
 
     def labels(self, letter: float) -> list[str]:
-        """The values as text, "" for those that would run into the one before; letter: half the
-        width of one, as a share of the axis."""
+        """Write the values, "" for those that would run into the one before.
+
+        Args:
+            letter: half the width of one, as a share of the axis.
+        """
         places = self.places
         span = max(places.values()) - min(places.values())
         texts, end = [], -math.inf
@@ -87,51 +95,46 @@ CLOSEST = 0.04  # of an axis, between two values
 
 
 def nearest(places: ArrayLike) -> float:
-    """The least distance between neighbours, as a share of the whole."""
+    """Return the least distance between neighbours, as a share of the whole."""
     gaps = np.diff(np.asarray(places, dtype=np.float64))
     return float(gaps.min() / gaps.sum())
 
 
 @dataclass(frozen=True)
 class _Varied:
-    """known: variant -> setting -> value, of what a variant sets; of_task: those settings that are
-    the task's, which make another environment; numbers: number -> variant -> value, of the others.
+    """The settings that variants differ in.
+
+    known: variant -> setting -> value, of what a variant sets. of_task: those settings that are the
+    task's, which make another environment. numbers: number -> variant -> value, of the others.
     """
 
-    known: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Settings]
     of_task: frozenset[str]
     numbers: Mapping[str, Mapping[str, float]]
 
-    def environment(self, variant: str) -> str:
-        """What a variant sets of the task, in words."""
-        return self._said(variant, self.of_task)
-
     def others(self, variant: str, without: Iterable[str]) -> str:
-        """What a variant sets of that in which variants differ, in words."""
-        return self._said(variant, {*self._differing()} - {*without} - self.of_task)
-
-    def chosen(self, variant: str) -> str:
-        """A variant's numbers, in words."""
-        return self._said(variant, self.numbers)
+        """Write what a variant sets of that in which variants differ."""
+        return self.text(variant, {*self._differing()} - {*without} - self.of_task)
 
     def _differing(self) -> Iterator[str]:
         for name in {name for one in self.known.values() for name in one}:
             if len({str(one.get(name)) for one in self.known.values()}) > 1:
                 yield name
 
-    def _said(self, variant: str, names: Iterable[str]) -> str:
+    def text(self, variant: str, names: Iterable[str]) -> str:
+        """Write what a variant sets of these settings."""
         mine = self.known[variant]
         values = ((name, mine[name]) for name in sorted(names) if name in mine)
         return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
 
 
 def _varied(plan: Plan) -> _Varied:
-    tasks = [cell["config"].get("task") for cell in plan.cells]
+    tasks = [cell.config.get("task") for cell in plan.cells]
     of_task = {
         name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
     }
     known = settings(plan)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, float]] = {}
     for variant, one in known.items():
         for name in one.keys() - of_task:
             found.setdefault(name, {})[variant] = one[name]
@@ -145,14 +148,16 @@ def _varied(plan: Plan) -> _Varied:
 
 
 def panels(plan: Plan, made: Table) -> list[Panel]:
-    """Every number's lines, per task and environment; over all tasks where every variant is
-    compared with the same one, so that there is one unit."""
+    """Return the lines of every number, per task and environment.
+
+    Over all tasks where every variant is compared with the same one, so that there is one unit.
+    """
     varied = _varied(plan)
     found = []
     for number, values in varied.numbers.items():
         by_environment: dict[str, dict[str, list[str]]] = {}
         for variant in (v for v in plan.variants if v in values):
-            groups = by_environment.setdefault(varied.environment(variant), {})
+            groups = by_environment.setdefault(varied.text(variant, varied.of_task), {})
             groups.setdefault(varied.others(variant, {number}), []).append(variant)
         for task, (environment, groups) in itertools.product(made.places, by_environment.items()):
             lines = [_line(name, of, values) for name, of in groups.items()]
@@ -165,13 +170,13 @@ def panels(plan: Plan, made: Table) -> list[Panel]:
 
 
 def rows_of(made: Table, panel: Panel, line: Line) -> list[Entry | None]:
-    """The rows of a table that a line is drawn from; None where there is no score."""
+    """Return the rows of a table that a line is drawn from; None where there is no score."""
     rows = [made.entry(panel.task, variant) for variant in line.variants]
     return [row if row is not None and row.mean is not None else None for row in rows]
 
 
 def runs(plan: Plan, found: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
-    """The scores of a variant's runs, in the units of its row of the table."""
+    """Return the scores of a variant's runs, in the units of its row of the table."""
     if task != ALL_TASKS:
         return list(found.by_seed(task, variant).values())
     if learned is None:
@@ -228,13 +233,18 @@ class Tuned:
 
 
 def tuned_and_lost(scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores `[environments, settings, seeds]` -> score tuned for each environment `[seeds]`, and
-    what is lost by one setting for all `[seeds]`.
+    """Compute the score tuned for each environment, and what one setting for all loses.
 
     sum over e of max over h of S(e, h) / E, and that minus max over h of sum over e of S(e, h) / E
     (Adkins, Bowling and White 2024, "A method for evaluating hyperparameter sensitivity in
     reinforcement learning"). Each seed is scored at the settings that the other seeds choose, as
     the highest of several means is too high.
+
+    Args:
+        scores: `[environments, settings, seeds]`.
+
+    Returns:
+        Both by seed, `[seeds]`.
     """
     values = np.asarray(scores, dtype=np.float64)
     count = values.shape[2]
@@ -246,10 +256,11 @@ def tuned_and_lost(scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def plane(plan: Plan, found: Scores, learned: Units) -> list[Tuned]:
-    """Every way to take the other axes; [] unless there are two of them at the same settings of the
-    numbers, two environments (tasks, or settings of one), and two seeds.
+    """Return every way to take the other axes, with its score and what is lost.
 
-    A failed run counts as one that learned nothing; seeds that lack a run are left out.
+    [] unless there are two of them at the same settings of the numbers, two environments (tasks, or
+    settings of one), and two seeds. A failed run counts as one that learned nothing; seeds that
+    lack a run are left out.
     """
     varied = _varied(plan)
     units: dict[tuple[str, str], Learned | None] = {}
@@ -258,7 +269,7 @@ def plane(plan: Plan, found: Scores, learned: Units) -> list[Tuned]:
         place = (task, settings_of(plan, task, variant))
         # What the first variant of an environment is measured by is the unit for all.
         unit = units.setdefault(place, learned.of(task, variant))
-        chosen = varied.chosen(variant)
+        chosen = varied.text(variant, varied.numbers)
         if unit is None or not chosen:
             continue
         scores = {

@@ -63,7 +63,7 @@ def ordered(plan: Plan) -> list[str]:
 
 
 def label(metric: str) -> str:
-    """ "training/return" -> "return (training)"."""
+    """Write a metric for an axis: "training/return" is "return (training)"."""
     where, _, what = metric.rpartition("/")
     return f"{what.replace('_', ' ')} ({where})" if where else what.replace("_", " ")
 
@@ -71,10 +71,11 @@ def label(metric: str) -> str:
 def points(
     found: Scores, task: str, variant: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """steps, IQM, low, high, `[n]` each: where at least half of the finished cells have a value.
+    """Return steps, IQM, low and high `[n]` of a variant's curves.
 
-    Curves of other steps than each other are thinned, and read off at steps that all have. Failed
-    and missing cells are left out. low and high are NaN where there is one value.
+    They are where at least half of the finished cells have a value. Curves of other steps than each
+    other are thinned, and read off at steps that all have. Failed and missing cells are left out.
+    low and high are NaN where there is one value.
     """
     curves = found.curves(task, variant)
     if not curves:
@@ -107,8 +108,11 @@ STATISTICS: Mapping[Aggregate, str] = {
 
 
 def shown(plan: Plan) -> dict[Aggregate, str]:
-    """The statistics that say something of their own: with one task a mean over tasks of IQMs is
-    the IQM, and with one or two the median of the tasks' means is their mean."""
+    """Return the statistics that say something of their own.
+
+    With one task a mean over tasks of IQMs is the IQM, and with one or two the median of the tasks'
+    means is their mean.
+    """
     fewest = {"task_iqm": 2, "median": 3}
     return {k: name for k, name in STATISTICS.items() if len(plan.tasks) >= fewest.get(k, 1)}
 
@@ -116,8 +120,11 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
 def paired(
     plan: Plan, found: Scores, learned: Units | None, task: str, variant: str
 ) -> NDArray[np.float64]:
-    """Differences `[n]` of a variant to what it is compared with, by seed, in the units of the row:
-    the metric's; on ALL_TASKS the mean over tasks, in what was learned."""
+    """Return the differences `[n]` of a variant to what it is compared with, by seed.
+
+    They are in the units of the row: the metric's; on ALL_TASKS the mean over tasks, in what was
+    learned.
+    """
     baseline = baseline_of(plan, variant)
     scales = {task: 1.0}
     if task == ALL_TASKS:
@@ -140,11 +147,13 @@ MOST_SHARES = 40  # of a curve over tasks
 def efficiency(
     plan: Plan, found: Scores, learned: Units
 ) -> dict[str, tuple[NDArray[np.float64], ...]]:
-    """variant -> share of training, IQM of normalised scores (mean over tasks), low, high, `[n]`
-    each; over the seeds that are complete on every task. {} with fewer than two tasks.
+    """Return the sample-efficiency curve of each variant (rliable, Agarwal et al. 2021).
 
-    rliable's sample-efficiency curve (Agarwal et al. 2021), at the points where all seeds have a
-    value.
+    At the points where all seeds have a value, over the seeds that are complete on every task.
+
+    Returns:
+        variant -> share of training, IQM of normalised scores (mean over tasks), low, high, `[n]`
+        each; {} with fewer than two tasks.
     """
     curves: dict[str, tuple[NDArray[np.float64], ...]] = {}
     for variant in ordered(plan):
@@ -170,12 +179,12 @@ def efficiency(
 
 
 def _at_shares(one: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A curve at shares of its last step; NaN outside of its range."""
+    """Read a curve off at shares of its last step; NaN outside of its range."""
     return one.at(share * one.steps[-1])
 
 
 def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> normalised scores `[n]` per task that has a unit, where there are any."""
+    """Variant -> normalised scores `[n]` per task that has a unit, where there are any."""
     scores = {variant: units.normalised(plan, found, learned, variant) for variant in plan.variants}
     return {v: rows for v, rows in scores.items() if rows and len(rows[0])}
 

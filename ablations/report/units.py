@@ -8,6 +8,7 @@ out of its noise there is no unit, and only the sign of a difference can be judg
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.curve import Curve, Steps, on_common_steps
 from ablations.distributions import student_quantile
-from ablations.records import Plan, Unit, canonical, first_units
-from ablations.report.scores import Scores, baseline_of
+from ablations.errors import UserError
+from ablations.records import Plan, Unit, canonical, read_units, write_units
+from ablations.report.results import Results, once
+from ablations.report.scores import Scores, baseline_of, is_score, scores
 from ablations.report.statistics.summaries import deviation
 
 NOISE_LEVEL = 0.005
@@ -34,6 +37,7 @@ class Learned:
 
     @property
     def size(self) -> float:
+        """How much was learned, in the metric's units."""
         return self.high - self.low
 
 
@@ -65,8 +69,7 @@ def smoothed(steps: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def smoothed_together(curves: Sequence[Curve]) -> tuple[Steps, NDArray[np.float64]]:
-    """Steps `[n]` that all curves have, and there each one smoothed over its own tenths,
-    `[curves, n]`."""
+    """Smooth each curve over its own tenths: steps `[n]` that all have, values `[curves, n]`."""
     return on_common_steps([replace(c, values=smoothed(c.steps, c.values)) for c in curves])
 
 
@@ -76,9 +79,10 @@ def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
 
 
 def learned_of(seeds: Sequence[Curve]) -> Learned | None:
-    """What the curves of one variant's seeds say was learned; None where nothing stands out of the
-    noise, and with fewer than two seeds, which show no noise. Counted are the steps at which at
-    least half of the seeds have a value.
+    """Return what the curves of one variant's seeds say was learned.
+
+    None where nothing stands out of the noise, and with fewer than two seeds, which show no noise.
+    Counted are the steps at which at least half of the seeds have a value.
 
     Each seed in turn is left out: where the mean curve of the others is lowest and highest, its own
     must differ in the same direction, by Student's t over the seeds at 0.5%. Ends that are chosen
@@ -130,7 +134,7 @@ class Units:
     sources: Mapping[str, str]
 
     def of(self, task: str, variant: str) -> Learned | None:
-        """The unit of a variant's row on a task; None where nothing was learned."""
+        """Return the unit of a variant's row on a task; None where nothing was learned."""
         return self.by_source[task, self.sources[variant]]
 
     def source(self, variant: str) -> str:
@@ -138,42 +142,66 @@ class Units:
         return self.sources[variant]
 
 
-def units(plan: Plan, results: Path, found: Scores) -> Units:
-    """What was learned by whatever each variant is compared with, or by itself where it heads its
-    group.
+@once
+def units(results: Results, metric: str | None = None, score: str = "final") -> Units:
+    """Return what was learned by whatever each variant is compared with.
 
-    Kept beside the plan once all cells of a source have ended, so that seeds which are added later
-    do not move the margin; where seeds are added at planned looks, those of the first look. A study
-    that states its margin in units of the metric has those.
+    A variant that heads its group is measured by itself. Where seeds were added later, the margin
+    stays that of the seeds for which `keep_units` wrote it; at planned looks, that of the first. A
+    study that states its margin in units of the metric has those.
     """
+    plan, found = results.plan, scores(results, metric=metric, score=score)
     sources = {v: _source(plan, v) for v in plan.variants}
     places = [(task, source) for task in plan.tasks for source in dict.fromkeys(sources.values())]
-    if plan.study.get("margin_in_metric"):
+    if plan.study.margin_in_metric:
         return Units(dict.fromkeys(places, METRIC), sources)
     if plan.looks:
-        at_first = found.below(plan.looks["seeds"][0])
-        return Units({place: of_cells(at_first, *place) for place in places}, sources)
-    now = {place: of_cells(found, *place) for place in places}
-    hashes = {(c["task"], c["variant"], c["seed"]): c["hash"] for c in plan.cells}
-    complete: dict[str, Unit] = {}
-    for (task, source), one in now.items():
-        cells = found.of(task, source)
-        if cells and all(cell.status != "missing" for cell in cells):
-            complete[f"{found.metric} {task} {source}"] = {
-                "learned": None if one is None else [one.low, one.high],
-                "cells": [hashes[task, source, cell.seed] for cell in cells],
-            }
-    kept = first_units(results, plan, complete)
-    for task, source in places:
-        first = kept.get(f"{found.metric} {task} {source}")
-        if first is not None:
-            ends = first["learned"]
-            now[task, source] = None if ends is None else Learned(*ends)
-    return Units(now, sources)
+        found = found.below(plan.looks.seeds[0])
+        return Units({place: of_cells(found, *place) for place in places}, sources)
+    kept = read_units(results.folder, plan)
+
+    def first(task: str, source: str) -> Learned | None:
+        if (unit := kept.get(_name(found, task, source))) is None:
+            return of_cells(found, task, source)
+        return Learned(*unit["learned"]) if unit["learned"] else None
+
+    return Units({place: first(*place) for place in places}, sources)
+
+
+def units_of_score(
+    results: Results, metric: str | None = None, score: str = "final"
+) -> Units | None:
+    """Return the `units`, or None for a metric that is no score and has no margin."""
+    own = metric is None or is_score(results.plan, metric)
+    return units(results, metric, score) if own else None
+
+
+def keep_units(plan: Plan, folder: Path) -> None:
+    """Write the units of the study's metric beside its plan, of sources whose cells all ended.
+
+    What was written before stays, so that seeds which are added do not move the margin. Nothing is
+    written where records lack the metric, or the folder cannot be written.
+    """
+    if plan.study.margin_in_metric or plan.looks:
+        return
+    results = Results(plan, folder)
+    with contextlib.suppress(UserError, OSError):
+        found, complete = scores(results), {}
+        for (task, source), learned in units(results).by_source.items():
+            cells = found.of(task, source)
+            if cells and all(cell.status != "missing" for cell in cells):
+                ends = None if learned is None else [learned.low, learned.high]
+                hashes = [cell.hash for cell in cells]
+                complete[_name(found, task, source)] = Unit(learned=ends, cells=hashes)
+        write_units(folder, plan, complete)
+
+
+def _name(found: Scores, task: str, source: str) -> str:
+    return f"{found.metric} {task} {source}"
 
 
 def of_cells(found: Scores, task: str, variant: str) -> Learned | None:
-    """What a variant learned on a task, from the cells that ended well."""
+    """Return what a variant learned on a task, from the cells that ended well."""
     return learned_of(found.curves(task, variant))
 
 
@@ -185,8 +213,11 @@ def _source(plan: Plan, variant: str) -> str:
 def normalised(
     plan: Plan, found: Scores, learned: Units, variant: str
 ) -> list[NDArray[np.float64]]:
-    """Normalised scores `[n]` per task that has a unit, over the seeds that are complete on them:
-    0 where the learning of what the variant is compared with began, 1 where it got to."""
+    """Return normalised scores `[n]` per task that has a unit.
+
+    Over the seeds that are complete on them: 0 where the learning of what the variant is compared
+    with began, 1 where it got to.
+    """
     scales = {task: learned.of(task, variant) for task in plan.tasks}
     kept = {task: unit for task, unit in scales.items() if unit is not None}
     by_seed = [found.by_seed(task, variant) for task in kept]
@@ -200,9 +231,11 @@ def normalised(
 
 
 def settings_of(plan: Plan, task: str, variant: str) -> str:
-    """The settings of a task that a variant's cells were run with: only rows that share them can be
-    ranked."""
+    """Return the settings of a task that a variant's cells were run with.
+
+    Only rows that share them can be ranked.
+    """
     for cell in plan.cells:
-        if (cell["task"], cell["variant"]) == (task, variant):
-            return canonical(cell["config"].get("task"))
+        if (cell.task, cell.variant) == (task, variant):
+            return canonical(cell.config.get("task"))
     return ""

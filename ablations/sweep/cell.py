@@ -110,10 +110,10 @@ def _definition(config: Mapping[str, Any]) -> Definition:
 
 def cells_of(plan: Plan) -> tuple[Cell, ...]:
     """The cells of a plan, in its order."""
-    study, metric = plan.study["name"], plan.study["metric"]
-    places = {name: one.get("place", {}) for name, one in plan.variants.items()}
+    study, metric = plan.study.name, plan.study.metric
+    places = {name: variant.place or {} for name, variant in plan.variants.items()}
     return tuple(
-        Cell(study=study, metric=metric, place=places.get(entry["variant"], {}), **entry)
+        Cell(study=study, metric=metric, place=places.get(entry.variant, {}), **vars(entry))
         for entry in plan.cells
     )
 

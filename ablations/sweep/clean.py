@@ -103,7 +103,7 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
             set_aside(f"'{path}' is no plan of ours; while it is there, no record counts as waste")
             continue
         try:
-            wanted |= {c["hash"] for c in read_plan(results, path.parent.name, path.stem).cells}
+            wanted |= {c.hash for c in read_plan(results, path.parent.name, path.stem).cells}
         except (UserError, OSError) as why:
             whole = False
             set_aside(f"{why}; while it is there, no record counts as waste")

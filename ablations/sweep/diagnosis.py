@@ -33,7 +33,7 @@ def folder(results: Path) -> Path:
 def cells(plan: Plan) -> list[Cell]:
     """What a plan asks for: the cells of its baseline, or of its first variant where the baseline
     is not selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
-    name = plan.study["baseline"]
+    name = plan.study.baseline
     name = name if name in plan.variants else next(iter(plan.variants))
     return [_diagnosed(cell) for cell in cells_of(plan) if cell.variant == name]
 
@@ -75,7 +75,7 @@ def run(
     outcome = carry_out(
         clear_the_way(asked, kept, say=lambda line: print(line, file=sys.stderr)),
         kept,
-        f"diagnosis of {', '.join(plan.study['name'] for plan in plans)}",
+        f"diagnosis of {', '.join(plan.study.name for plan in plans)}",
         workers=workers,
         lanes=1,
         keeping=Keeping(),

@@ -13,6 +13,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ablations import presets, studies
+from ablations.core.plan import (
+    CellEntry,
+    Detail,
+    Explanation,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
@@ -82,7 +90,7 @@ def plan(request: Request) -> Plan:
     _require_that_flags_act(gaps, request)
     details = _details(gaps, seeds, request)
     orders = {seed: order(details, seed) for seed in seeds}
-    cells: list[dict[str, Any]] = []
+    cells: list[CellEntry] = []
     for where, found in gaps.items():
         made: dict[Set, dict[str, Any]] = {}
         for seed in seeds:
@@ -93,26 +101,18 @@ def plan(request: Request) -> Plan:
                     run = schedule(definition, config, values[where][0], profile, found.task)
                     made[place.switched] = config | {"run": run}
                 config = made[place.switched] | {"seed": seed}
-                cells.append(
-                    {
-                        "task": where,
-                        "variant": place.variant,
-                        "seed": seed,
-                        "hash": digest(config),
-                        "config": config,
-                    }
-                )
+                cells.append(CellEntry(where, place.variant, seed, digest(config), config))
     one = next(iter(gaps.values()))
     return Plan(
         request=request.flags(),
         study=_described(start, end, request, one, details, orders),
-        variants=_variants(start, end, orders, definition.place(cells[0]["config"])),
+        variants=_variants(start, end, orders, definition.place(cells[0].config)),
         tasks={
-            where: {
-                "steps": _steps(cells, where),
-                "settings": _first(cells, where)["task"]["settings"],
-                "summary": found.task.summary,
-            }
+            where: StoredTask(
+                steps=_steps(cells, where),
+                settings=_first(cells, where)["task"]["settings"],
+                summary=found.task.summary,
+            )
             for where, found in gaps.items()
         },
         cells=tuple(cells),
@@ -208,40 +208,39 @@ def _described(
     found: Gap,
     details: Mapping[str, tuple[str, ...]],
     orders: Mapping[int, Sequence[str]],
-) -> dict[str, Any]:
-    """The study of an explanation: what the report needs to know of its details stands in it."""
+) -> StoredStudy:
+    """Return the study of an explanation, with what the report needs to know of its details."""
 
-    def brings(setting: str) -> list[dict[str, Any]]:
+    def brings(setting: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
         by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
-        return [
-            {name: found.start[name] for name in by_it if (name in found.of_end) is at_end}
-            for at_end in (False, True)
-        ]
+        at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
+        return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
 
-    return described_study(start.study, request) | {
-        "name": request.study,
-        "title": f"From {start.name} to {end.name}",
-        "claim": f"Which details make the gap between {start.name} and {end.name}?",
-        "claim_source": "",
-        "baseline": start.name,
-        "explanation": {
-            "start": start.name,
-            "end": end.name,
-            "details": {
-                detail: {
-                    "settings": {name: [found.start[name], found.end[name]] for name in names},
-                    "brings": {name: brings(name) for name in names if any(brings(name))},
-                }
+    return replace(
+        described_study(start.study, request),
+        name=request.study,
+        title=f"From {start.name} to {end.name}",
+        claim=f"Which details make the gap between {start.name} and {end.name}?",
+        claim_source="",
+        baseline=start.name,
+        explanation=Explanation(
+            start=start.name,
+            end=end.name,
+            details={
+                detail: Detail(
+                    settings={name: (found.start[name], found.end[name]) for name in names},
+                    brings={name: brings(name) for name in names if any(brings(name))},
+                )
                 for detail, names in details.items()
             },
-            "orders": {str(seed): list(names) for seed, names in orders.items()},
-            "held": {
+            orders={str(seed): tuple(names) for seed, names in orders.items()},
+            held={
                 name: found.start[name]
                 for name in found.definition.structure
                 if name in found.start and found.start[name] == found.end[name]
             },
-        },
-    }
+        ),
+    )
 
 
 def _variants(
@@ -249,27 +248,26 @@ def _variants(
     end: Side,
     orders: Mapping[int, Sequence[str]],
     where: Mapping[str, Any],
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, StoredVariant]:
     told = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))
     return {
-        place.variant: {
-            "versus": None,
-            "summary": told.get(place.variant, ""),
-            "sets": {},
-            "formulas": {},
-            "same_as": place.variant,
-            **({"place": where} if where else {}),
-        }
+        place.variant: StoredVariant(
+            versus=None,
+            summary=told.get(place.variant, ""),
+            sets={},
+            formulas={},
+            same_as=place.variant,
+            place=where or None,
+        )
         for place in places(start.name, end.name, first)
     }
 
 
-def _first(cells: Sequence[Mapping[str, Any]], where: str) -> Mapping[str, Any]:
-    config: Mapping[str, Any] = next(cell["config"] for cell in cells if cell["task"] == where)
-    return config
+def _first(cells: Sequence[CellEntry], where: str) -> Mapping[str, Any]:
+    return next(cell.config for cell in cells if cell.task == where)
 
 
-def _steps(cells: Sequence[Mapping[str, Any]], where: str) -> int:
+def _steps(cells: Sequence[CellEntry], where: str) -> int:
     run = _first(cells, where)["run"]
     return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])

@@ -76,7 +76,7 @@ def run(
     there is set aside. Raises UserError when the results folder cannot be written,
     KeyboardInterrupt after a clean stop.
     """
-    names = ", ".join(f"{plan.study['name']} ({plan.request['profile']})" for plan in plans)
+    names = ", ".join(f"{plan.study.name} ({plan.request['profile']})" for plan in plans)
     return carry_out(
         prepare(plans, results, fresh=fresh),
         results,

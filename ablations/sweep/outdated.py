@@ -19,8 +19,8 @@ def outdated(plan: Plan, results: Path) -> str | None:
     """The cells of a plan that have a record of another revision than the code has, in a line; None
     where there is none. Starts no JAX."""
     now = current()
-    there = {cell["hash"]: (cell["task"], cell["variant"]) for cell in plan.cells}
-    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    there = {cell.hash: (cell.task, cell.variant) for cell in plan.cells}
+    configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
     of_places = {place: differences(config, now) for place, config in configs.items()}
     found = [
         of_places[place]
@@ -31,7 +31,7 @@ def outdated(plan: Plan, results: Path) -> str | None:
         return None
     what = "; ".join(Counter(one for differing in found for one in differing))
     return (
-        f"{plan.study['name']}: {len(found)} of {count(len(there), 'cell')} are of earlier code "
+        f"{plan.study.name}: {len(found)} of {count(len(there), 'cell')} are of earlier code "
         f"({what}) and shown as they were; `{_command(plan)}` computes them again"
     )
 
@@ -44,22 +44,22 @@ def edited(plan: Plan, results: Path) -> list[str]:
     """
     used: dict[tuple[str, str], list[Mapping[str, str]]] = {}
     for cell in plan.cells:
-        of = used.setdefault((cell["task"], cell["variant"]), [])
+        of = used.setdefault((cell.task, cell.variant), [])
         if of[:1] != [{}]:
             with contextlib.suppress(DamagedRecord):
-                if (record := read_record(results, cell["hash"])) is not None:
+                if (record := read_record(results, cell.hash)) is not None:
                     of.append(record.provenance.get("plugins", {}))
     lines = plugins.edited(one for of in used.values() for one in of)
-    return [f"{plan.study['name']}: {line}" for line in lines]
+    return [f"{plan.study.name}: {line}" for line in lines]
 
 
 def apart(plan: Plan, other: Plan, results: Path) -> str | None:
     """Why records of two plans cannot be compared, as code of other revisions computed them; None
     where they can, or where the other has none."""
-    if not any(cell_folder(results, cell["hash"]).exists() for cell in other.cells):
+    if not any(cell_folder(results, cell.hash).exists() for cell in other.cells):
         return None
     ours, theirs = (
-        {what: one for cell in of.cells for what, one in stated(cell["config"]).items()}
+        {what: one for cell in of.cells for what, one in stated(cell.config).items()}
         for of in (plan, other)
     )
     found = [
@@ -70,16 +70,16 @@ def apart(plan: Plan, other: Plan, results: Path) -> str | None:
     if not found:
         return None
     return (
-        f"{plan.study['name']} and `{_command(other)}` are of different code ({'; '.join(found)}) "
+        f"{plan.study.name} and `{_command(other)}` are of different code ({'; '.join(found)}) "
         f"and not compared: run both again"
     )
 
 
 def _command(plan: Plan) -> str:
     """The command that runs it, with the plugins of this process."""
-    name = plan.study["name"]
+    name = plan.study.name
     command = Request(name, **plan.request).command()
-    asked = ["run", plan.study.get("file", name)]
+    asked = ["run", plan.study.file or name]
     if ends := plan.request.get("explain"):
         asked = ["explain", *ends]
     loaded = "".join(f" --plugin {shlex.quote(one)}" for one in plugins.loaded())

@@ -6,6 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ablations.core.plan import (
+    NO_LOOKS,
+    CellEntry,
+    Formula,
+    Looks,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+    Tuned,
+)
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import ARITHMETICS, FIRST_LOOK, Request
@@ -46,11 +56,11 @@ def plan(request: Request) -> Plan:
         _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
-        study=described_study(study, request) | _described_tuning(study, request, tasks),
+        study=replace(described_study(study, request), tuned=_tuned(study, request, tasks)),
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
         cells=tuple(
-            {"task": one, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            CellEntry(one, name, seed, digest(whole), whole)
             for one, of_variants in configs.items()
             for seed in selected.seeds
             for name, config in of_variants.items()
@@ -62,11 +72,11 @@ def plan(request: Request) -> Plan:
 
 def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
     """A plan with so many seeds, from 0 on, per (task, variant)."""
-    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
     return replace(
         plan,
         cells=tuple(
-            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            CellEntry(task, name, seed, digest(whole), whole)
             for task in plan.tasks
             for seed in range(max(counts.values()))
             for name in plan.variants
@@ -79,16 +89,16 @@ def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
 def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
     """A plan on other seeds, of the same revisions, whatever the code is by now."""
     request = Request(
-        plan.study["name"],
+        plan.study.name,
         **{**plan.request, "seeds": tuple(seeds), "until": None, "most_seeds": None},
     )
-    configs = {(cell["task"], cell["variant"]): cell["config"] for cell in plan.cells}
+    configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
     return replace(
         plan,
         request=request.flags(),
-        looks={},
+        looks=NO_LOOKS,
         cells=tuple(
-            {"task": task, "variant": name, "seed": seed, "hash": digest(whole), "config": whole}
+            CellEntry(task, name, seed, digest(whole), whole)
             for task in plan.tasks
             for seed in seeds
             for name in plan.variants
@@ -97,22 +107,22 @@ def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
     )
 
 
-def described_study(study: Study, request: Request) -> dict[str, Any]:
-    """What the records of a plan say of its study."""
+def described_study(study: Study, request: Request) -> StoredStudy:
+    """Return what a plan says of its study."""
     inside = f" inside the settings of {request.base}" if request.base else ""
-    return {
-        "name": study.name,
-        "title": study.title + inside,
-        "claim": study.claim,
-        "claim_source": study.claim_source,
-        "baseline": study.baseline,
-        "margin": study.margin,
-        "margin_in_metric": study.margin_in_metric,
-        "metric": study.metric,
-        "step_unit": trainer(study.trainer).step_unit,
-        **({"base": request.base} if request.base else {}),
-        **({"file": file} if (file := study_file.file_of(study.name)) else {}),
-    }
+    return StoredStudy(
+        name=study.name,
+        title=study.title + inside,
+        claim=study.claim,
+        claim_source=study.claim_source,
+        baseline=study.baseline,
+        margin=study.margin,
+        margin_in_metric=study.margin_in_metric,
+        metric=study.metric,
+        step_unit=trainer(study.trainer).step_unit,
+        base=request.base or None,
+        file=study_file.file_of(study.name) or None,
+    )
 
 
 def _configurations(
@@ -194,10 +204,10 @@ def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any
             raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
 
 
-def _looks(study: Study, configs: Configurations, request: Request) -> dict[str, Any]:
-    """The looks that a request asks for, see `Plan`."""
+def _looks(study: Study, configs: Configurations, request: Request) -> Looks:
+    """Return the looks that a request asks for."""
     if request.until is None or request.most_seeds is None:
-        return {}
+        return NO_LOOKS
     from ablations.looks import planned
 
     compared = [
@@ -212,15 +222,15 @@ def _looks(study: Study, configs: Configurations, request: Request) -> dict[str,
             f"--until {request.until}: nothing is compared in '{study.name}' with these flags; "
             f"select a variant and the one it is compared with"
         )
-    return {
-        "seeds": list(planned(FIRST_LOOK, request.most_seeds)),
-        "comparisons": len(compared),
-        "over_tasks": len({name for _, name in compared}) if len(configs) > 1 else 0,
-    }
+    return Looks(
+        tuple(planned(FIRST_LOOK, request.most_seeds)),
+        comparisons=len(compared),
+        over_tasks=len({name for _, name in compared}) if len(configs) > 1 else 0,
+    )
 
 
-def _described_tuning(study: Study, request: Request, tasks: Collection[str]) -> dict[str, Any]:
-    """What was tuned for the variants and acts, in this study or in the one that they are from."""
+def _tuned(study: Study, request: Request, tasks: Collection[str]) -> Tuned | None:
+    """Return what was tuned for the variants and acts, here or in the study that they are from."""
     found: dict[str, dict[str, float]] = {}
     settings = set()
     for task in tasks:
@@ -230,12 +240,12 @@ def _described_tuning(study: Study, request: Request, tasks: Collection[str]) ->
                     settings.add(setting)
                     found.setdefault(name, {})[task] = value
     if len(settings) != 1:
-        return {}
+        return None
     seeds = study.tuning.read().get("seeds", study.tuning.seeds) if study.tuning else TUNING_SEEDS
-    return {"tuned": {"setting": settings.pop(), "seeds": list(seeds), "values": found}}
+    return Tuned(settings.pop(), tuple(seeds), found)
 
 
-def _described_variants(study: Study, configs: Configurations) -> dict[str, dict[str, Any]]:
+def _described_variants(study: Study, configs: Configurations) -> dict[str, StoredVariant]:
     definition, one_of = trainer(study.trainer), next(iter(configs.values()))
     chosen = {
         name: {axis: one["name"] for axis, one in definition.completed(config)["choices"].items()}
@@ -246,19 +256,19 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, dict
     varied = {name for of in sets.values() for name in of}
     of_choices = definition.formulas(chosen, sets)
     return {
-        name: {
-            "versus": variant.versus,
-            "summary": variant.summary,
-            "sets": {**({"preset": variant.preset} if variant.preset else {}), **variant.sets},
-            "formulas": of_choices[name],
-            "same_as": next(
+        name: StoredVariant(
+            versus=variant.versus,
+            summary=variant.summary,
+            sets={**({"preset": variant.preset} if variant.preset else {}), **variant.sets},
+            formulas={axis: Formula(**choice) for axis, choice in of_choices[name].items()},
+            same_as=next(
                 other
                 for other in study.variants
                 if all(of[other] == of[name] for of in configs.values())
             ),
-            **({"neutral": left} if (left := _neutral(definition, one_of[name], varied)) else {}),
-            **({"place": place} if (place := definition.place(one_of[name])) else {}),
-        }
+            neutral=_neutral(definition, one_of[name], varied) or None,
+            place=definition.place(one_of[name]) or None,
+        )
         for name, variant in study.variants.items()
     }
 
@@ -278,14 +288,14 @@ def _neutral(
 
 def _described_task(
     study: Study, task: Task, configs: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> StoredTask:
     shared = configs.get(study.baseline) or next(iter(configs.values()))
     run = shared["run"]
-    return {
-        "steps": run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
-        "settings": shared["task"]["settings"],
-        "summary": task.summary,
-    }
+    return StoredTask(
+        steps=run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
+        settings=shared["task"]["settings"],
+        summary=task.summary,
+    )
 
 
 def values_of(

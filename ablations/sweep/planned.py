@@ -54,8 +54,10 @@ def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Pl
     """The plan of a request, as `planned` looks for it."""
     if not _given(selection):
         return read_plan(results, request.study)
-    request = _as_explained(results, request)
     name = digest(request.flags())
+    if not plan_path(results, request.study, name).exists():
+        request = _as_explained(results, request)
+        name = digest(request.flags())
     if plan_path(results, request.study, name).exists():
         return read_plan(results, request.study, name)
     plugins.load()
@@ -74,7 +76,7 @@ def _require_defined(results: Path, request: Request) -> None:
     plan = read_plan(results, study)
     if plan.imported:
         raise UserError(f"'{study}' was imported: it has all of its runs and no selection of them")
-    if file := plan.study.get("file"):
+    if file := plan.study.file:
         raise UserError(
             f"'{study}' has not run with these settings in '{results}': name its study file "
             f"instead, which was '{file}'"
@@ -89,7 +91,7 @@ def _as_it_is_now(plan: Plan) -> Plan:
     """The plan of a study file that was named, anew where its command or code were edited since:
     what ran before them is no result of theirs. Of other revisions of our code it stays as it is.
     """
-    now = _resolve(Request(plan.study["name"], **plan.request))
+    now = _resolve(Request(plan.study.name, **plan.request))
     return plan if _configurations(now) == _configurations(plan) else now
 
 
@@ -97,10 +99,10 @@ def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
     """(task, variant) -> its configuration, but for the seed and the revisions of our code."""
     found = {}
     for cell in plan.cells:
-        config = {**cell["config"], "seed": None}
+        config = {**cell.config, "seed": None}
         parts = [config["trainer"], config["task"], *config["choices"].values()]
         of_ours = [{**part, "revision": None} for part in parts]
-        found[cell["task"], cell["variant"]] = {
+        found[cell.task, cell.variant] = {
             **config,
             "trainer": of_ours[0],
             "task": of_ours[1],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def current() -> dict[str, int]:
     of."""
     found = {_task(name): one.revision for name, one in tasks().items()}
     if (registry := sys.modules.get("variants")) is None:
-        return found | from_source()
+        return {**found, **from_source()}
     found |= {_trainer(name): one.revision for name, one in trainers().items()}
     return found | {
         _choice(axis, choice.name): choice.revision
@@ -54,7 +55,8 @@ def current() -> dict[str, int]:
     }
 
 
-def from_source() -> dict[str, int]:
+@cache
+def from_source() -> Mapping[str, int]:
     """Those of trainers and choices that our own files state, without importing them."""
     ours, package = Path(__file__).parents[2], find_spec("variants")
     found = {}

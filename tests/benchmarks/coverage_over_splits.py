@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ablations.records import Plan
 from ablations.report.formats.markdown import pipes
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import compare
 from ablations.sweep.planned import planned
@@ -34,13 +35,13 @@ def quantities(plan: Plan, found: Scores) -> dict[tuple[str, str, str], NDArray[
     """(task, variant, what) -> one number per seed."""
     by_name = {}
     for task in plan.tasks:
-        baseline = found.by_seed(task, plan.study["baseline"])
+        baseline = found.by_seed(task, plan.study.baseline)
         for variant in plan.variants:
             of_seed = found.by_seed(task, variant)
             common = sorted(of_seed.keys() & baseline.keys())
             own = np.array([of_seed[seed] for seed in common])
             by_name[task, variant, "score"] = own
-            if variant != plan.study["baseline"]:
+            if variant != plan.study.baseline:
                 theirs = np.array([baseline[seed] for seed in common])
                 by_name[task, variant, "difference"] = own - theirs
     return by_name
@@ -74,14 +75,14 @@ def main() -> None:
     (plan,) = planned([asked.study], asked.results, selection)
     rng = np.random.default_rng(0)
     rows, total = [], 0
-    by_name = quantities(plan, scores(plan, asked.results))
+    by_name = quantities(plan, scores(Results(plan, asked.results)))
     for (task, variant, what), numbers in by_name.items():
         held = covered(numbers, rng)
         total += held
         rows.append([task, variant, what, str(len(numbers)), f"{100 * held / SPLITS:.1f}%"])
     share = 100 * total / (SPLITS * len(by_name))
     text = (
-        f"{plan.study['title']} ({asked.study}): halves of {asked.seeds} seeds against each other, "
+        f"{plan.study.title} ({asked.study}): halves of {asked.seeds} seeds against each other, "
         f"{SPLITS} splits of each quantity. The 95% interval of the difference held 0 in "
         f"{share:.1f}% of all; wanted: 93 to 97%. Made by `python "
         f"tests/benchmarks/coverage_over_splits.py {asked.study} --seeds {asked.seeds}"

@@ -152,7 +152,7 @@ class Round:
 
     def cells(self) -> list[str]:
         with contextlib.suppress(UserError):
-            return [cell["hash"] for cell in read_plan(self.results, STUDIES[self.of][0]).cells]
+            return [cell.hash for cell in read_plan(self.results, STUDIES[self.of][0]).cells]
         return []
 
     def complete(self) -> bool:

@@ -68,7 +68,7 @@ def hashes() -> Iterator[tuple[str, str]]:
     for request in requests:
         try:
             lines = [
-                f"{entry['task']} {entry['variant']} {entry['seed']} {entry['hash']}"
+                f"{entry.task} {entry.variant} {entry.seed} {entry.hash}"
                 for entry in plan(request).cells
             ]
         except UserError as error:

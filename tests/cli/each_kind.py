@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
 from ablations.sweep import diagnosis, explanation
@@ -45,11 +46,11 @@ class Made(NamedTuple):
 # Records
 
 
-def curve(cell: Mapping[str, Any], metric: str, points: int = 6) -> dict[str, list[Any]]:
+def curve(cell: CellEntry, metric: str, points: int = 6) -> dict[str, list[Any]]:
     """A curve that rises by 10, with noise of the seed and of the cell, and what trainers record
     beside it."""
-    random = np.random.default_rng([cell["seed"], int(cell["hash"][:8], 16)])
-    shared = np.random.default_rng(cell["seed"]).normal(size=points)
+    random = np.random.default_rng([cell.seed, int(cell.hash[:8], 16)])
+    shared = np.random.default_rng(cell.seed).normal(size=points)
     step = np.arange(1, points + 1) * 1000
     values = 10 * step / step[-1] + 0.3 * shared + 0.1 * random.normal(size=points)
     columns = {
@@ -67,7 +68,7 @@ Curve = Callable[[Mapping[str, Any], str], dict[str, list[Any]] | None]
 Ended = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def done(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+def done(cell: CellEntry) -> Mapping[str, Any]:
     return {"status": "done"}
 
 
@@ -75,10 +76,10 @@ def fill(plan: Plan, *, ended: Ended = done, curve: Curve = curve, results: Path
     """Writes the plan, and a record of every cell that has a curve."""
     write_plan(results, plan)
     for cell in plan.cells:
-        columns = curve(cell, plan.study["metric"])
+        columns = curve(cell, plan.study.metric)
         if columns is not None:
             provenance = {"versions": {"jax": "0.10.2"}, "host": "node", "seconds": 1.0}
-            record = Record(cell["hash"], cell["config"], provenance=provenance, **ended(cell))
+            record = Record(cell.hash, cell.config, provenance=provenance, **ended(cell))
             write_record(results, record, columns, lasting=False)
     return plan
 
@@ -89,7 +90,7 @@ def smoke(argument: str, *flags: str, **selection: Any) -> Made:
     selection = {"profile": "smoke", "seeds": SEEDS, **selection}
     plan = fill(*resolved([argument], selection))
     given = ("--profile", "smoke", "--seeds", str(selection["seeds"]), *flags)
-    return Made(plan.study["name"], argument, given)
+    return Made(plan.study.name, argument, given)
 
 
 def toy(name: str = "toy", **selection: Any) -> Plan:
@@ -136,14 +137,14 @@ def explained() -> Made:
     toy()
     request = explanation.request("toy/up", "toy/down", (), {"seeds": SEEDS})
     plan = fill(explanation.plan(request))
-    return Made(plan.study["name"], plan.study["name"], ("--seeds", str(SEEDS)), PLUGIN)
+    return Made(plan.study.name, plan.study.name, ("--seeds", str(SEEDS)), PLUGIN)
 
 
 def presets_explained() -> Made:
     request = explanation.request("cleanrl", "rejax", (), {"seeds": 2, "tasks": ["fast"]})
     plan = fill(explanation.plan(request))
     flags = ("--seeds", "2", "--tasks", "fast")
-    return Made(plan.study["name"], plan.study["name"], flags)
+    return Made(plan.study.name, plan.study.name, flags)
 
 
 def diagnosed() -> Made:
@@ -165,54 +166,54 @@ def diagnosed() -> Made:
 DIVERGED = {"status": "failed", "failure": "diverged", "reason": "training/return became NaN"}
 
 
-def some_fail(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+def some_fail(cell: CellEntry) -> Mapping[str, Any]:
     """One variant loses a seed to NaN and one to an error."""
-    if cell["variant"] == "down" and cell["seed"] == 1:
+    if cell.variant == "down" and cell.seed == 1:
         return {**DIVERGED, "failed_step": 3000}
-    if cell["variant"] == "down" and cell["seed"] == 2:
+    if cell.variant == "down" and cell.seed == 2:
         return {"status": "failed", "failure": "error", "reason": "ValueError: no more"}
     return {"status": "done"}
 
 
-def all_fail(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+def all_fail(cell: CellEntry) -> Mapping[str, Any]:
     return {**DIVERGED, "failed_step": 1000}
 
 
-def partly_nan(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+def partly_nan(cell: CellEntry, metric: str) -> dict[str, list[Any]]:
     """No value early of any cell, and none at the end of one variant."""
     columns = curve(cell, metric)
     columns[metric][0] = None
-    if cell["variant"] == "down":
+    if cell.variant == "down":
         columns[metric][-2:] = [None, math.nan]
     return columns
 
 
-def all_nan(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+def all_nan(cell: CellEntry, metric: str) -> dict[str, list[Any]]:
     return {**curve(cell, metric), metric: [None] * 6}
 
 
-def infinite(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+def infinite(cell: CellEntry, metric: str) -> dict[str, list[Any]]:
     columns = curve(cell, metric)
     columns[metric][2] = -math.inf
-    if cell["variant"] == "down":
+    if cell.variant == "down":
         columns[metric][-1] = math.inf
     return columns
 
 
-def constant(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+def constant(cell: CellEntry, metric: str) -> dict[str, list[Any]]:
     return {**curve(cell, metric), metric: [1.0] * 6}
 
 
-def one_point(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]]:
+def one_point(cell: CellEntry, metric: str) -> dict[str, list[Any]]:
     return {name: values[-1:] for name, values in curve(cell, metric).items()}
 
 
-def nothing(cell: Mapping[str, Any], metric: str) -> None:
+def nothing(cell: CellEntry, metric: str) -> None:
     return None
 
 
-def some(cell: Mapping[str, Any], metric: str) -> dict[str, list[Any]] | None:
-    return curve(cell, metric) if cell["variant"] == "up" and cell["seed"] else None
+def some(cell: CellEntry, metric: str) -> dict[str, list[Any]] | None:
+    return curve(cell, metric) if cell.variant == "up" and cell.seed else None
 
 
 def no_cells() -> Made:
@@ -467,19 +468,19 @@ def write_claims(made: Made) -> None:
     names = [*plan.variants, *plan.variants][:2]
     first, other = (json.dumps([name], ensure_ascii=False) for name in names)
     both = json.dumps(names, ensure_ascii=False)
-    sets = [name for one in names for name in plan.variants[one]["sets"]] or ["rate"]
+    sets = [name for one in names for name in plan.variants[one].sets] or ["rate"]
     more = {
         "difference": f"variant = {other}\nversus = {first}",
         "spread": f"variant = {other}\nversus = {first}",
         "robustness": f"variant = {both}\nversus = {both}",
         "effect": f'factor = "{sets[0]}"',
         "interaction": "",
-        "agreement": f'against = "{plan.study["metric"]}"',
+        "agreement": f'against = "{plan.study.metric}"',
     }
     for statistic in STATISTICS:
         text = CLAIM.format(
             study=made.name,
-            metric=plan.study["metric"],
+            metric=plan.study.metric,
             statistic=statistic,
             direction="higher" if statistic in ("difference", "spread", "effect") else "none",
             task=next(iter(plan.tasks)),

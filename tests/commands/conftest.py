@@ -86,7 +86,7 @@ class Folder:
         found = {}
         for cell, record in read_results(self.results, plan):
             assert record is not None
-            found[cell["variant"], cell["seed"]] = record
+            found[cell.variant, cell.seed] = record
         return found
 
     def curve(self, record: Record) -> Mapping[str, list[Any]]:

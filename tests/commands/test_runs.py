@@ -20,6 +20,7 @@ import pytest
 
 from ablations.cli import main
 from ablations.records import read_plan
+from ablations.report.results import Results
 from ablations.report.tables import table
 from ablations.sweep.cell import cells_of
 from ablations.sweep.order import Order
@@ -54,7 +55,7 @@ def test_a_record_is_what_the_command_wrote(folder) -> None:
         assert record.provenance["peak_megabytes"] > 0
         kept = folder.results / "cells" / record.hash / "run"
         assert (kept / "log.csv").exists(), "what the command left"
-    (row,) = [row for row in table(plan, folder.results).rows if row.variant == "fast"]
+    (row,) = [row for row in table(Results(plan, folder.results)).rows if row.variant == "fast"]
     assert row.difference == pytest.approx(2 * 19.5)
     assert folder.run().found == 6, "nothing runs twice"
 
@@ -62,9 +63,9 @@ def test_a_record_is_what_the_command_wrote(folder) -> None:
 def test_lower_is_better_where_the_study_says_so(folder) -> None:
     folder.study(('metric = "return"', 'metric = "return"\nbetter = "lower"'))
     folder.run()
-    (_, row) = table(read_plan(folder.results, "walk"), folder.results).rows
+    (_, row) = table(Results(read_plan(folder.results, "walk"), folder.results)).rows
     assert row.difference == pytest.approx(-2 * 19.5)
-    assert table(read_plan(folder.results, "walk"), folder.results).metric == "-return"
+    assert table(Results(read_plan(folder.results, "walk"), folder.results)).metric == "-return"
 
 
 def test_one_number_is_a_curve_of_one_point(folder) -> None:
@@ -126,9 +127,9 @@ def test_a_script_that_writes_into_the_current_folder(folder) -> None:
         ("{folder}/log.csv", "{folder}/l*.csv"),
     )
     assert folder.run().done == 6
-    before = {cell["hash"] for cell in folder.plans()[0].cells}
+    before = {cell.hash for cell in folder.plans()[0].cells}
     folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
-    assert not before & {cell["hash"] for cell in folder.plans()[0].cells}
+    assert not before & {cell.hash for cell in folder.plans()[0].cells}
 
 
 def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:

@@ -81,7 +81,7 @@ def test_a_missing_file_is_said(folder) -> None:
 
 def hashes(folder, **selection: Any) -> dict[tuple[str, int], str]:
     (one,) = folder.plans(**selection)
-    return {(cell["variant"], cell["seed"]): cell["hash"] for cell in one.cells}
+    return {(cell.variant, cell.seed): cell.hash for cell in one.cells}
 
 
 def test_a_hash_covers_what_decides_and_nothing_else(folder) -> None:
@@ -179,7 +179,7 @@ def test_python_defines_the_same_tables(folder) -> None:
         "variants = {name: {'drift': drift} for name, drift in (('slow', 10), ('fast', 12))}\n",
     )
     (one,) = folder.plans("walk.py")
-    assert [cell["hash"] for cell in one.cells] == list(first.values())
+    assert [cell.hash for cell in one.cells] == list(first.values())
     folder.write("walk.py", "1 / 0\n")
     with pytest.raises(UserError, match="it does not run: ZeroDivisionError"):
         folder.plans("walk.py")
@@ -203,5 +203,5 @@ def test_vary_and_several_tasks(folder) -> None:
     )
     (one,) = folder.plans(vary={"drift": [1, 2, 3]}, tasks="far")
     assert list(one.variants) == ["drift=1", "drift=2", "drift=3"]
-    assert {cell["task"] for cell in one.cells} == {"far"}
+    assert {cell.task for cell in one.cells} == {"far"}
     assert len(one.cells) == 6

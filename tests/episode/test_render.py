@@ -149,9 +149,9 @@ def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> 
     )
     results = shell.folder / "results"
     cells = {
-        cell["variant"]: cell["hash"]
+        cell.variant: cell.hash
         for cell in read_plan(results, "rolling").cells
-        if cell["task"] == "rolling"
+        if cell.task == "rolling"
     }
     name = f"rolling-slow-quick-seed0-{cells['slow']}-{cells['quick']}.html"
     path = shell.folder / done.stdout.strip()

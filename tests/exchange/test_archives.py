@@ -14,6 +14,7 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import archive, archives, restore
 from ablations.records import read_plan, read_record, write_plan, write_record
+from ablations.report.results import Results
 from ablations.report.tables import table
 
 
@@ -77,17 +78,17 @@ def test_a_run_that_diverged_is_kept_and_one_that_raised_is_not(ran, tmp_path: P
     archive([plan], ran.results, tmp_path / "archive")
     restore(tmp_path)
     for cell in plan.cells:
-        kept, record = read_record(tmp_path, cell["hash"]), read_record(ran.results, cell["hash"])
+        kept, record = read_record(tmp_path, cell.hash), read_record(ran.results, cell.hash)
         assert kept == replace(record, curve=kept.curve, policies={})
-    assert table(plan, tmp_path).dataframe().equals(table(plan, ran.results).dataframe())
+    assert table(Results(plan, tmp_path)) == table(Results(plan, ran.results))
 
     raised = tmp_path / "raised"
-    first = read_record(ran.results, plan.cells[0]["hash"])
+    first = read_record(ran.results, plan.cells[0].hash)
     write_record(raised, replace(first, status="failed", failure="error"), {"step": []})
     archive([plan], raised, raised / "archive")
     shutil.rmtree(raised / "cells")
     restore(raised)
-    assert read_record(raised, plan.cells[0]["hash"]) is None
+    assert read_record(raised, plan.cells[0].hash) is None
 
 
 def test_a_newer_archive_brings_its_plan_and_leaves_one_that_ran_here(ran, tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path)
     plan = read_plan(ran.results, "toy")
     archive([plan], ran.results, tmp_path / "archive")
     restore(tmp_path)
-    first, second = (tmp_path / "cells" / cell["hash"] for cell in plan.cells)
+    first, second = (tmp_path / "cells" / cell.hash for cell in plan.cells)
     shutil.rmtree(first)
     (second / "mine").touch()
     restore(tmp_path)
@@ -136,7 +137,7 @@ def test_what_needs_no_record_unpacks_none(ran, tmp_path: Path, capsys) -> None:
     for command in ("list axes", "show gae --profile smoke", "clean", "baseline list"):
         assert main([*command.split(), "--results", str(tmp_path)]) == 0
         assert not (tmp_path / "cells").exists(), command
-    cell = plan.cells[0]["hash"]
+    cell = plan.cells[0].hash
     capsys.readouterr()
     assert main(["show", cell, "--results", str(tmp_path)]) == 0
     assert cell in capsys.readouterr().out
@@ -148,10 +149,10 @@ def test_a_table_unpacks_the_archive_of_its_study_alone(ran, tmp_path: Path, cap
 
     def there() -> set[str]:
         cells = (tmp_path / "cells").glob("[!.]*")
-        return {path.name for path in cells} & {cell["hash"] for cell in plans["toy_nan"].cells}
+        return {path.name for path in cells} & {cell.hash for cell in plans["toy_nan"].cells}
 
-    other = {cell["hash"] for cell in plans["toy_nan"].cells}
-    other -= {cell["hash"] for cell in plans["toy"].cells}
+    other = {cell.hash for cell in plans["toy_nan"].cells}
+    other -= {cell.hash for cell in plans["toy"].cells}
     assert other
     for command, unpacked in (("table toy", False), ("status toy", False), ("status", True)):
         assert main([*command.split(), "--results", str(tmp_path)]) == 0
@@ -163,7 +164,7 @@ def test_a_study_without_an_archive_may_share_cells_with_any(ran, tmp_path: Path
     plan = read_plan(ran.results, "toy")
     archive([plan], ran.results, tmp_path / "archive")
     restore(tmp_path, ["mine"])
-    assert read_record(tmp_path, plan.cells[0]["hash"]) is not None
+    assert read_record(tmp_path, plan.cells[0].hash) is not None
 
 
 def test_what_an_archive_cannot_hold_is_said(ran, tmp_path: Path, monkeypatch) -> None:
@@ -215,7 +216,7 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
         elif damage == "record":
             read = read.set_column(5, "record", [['{"what": 1}'] * len(plan.cells)])
         else:
-            other = [json.dumps(cell["config"] | {"seed": 99}) for cell in plan.cells]
+            other = [json.dumps(cell.config | {"seed": 99}) for cell in plan.cells]
             read = read.set_column(4, "config", [other])
         pyarrow.parquet.write_table(read, path)
         write_checksum(path)

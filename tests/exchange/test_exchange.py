@@ -21,6 +21,7 @@ from ablations.exchange import Options, import_runs
 from ablations.exchange.places import Placing
 from ablations.logs.tensorboard import read_scalars
 from ablations.records import read_plan
+from ablations.report.results import Results
 from ablations.report.tables import table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
@@ -115,7 +116,7 @@ def test_an_export_that_was_edited(tmp_path, seed, status, step, message: str | 
     (tmp_path / "r.csv").write_text("\n".join([*lines, f"t,a,{seed},{status},{step},,\n"]))
     if message is None:
         plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
-        entry = table(plan, tmp_path).entry("t", "a")
+        entry = table(Results(plan, tmp_path)).entry("t", "a")
         assert (entry.n, entry.n_failed) == (1, 1)
         return
     with pytest.raises(UserError, match=message):
@@ -163,7 +164,7 @@ def test_runs_of_a_csv_file_get_our_statistics(tmp_path) -> None:
     )
     assert plan == read_plan(tmp_path, "mine")
     assert list(plan.variants) == ["ours", "theirs"]
-    made = table(plan, tmp_path)
+    made = table(Results(plan, tmp_path))
     row = made.entry("task", "ours")
     assert (row.n, row.verdict, row.margin) == (6, "better", pytest.approx(0.2, abs=0.02))
     assert row.difference == pytest.approx(3, abs=0.5)
@@ -175,7 +176,7 @@ def test_importing_again_replaces_and_the_same_data_are_the_same_cells(tmp_path)
     assert import_runs([path], "mine", tmp_path) == first
     path.write_text(path.read_text().replace("ours,0,1000,", "ours,0,1000,1"))
     changed = import_runs([path], "mine", tmp_path)
-    assert sum(a["hash"] != b["hash"] for a, b in zip(first.cells, changed.cells, strict=True)) == 1
+    assert sum(a.hash != b.hash for a, b in zip(first.cells, changed.cells, strict=True)) == 1
 
 
 def test_each_task_has_the_margin_of_what_its_baseline_learned(tmp_path) -> None:
@@ -183,11 +184,11 @@ def test_each_task_has_the_margin_of_what_its_baseline_learned(tmp_path) -> None
     other = "\n".join(f"b,{line}" for line in text.splitlines()[1:])
     first = "\n".join(f"a,{line}" for line in text.splitlines()[1:])
     (tmp_path / "r.csv").write_text(f"env_id,{text.splitlines()[0]}\n{first}\n{other}\n")
-    made = table(import_runs([tmp_path / "r.csv"], "mine", tmp_path), tmp_path)
+    made = table(Results(import_runs([tmp_path / "r.csv"], "mine", tmp_path), tmp_path))
     assert {row.task for row in made.rows} == {"a", "b", "all tasks"}
     assert made.entry("a", "theirs").margin == made.entry("b", "theirs").margin > 0
     options = Options(margin=0.02, margin_in_metric=True)
-    made = table(import_runs([tmp_path / "r.csv"], "exact", tmp_path, options), tmp_path)
+    made = table(Results(import_runs([tmp_path / "r.csv"], "exact", tmp_path, options), tmp_path))
     assert {row.margin for row in made.rows} == {0.02}
 
 
@@ -196,7 +197,7 @@ def test_a_run_that_ends_before_the_others_has_failed(tmp_path) -> None:
     lines = [line for line in path.read_text().splitlines() if not line.startswith("ours,1,5000")]
     path.write_text("\n".join(lines))
     options = Options(baseline="theirs")
-    made = table(import_runs([path], "mine", tmp_path, options), tmp_path)
+    made = table(Results(import_runs([path], "mine", tmp_path, options), tmp_path))
     row = made.entry("task", "ours")
     assert (row.n, row.n_failed, row.n_empty, row.n_planned) == (5, 1, 0, 6)
     assert row.verdict == "unstable"
@@ -207,7 +208,7 @@ def test_a_seed_that_one_run_lacks_is_missing(tmp_path) -> None:
     path = csv_file(tmp_path / "r.csv")
     lines = [line for line in path.read_text().splitlines() if not line.startswith("theirs,4,")]
     path.write_text("\n".join(lines))
-    made = table(import_runs([path], "mine", tmp_path), tmp_path)
+    made = table(Results(import_runs([path], "mine", tmp_path), tmp_path))
     assert made.entry("task", "theirs").n_missing == 1
     assert made.entry("task", "theirs").n_pairs == 5
 
@@ -316,7 +317,7 @@ def test_lower_is_better_where_import_is_told(tmp_path) -> None:
     path = csv_file(tmp_path / "r.csv")
     path.write_text(path.read_text().replace(",return,loss", ",cost,x"))
     options = Options(metric="cost", better="lower", baseline="theirs")
-    made = table(import_runs([path], "mine", tmp_path, options), tmp_path)
+    made = table(Results(import_runs([path], "mine", tmp_path, options), tmp_path))
     assert made.metric == "-cost"
     row = made.entry("task", "ours")
     assert (row.verdict, row.difference) == ("worse", pytest.approx(-3, abs=0.5))
@@ -421,7 +422,7 @@ def test_folders_name_task_run_and_seed(tmp_path, folders: list[str], pattern) -
     assert list(plan.tasks) == ["Hopper"]
     assert set(plan.variants) == {"ppo", "sac"}
     assert plan.seeds == (0, 1, 12)
-    assert plan.study["metric"] == "charts/episodic_return"
+    assert plan.study.metric == "charts/episodic_return"
     long = exchange.frame(plan, tmp_path)
     assert set(long.metric) == {"charts/episodic_return", "losses/value"}
     assert long[(long.variant == "sac") & (long.step == 300)].value.max() == 4
@@ -631,7 +632,7 @@ def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
     path = trackio(tmp_path / "walker.db", rows, ids=as_bytes)
     plan = import_runs([path], "tracked", tmp_path)
     assert (set(plan.variants), plan.seeds) == ({"ppo", "sac"}, (0, 1))
-    assert plan.study["metric"] == "return"
+    assert plan.study.metric == "return"
     long = exchange.frame(plan, tmp_path)
     mine = long[(long.variant == "ppo") & (long.seed == 0) & (long.metric == "return")]
     assert list(mine.value) == [0.0, 5.0, 10.0, 15.0, 20.0]
@@ -697,7 +698,7 @@ def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:
     lines: list[str] = []
     plan = import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
     assert "left out: 'on_1' has no evaluation" in lines
-    assert table(plan, tmp_path).entry("task", "on").n_missing == 1
+    assert table(Results(plan, tmp_path)).entry("task", "on").n_missing == 1
     for name in ("on_2", "off_1", "off_2"):
         (tmp_path / "runs" / name / "evaluations.npz").unlink()
     with pytest.raises(UserError, match="has an evaluation"):

@@ -323,7 +323,7 @@ def test_explain_two_presets_of_language_models() -> None:
 
     asked = explanation.request("trl_grpo", "openrlhf_reinforce_pp", (), {"tasks": ("arithmetic",)})
     made = explanation.plan(asked)
-    assert made.study["metric"] == "evaluation/greedy_accuracy"
-    about = made.study["explanation"]
-    assert {"prompt_advantage", "kl_placement", "learning_rate_schedule"} <= about["details"].keys()
-    assert about["held"]["warm_start_steps"] > 0
+    assert made.study.metric == "evaluation/greedy_accuracy"
+    about = made.study.explanation
+    assert {"prompt_advantage", "kl_placement", "learning_rate_schedule"} <= about.details.keys()
+    assert about.held["warm_start_steps"] > 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.plan import CellEntry, Formula, StoredStudy, StoredTask, StoredVariant
 from ablations.records import Plan, Record, digest, write_plan, write_record
 
 VERSIONS = {"jax": "0.10.2", "brax": "0.14.2"}
@@ -64,8 +65,7 @@ def synthetic_study(
             }
             if task_settings is not None:
                 config["task"] = {"name": task, "settings": dict(task_settings[variant])}
-            cell = {"task": task, "variant": variant, "seed": seed, "config": config}
-            cell["hash"] = digest(config)
+            cell = CellEntry(task, variant, seed, digest(config), config)
             cells.append(cell)
             place = (task, variant, seed)
             if place in missing:
@@ -97,7 +97,7 @@ def synthetic_study(
             write_record(
                 results,
                 Record(
-                    cell["hash"],
+                    cell.hash,
                     config,
                     provenance=made_by,
                     **outcome,
@@ -114,34 +114,27 @@ def synthetic_study(
             "set": {},
             "vary": {name: list(values) for name, values in (vary or {}).items()},
         },
-        study={
-            "name": name,
-            "title": title,
-            "claim": claim,
-            "claim_source": "Andrychowicz et al. 2021",
-            "baseline": baseline or variants[0],
-            "margin": margin,
-            "margin_in_metric": margin_in_metric,
-            "metric": "training/return",
-        },
+        study=StoredStudy(
+            name=name,
+            title=title,
+            claim=claim,
+            claim_source="Andrychowicz et al. 2021",
+            baseline=baseline or variants[0],
+            margin=margin,
+            margin_in_metric=margin_in_metric,
+            metric="training/return",
+        ),
         variants={
-            variant: {
-                "versus": versus.get(variant),
-                "summary": summary,
-                "sets": dict((sets or {}).get(variant, {})),
-                "formulas": dict((formulas or {}).get(variant, {})),
-                "same_as": (same_as or {}).get(variant, variant),
-            }
+            variant: StoredVariant(
+                versus.get(variant),
+                summary,
+                dict((sets or {}).get(variant, {})),
+                {k: Formula(**one) for k, one in (formulas or {}).get(variant, {}).items()},
+                (same_as or {}).get(variant, variant),
+            )
             for variant in variants
         },
-        tasks={
-            task: {
-                "steps": steps,
-                "settings": {},
-                "summary": "",
-            }
-            for task in tasks
-        },
+        tasks={task: StoredTask(steps, {}, "") for task in tasks},
         cells=tuple(cells),
     )
     write_plan(results, plan)

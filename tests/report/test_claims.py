@@ -20,12 +20,13 @@ from synthetic import synthetic_study
 
 import variants
 from ablations import cli
+from ablations.core.verdict import Verdict
 from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.conditions import again, conditions_sheet, fates
 from ablations.report.claims.entries import OWN, Claim, read, read_conditions
-from ablations.report.claims.found import NOT_RUN, Evidence, learned_by
+from ablations.report.claims.found import learned_by
 from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.page import claims_sheet, page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
@@ -33,6 +34,8 @@ from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.figures.claims import STAND_COLORS, all_claims, one_claim
 from ablations.report.figures.conditions import conditions as heat_map
 from ablations.report.figures.marks import Text
+from ablations.report.results import Results
+from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, design, lost
 from ablations.report.statistics.summaries import REPLICATES, SEED
 from ablations.studies import fraction
@@ -149,12 +152,12 @@ def test_two_settings_of_which_some_combinations_lack_are_one_factor() -> None:
         ("identical", "no difference", "no difference", "holds", "no difference"),
         ("undecided", "undecided", "undecided", "undecided", "undecided"),
         ("unstable", "unstable", "unstable", "unstable", "unstable"),
-        (NOT_RUN, "not run", "not run", "not run", "not run"),
+        (Verdict.NOT_RUN_YET, "not run", "not run", "not run", "not run"),
     ],
 )
 def test_what_a_word_says_of_a_sentence(word, higher, lower, none, differs) -> None:
     directions = ("higher", "lower", "none", "differs")
-    assert tuple(stand(word, one) for one in directions) == (higher, lower, none, differs)
+    assert tuple(stand(Verdict(word), one) for one in directions) == (higher, lower, none, differs)
 
 
 def claim(**changes: object) -> Claim:
@@ -198,7 +201,7 @@ FINALS = {
 
 def test_a_claim_holds_on_one_task_and_makes_no_difference_on_another(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
-    one = judged(claim(), plan, Evidence(tmp_path))
+    one = judged(claim(), Results(plan, tmp_path))
     assert [part.word for part in one.parts] == ["better", "equivalent"]
     assert verdict(one) == "holds on 1 of 2, fails on 1"
     assert sentence(one).startswith("Holds (better) on hopper; no difference that matters on rea")
@@ -213,8 +216,8 @@ def test_a_claim_holds_on_one_task_and_makes_no_difference_on_another(tmp_path: 
 
 def test_all_claims_at_once_have_wider_intervals(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
-    alone = judged(claim(), plan, Evidence(tmp_path)).parts[0]
-    wide = judged(claim(), plan, Evidence(tmp_path), LEVEL / 50).parts[0]
+    alone = judged(claim(), Results(plan, tmp_path)).parts[0]
+    wide = judged(claim(), Results(plan, tmp_path), LEVEL / 50).parts[0]
     assert wide.low < alone.low  # type: ignore[operator]
     assert wide.value == alone.value
 
@@ -222,51 +225,51 @@ def test_all_claims_at_once_have_wider_intervals(tmp_path: Path) -> None:
 def test_the_other_way_round_it_is_the_opposite(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
     turned = claim(variant=("standard",), versus=("brax",), tasks=("hopper",))
-    one = judged(turned, plan, Evidence(tmp_path))
+    one = judged(turned, Results(plan, tmp_path))
     assert (one.parts[0].word, verdict(one)) == ("worse", "the opposite")
-    assert verdict(judged(replace(turned, direction="lower"), plan, Evidence(tmp_path))) == "holds"
-    assert verdict(judged(replace(turned, direction="none"), plan, Evidence(tmp_path))) == "differs"
+    assert verdict(judged(replace(turned, direction="lower"), Results(plan, tmp_path))) == "holds"
+    assert verdict(judged(replace(turned, direction="none"), Results(plan, tmp_path))) == "differs"
 
 
 def test_tasks_that_disagree_are_named(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS | {("reacher", "brax"): around(0.7)})
-    one = judged(claim(direction="differs"), plan, Evidence(tmp_path))
+    one = judged(claim(direction="differs"), Results(plan, tmp_path))
     assert verdict(one) == "holds; tasks disagree"
     assert "one interval lies above 0 and another below" in sentence(one)
 
 
 def test_what_is_undecided_says_how_many_seeds_would_decide(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS | {("reacher", "brax"): around(1.0, 0.3)})
-    one = judged(claim(tasks=("reacher",)), plan, Evidence(tmp_path))
+    one = judged(claim(tasks=("reacher",)), Results(plan, tmp_path))
     assert verdict(one) == "undecided"
     assert "seeds would decide)" in sentence(one)
 
 
 def test_a_seed_that_is_missing_is_not_judged(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS, missing=[("reacher", "brax", 3)])
-    one = judged(claim(), plan, Evidence(tmp_path))
+    one = judged(claim(), Results(plan, tmp_path))
     assert verdict(one) == "so far: holds"
     assert "not run yet (19 of 20 seeds) on reacher" in sentence(one)
     nothing = study(
         tmp_path / "b", FINALS, missing=[(t, v, s) for t, v in FINALS for s in range(SEEDS)]
     )
-    assert verdict(judged(claim(), nothing, Evidence(tmp_path / "b"))) == NOT_RUN
+    assert verdict(judged(claim(), Results(nothing, tmp_path / "b"))) == Verdict.NOT_RUN_YET
 
 
 def test_a_variant_that_fails_more_often_gets_no_flattering_word(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS, failed={("hopper", "brax", 1): "NaN"})
-    one = judged(claim(tasks=("hopper",)), plan, Evidence(tmp_path))
+    one = judged(claim(tasks=("hopper",)), Results(plan, tmp_path))
     assert (one.parts[0].word, verdict(one)) == ("unstable", "runs fail")
     wide = claim(statistic="spread", margin=1.5, direction="lower", tasks=("hopper",))
     finals = FINALS | {("hopper", "brax"): around(1.2, 0.001)}
     plan = study(tmp_path / "b", finals, failed={("hopper", "brax", 1): "NaN"})
-    assert verdict(judged(wide, plan, Evidence(tmp_path / "b"))) == "runs fail"
+    assert verdict(judged(wide, Results(plan, tmp_path / "b"))) == "runs fail"
 
 
 def test_a_smaller_spread_holds_and_is_a_ratio(tmp_path: Path) -> None:
     finals = FINALS | {("hopper", "brax"): around(1.2, 0.001)}
     plan = study(tmp_path, finals)
-    one = judged(claim(statistic="spread", margin=1.5, direction="lower"), plan, Evidence(tmp_path))
+    one = judged(claim(statistic="spread", margin=1.5, direction="lower"), Results(plan, tmp_path))
     (part, other) = one.parts
     assert part.value == pytest.approx(0.1)
     assert part.effect == pytest.approx(math.log(0.1) / math.log(1.5))
@@ -295,7 +298,7 @@ def test_robustness_is_lost_between_the_best_rates_of_tasks(tmp_path: Path) -> N
         variant=("a@rate=1", "a@rate=2"),
         versus=("b@rate=1", "b@rate=2"),
     )
-    one = judged(asked, plan, Evidence(tmp_path))
+    one = judged(asked, Results(plan, tmp_path))
     unit = 1 - math.exp(-4 * 0.9)  # by the smoothed curve, nearly what the final score rises by
     assert one.parts[0].value == pytest.approx(0.25, rel=0.1), unit
     assert one.parts[0].word == "higher"
@@ -309,13 +312,13 @@ def test_effects_average_over_the_other_details(tmp_path: Path) -> None:
         sets[f"{a}{b}"] = {"first": str(a), "second": str(b)}
     plan = study(tmp_path, finals, sets=sets)
     asked = claim(tasks=("hopper",), variant=(), versus=(), direction="differs")
-    main = judged(replace(asked, statistic="effect", factor="first"), plan, Evidence(tmp_path))
+    main = judged(replace(asked, statistic="effect", factor="first"), Results(plan, tmp_path))
     assert main.parts[0].value == pytest.approx(0.35, abs=0.005)
     assert verdict(main) == "holds"
-    both = judged(replace(asked, statistic="interaction"), plan, Evidence(tmp_path))
+    both = judged(replace(asked, statistic="interaction"), Results(plan, tmp_path))
     assert both.parts[0].value == pytest.approx(0.3, abs=0.005)
     with pytest.raises(UserError, match="factor of claim 'one'"):
-        judged(replace(asked, statistic="effect", factor="third"), plan, Evidence(tmp_path))
+        judged(replace(asked, statistic="effect", factor="third"), Results(plan, tmp_path))
 
 
 def test_a_fraction_has_main_effects_and_no_interactions(tmp_path: Path) -> None:
@@ -330,18 +333,18 @@ def test_a_fraction_has_main_effects_and_no_interactions(tmp_path: Path) -> None
     plan = study(tmp_path, finals, sets=sets, failed=failed)
     asked = claim(tasks=("hopper",), variant=(), versus=(), direction="higher")
     main = replace(asked, statistic="effect", factor="first")
-    assert judged(main, plan, Evidence(tmp_path)).parts[0].value == pytest.approx(0.2, abs=0.01)
-    second = judged(replace(main, factor="second"), plan, Evidence(tmp_path))
+    assert judged(main, Results(plan, tmp_path)).parts[0].value == pytest.approx(0.2, abs=0.01)
+    second = judged(replace(main, factor="second"), Results(plan, tmp_path))
     assert second.parts[0].value == pytest.approx(0.05, abs=0.01)
-    fourth = judged(replace(main, factor="fourth", direction="none"), plan, Evidence(tmp_path))
+    fourth = judged(replace(main, factor="fourth", direction="none"), Results(plan, tmp_path))
     assert fourth.parts[0].word == "unstable", "of equal returns more runs fail with it"
     for which, word in (([0], "equivalent"), (range(SEEDS), "unstable")):
         failed = {("hopper", on[0], seed): "nan" for seed in which}
         plan = study(tmp_path / word, finals, sets=sets, failed=failed)
-        (part,) = judged(replace(main, factor="fourth"), plan, Evidence(tmp_path / word)).parts
+        (part,) = judged(replace(main, factor="fourth"), Results(plan, tmp_path / word)).parts
         assert part.word == word, "one of so many runs is no sign; without a whole seed nothing is"
     with pytest.raises(UserError, match="fraction of a factorial"):
-        judged(replace(asked, statistic="interaction"), plan, Evidence(tmp_path))
+        judged(replace(asked, statistic="interaction"), Results(plan, tmp_path))
 
 
 def with_evaluations(
@@ -353,14 +356,14 @@ def with_evaluations(
     plan = study(folder, {place: both[0] for place, both in finals.items()}, missing=everything)
     step = np.arange(1, 21) * 1000
     for cell in plan.cells:
-        trained, evaluated = (one[cell["seed"]] for one in finals[cell["task"], cell["variant"]])
+        trained, evaluated = (one[cell.seed] for one in finals[cell.task, cell.variant])
         seen = [evaluated - 0.1 * (20 - k) / 20 if k % 4 == 0 else None for k in range(1, 21)]
         columns = {
             "step": step,
             "training/return": trained - 1 + np.minimum(step / 19_000, 1.0),
             "evaluation/return": seen,
         }
-        write_record(folder, Record(cell["hash"], cell["config"], status="done"), columns)
+        write_record(folder, Record(cell.hash, cell.config, status="done"), columns)
     return plan
 
 
@@ -372,7 +375,7 @@ def test_evaluations_are_judged_by_what_training_learned(tmp_path: Path) -> None
     }
     plan = with_evaluations(tmp_path, finals)
     asked = claim(tasks=("hopper",), metric="evaluation/return")
-    one = judged(asked, plan, Evidence(tmp_path))
+    one = judged(asked, Results(plan, tmp_path))
     (part,) = one.parts
     assert part.value == pytest.approx(0.02)
     assert part.value / part.effect / 0.05 == pytest.approx(1.0, rel=0.1)  # type: ignore[operator]
@@ -397,7 +400,7 @@ def test_metrics_agree_where_differences_are_the_same(tmp_path: Path) -> None:
     }
     plan = with_evaluations(tmp_path, finals)
     asked = claim(statistic="agreement", direction="none", variant=(), versus=(), tasks=("hopper",))
-    one = judged(replace(asked, against="evaluation/return"), plan, Evidence(tmp_path))
+    one = judged(replace(asked, against="evaluation/return"), Results(plan, tmp_path))
     same, other = one.parts
     assert (same.label, same.word) == ("brax", "equivalent")
     trained, evaluated = (
@@ -415,25 +418,23 @@ def test_metrics_agree_where_differences_are_the_same(tmp_path: Path) -> None:
 def test_a_curve_that_still_rises_is_named(tmp_path: Path) -> None:
     finals = {("hopper", v): (around(1.0), around(1.0)) for v in ("standard", "brax")}
     plan = with_evaluations(tmp_path, finals)
-    one = judged(claim(tasks=("hopper",)), plan, Evidence(tmp_path))
+    one = judged(claim(tasks=("hopper",)), Results(plan, tmp_path))
     # From the tenth that ends at 80% of training to the last one: points 15, 16 and 19, 20.
     rise = (19 / 19 + 1) / 2 - (15 + 16) / 2 / 19
     assert one.rising["hopper"] == pytest.approx(rise / 0.05, rel=0.1)
     assert "still moved on hopper (+3.9 margins)" in " ".join(page([one], [one], {}).split())
-    level = judged(
-        claim(tasks=("hopper",)), study(tmp_path / "b", FINALS), Evidence(tmp_path / "b")
-    )
+    level = judged(claim(tasks=("hopper",)), Results(study(tmp_path / "b", FINALS), tmp_path / "b"))
     assert abs(level.rising["hopper"]) < 1.5
 
 
 def test_the_margin_is_the_claims_own(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
-    wide = judged(claim(margin=0.5), plan, Evidence(tmp_path))
+    wide = judged(claim(margin=0.5), Results(plan, tmp_path))
     assert [part.word for part in wide.parts] == ["equivalent", "equivalent"]
     assert verdict(wide) == "no difference that matters"
     # What would change it: a margin as small as the interval that reaches furthest.
     furthest = max(part.effect_high for part in wide.parts if part.effect_high is not None)
-    other = judged(claim(margin=0.4999 * furthest), plan, Evidence(tmp_path))
+    other = judged(claim(margin=0.4999 * furthest), Results(plan, tmp_path))
     assert verdict(other) not in (verdict(wide), "undecided")
     assert turning(wide) == (
         f"A margin just below {50 * furthest:.1f}% of what was learned: "
@@ -447,7 +448,7 @@ def test_past_the_margins_that_are_told_the_verdict_is_what_is_told(tmp_path: Pa
     plan = study(tmp_path, finals)
     for direction in ("higher", "none", "differs"):
         asked = claim(direction=direction, margin=0.05)
-        one = judged(asked, plan, Evidence(tmp_path))
+        one = judged(asked, Results(plan, tmp_path))
         told = re.findall(
             r"margin just (below|above) ([\d.]+)% of [a-z ]+: it would be \"(.*?)\"", turning(one)
         )
@@ -455,7 +456,7 @@ def test_past_the_margins_that_are_told_the_verdict_is_what_is_told(tmp_path: Pa
         for side, percent, said in told:
             for share, there in ((0.9, side == "below"), (1.1, side == "above")):
                 margin = share * float(percent) / 100
-                again = judged(replace(asked, margin=margin), plan, Evidence(tmp_path))
+                again = judged(replace(asked, margin=margin), Results(plan, tmp_path))
                 assert (verdict(again) == said) is there, (direction, side, percent, share)
 
 
@@ -478,7 +479,7 @@ def test_robustness_is_a_share_of_what_was_learned(tmp_path: Path) -> None:
             variant=("a@rate=1", "a@rate=2"),
             versus=("b@rate=1", "b@rate=2"),
         )
-        found.append(judged(asked, plan, Evidence(folder)).parts[0])
+        found.append(judged(asked, Results(plan, folder)).parts[0])
     assert found[0].value == pytest.approx(found[1].value)
     assert found[0].low == pytest.approx(found[1].low)
 
@@ -490,7 +491,7 @@ def test_effects_of_two_tasks_share_their_level(tmp_path: Path) -> None:
         sets[f"{a}{b}"] = {"first": str(a), "second": str(b)}
     plan = study(tmp_path, finals, sets=sets)
     asked = claim(variant=(), versus=(), statistic="effect", factor="first")
-    part = judged(asked, plan, Evidence(tmp_path)).parts[0]
+    part = judged(asked, Results(plan, tmp_path)).parts[0]
     y = {name: np.array(finals["hopper", name]) for name in sets}
     contrast = (y["10"] + y["11"] - y["00"] - y["01"]) / 2
     reach = stats.t.ppf(1 - LEVEL / 4, SEEDS - 1) * stats.sem(contrast)
@@ -501,7 +502,7 @@ def test_effects_of_two_tasks_share_their_level(tmp_path: Path) -> None:
 
 def test_an_undecided_amount_says_what_seeds_tell_on_which_side_it_lies(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS | {("hopper", "brax"): around(1.06, 0.02)})
-    one = judged(claim(direction="none", tasks=("hopper",)), plan, Evidence(tmp_path))
+    one = judged(claim(direction="none", tasks=("hopper",)), Results(plan, tmp_path))
     (part,) = one.parts
     assert part.word == "better, by an undecided amount"
     assert verdict(one) == "differs, by an undecided amount"
@@ -525,7 +526,7 @@ def test_a_range_of_seeds_is_that_of_all_that_is_undecided(tmp_path: Path) -> No
         ("hopper", "brax"): around(1.0, 0.2),
         ("reacher", "brax"): around(1.001, 0.3),
     }
-    one = judged(claim(), study(tmp_path, finals), Evidence(tmp_path))
+    one = judged(claim(), Results(study(tmp_path, finals), tmp_path))
     needed = [part.needed for part in one.parts]
     assert None not in needed
     low = min(each.low for each in needed)  # type: ignore[union-attr, type-var]
@@ -575,7 +576,7 @@ def test_estimates_agree_where_they_are_the_same_and_not_where_they_are_far_apar
     ]
     asked = claim(statistic=statistic, margin=1.5, tasks=("hopper",))
     first, again, other = (
-        judged(asked, plan, Evidence(tmp_path / str(k))) for k, plan in enumerate(plans)
+        judged(asked, Results(plan, tmp_path / str(k))) for k, plan in enumerate(plans)
     )
     same, far = replication_sheet([(first, again), (first, other)]).records()
     nothing = {"difference": 0.0, "spread": 1.0}[statistic]
@@ -609,7 +610,8 @@ def under(tmp_path: Path, finals: dict[str, list[float]]):
     for k, (name, brax) in enumerate(finals.items()):
         plan = study(tmp_path, {**FINALS, ("hopper", "brax"): brax})
         plans[name] = replace(plan, request={**plan.request, "steps": k})
-    return again(claim(), "hopper", plans, Evidence(tmp_path)), plans
+    results = {name: Results(plan, tmp_path) for name, plan in plans.items()}
+    return again(claim(), "hopper", results), results
 
 
 def test_a_verdict_stands_or_not_under_other_settings(tmp_path: Path) -> None:
@@ -621,7 +623,7 @@ def test_a_verdict_stands_or_not_under_other_settings(tmp_path: Path) -> None:
     }
     (one,), plans = under(tmp_path, finals)
     assert [one.fate(name) for name in finals] == [*("the same", "another", "another", "undecided")]
-    on_the_page = judged(claim(), plans[OWN], Evidence(tmp_path)).parts[0]
+    on_the_page = judged(claim(), plans[OWN]).parts[0]
     assert one.parts[OWN] == on_the_page
     assert [(name, of) for name, _, of in fates([one])] == [
         ("as there", {"the same": 1, "moved": 1}),
@@ -636,12 +638,11 @@ def test_a_verdict_stands_or_not_under_other_settings(tmp_path: Path) -> None:
 
 def test_a_change_is_the_difference_of_the_effects_seed_by_seed(tmp_path: Path) -> None:
     (one,), plans = under(tmp_path, {"elsewhere": around(1.26, 0.02)})
-    evidence = Evidence(tmp_path)
     shares = []
-    for plan in plans.values():
-        scores = evidence.of(plan, "training/return")
-        unit = learned_by(claim(), plan, evidence, "hopper", "standard").size  # type: ignore[union-attr]
-        ours, theirs = (scores.by_seed("hopper", name) for name in ("brax", "standard"))
+    for results in plans.values():
+        found = scores(results)
+        unit = learned_by(claim(), results, "hopper", "standard").size  # type: ignore[union-attr]
+        ours, theirs = (found.by_seed("hopper", name) for name in ("brax", "standard"))
         shares.append(np.array([(ours[s] - theirs[s]) / unit for s in range(SEEDS)]))
     expected = stats.ttest_1samp(shares[1] - shares[0], 0).confidence_interval(1 - LEVEL)
     change = one.changes["elsewhere"]
@@ -654,7 +655,7 @@ def test_what_is_open_at_its_own_settings_can_be_decided_elsewhere(tmp_path: Pat
     clear = study(tmp_path, FINALS)
     clear = replace(clear, request={**clear.request, "steps": 1})
     plans = {OWN: noisy, "clear": clear, "as noisy": noisy}
-    (one,) = again(claim(), "hopper", plans, Evidence(tmp_path))
+    (one,) = again(claim(), "hopper", {k: Results(p, tmp_path) for k, p in plans.items()})
     assert one.fate("clear") == "decided here"
     assert one.fate("as noisy") == "undecided on both"
 
@@ -662,7 +663,7 @@ def test_what_is_open_at_its_own_settings_can_be_decided_elsewhere(tmp_path: Pat
 def test_a_condition_that_lacks_a_seed_is_not_judged(tmp_path: Path) -> None:
     short = study(tmp_path, FINALS, name="short", missing=[("hopper", "brax", 3)])
     plans = {OWN: study(tmp_path, FINALS), "short": short}
-    (one,) = again(claim(), "hopper", plans, Evidence(tmp_path))
+    (one,) = again(claim(), "hopper", {k: Results(p, tmp_path) for k, p in plans.items()})
     assert not one.ran
     assert one.fate("short") == ""
     assert fates([one]) == [("short", "hopper", {"not run": 1, "moved": 0})]
@@ -681,7 +682,7 @@ def test_the_heat_map_frames_what_is_another_verdict(tmp_path: Path) -> None:
 
 def test_the_page_counts_what_stands_elsewhere(tmp_path: Path) -> None:
     (one,), plans = under(tmp_path, {"as there": around(1.3), "turned": around(0.8)})
-    found = [judged(claim(), plans[OWN], Evidence(tmp_path))]
+    found = [judged(claim(), plans[OWN])]
     text = page(found, found, {}, [one])
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| turned ")]
     assert [[cell.strip() for cell in row] for row in rows] == [
@@ -706,10 +707,10 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
     (plan,) = planned(["gae"], tmp_path, asked)
     for cell in plan.cells:
         step = np.arange(1, 6) * 4096
-        curve = step / 4096 + cell["seed"] + 3.0 * (cell["variant"] == "brax")
+        curve = step / 4096 + cell.seed + 3.0 * (cell.variant == "brax")
         write_record(
             tmp_path,
-            Record(cell["hash"], cell["config"], status="done"),
+            Record(cell.hash, cell.config, status="done"),
             {"step": step, "training/return": curve},
         )
     assert cli.main([*flags, "--format", "json"]) == 0
@@ -967,7 +968,7 @@ def test_the_page_and_its_figures_are_regenerated_from_the_archives(tmp_path: Pa
 
 def test_a_page_says_what_was_found(tmp_path: Path) -> None:
     plan = study(tmp_path, FINALS)
-    found = [judged(claim(), plan, Evidence(tmp_path))]
+    found = [judged(claim(), Results(plan, tmp_path))]
     text = page(found, found, {})
     assert "Of 1 claims, 1 have been run in full: 1 hold here and fail there." in text
     assert "Of their 2 comparisons 1 hold, 1 fail, 0 are undecided." in " ".join(text.split())
@@ -990,14 +991,14 @@ def test_a_page_counts_what_ran_alone_and_tells_what_failed(tmp_path: Path) -> N
     failed = {("reacher", "brax", seed): "nan" for seed in (0, 1)}
     plan = study(tmp_path, finals, missing=[("fast", "brax", 3)], failed=failed)
     asked = claim(tasks=("hopper", "reacher", "fast"))
-    one = judged(asked, plan, Evidence(tmp_path))
+    one = judged(asked, Results(plan, tmp_path))
     text = " ".join(page([one], [one], {}).split())
     assert "Of 1 claims, 0 have been run in full. 1 more have been run in part." in text
     assert "Of their 2 comparisons 1 hold, 0 fail, 0 are undecided, in 1 runs fail." in text
     assert "1 of the 1 that are decided are on hopper, where 0 lie within the margin." in text
     assert f"{SEEDS - 1} of {SEEDS} |" in text
     assert "**What would change it.** The runs that are missing." in text, "no margin: some failed"
-    alone = judged(replace(asked, tasks=("reacher",)), plan, Evidence(tmp_path))
+    alone = judged(replace(asked, tasks=("reacher",)), Results(plan, tmp_path))
     assert turning(alone) == "Runs that do not fail."
     assert "are decided are on" not in page([alone], [alone], {})
     paid = replace(alone, claim=replace(alone.claim, metric="evaluation/accuracy"))
@@ -1008,7 +1009,7 @@ def test_both_sides_of_a_spread_are_those_of_the_seeds_that_both_have(tmp_path: 
     failed = {("hopper", "brax", seed): "nan" for seed in (0, 1)}
     plan = study(tmp_path, FINALS, failed=failed)
     asked = claim(statistic="spread", margin=1.5, tasks=("hopper",), direction="lower")
-    (part,) = judged(asked, plan, Evidence(tmp_path)).parts
+    (part,) = judged(asked, Results(plan, tmp_path)).parts
     for side, name in zip(part.sides, ("brax", "standard"), strict=True):
         values = np.array(FINALS["hopper", name])[2:]
         assert side == pytest.approx((values.mean(), values.std(ddof=1)))
@@ -1017,12 +1018,12 @@ def test_both_sides_of_a_spread_are_those_of_the_seeds_that_both_have(tmp_path: 
 def test_where_a_spread_has_no_interval_no_number_of_seeds_is_told(tmp_path: Path) -> None:
     finals = {("hopper", "standard"): [1.0] * SEEDS, ("hopper", "brax"): around(1.0)}
     asked = claim(statistic="spread", margin=1.5, tasks=("hopper",), direction="lower")
-    (part,) = judged(asked, study(tmp_path, finals), Evidence(tmp_path)).parts
+    (part,) = judged(asked, Results(study(tmp_path, finals), tmp_path)).parts
     assert (part.word, part.low, part.needed) == ("undecided", None, None)
 
 
 def test_the_picture_of_a_claim_has_a_word_for_each_comparison(tmp_path: Path) -> None:
-    found = [judged(claim(), study(tmp_path, FINALS), Evidence(tmp_path))]
+    found = [judged(claim(), Results(study(tmp_path, FINALS), tmp_path))]
     (alone,), (whole,) = one_claim(found[0]).drawn, all_claims(found).drawn
     assert [text for _, text in alone.y.ticks] == [part.task for part in found[0].parts]
     words = [mark.text for mark in alone.marks if isinstance(mark, Text)]
@@ -1034,10 +1035,10 @@ def test_records_and_their_archive_are_judged_alike(tmp_path: Path) -> None:
     plan = study(tmp_path / "a", FINALS)
     archive([plan], tmp_path / "a", tmp_path / "b" / "archive")
     restore(tmp_path / "b")
-    again = read_plan(tmp_path / "b", plan.study["name"])
-    assert read_record(tmp_path / "b", plan.cells[0]["hash"]) is not None
-    one = judged(claim(), plan, Evidence(tmp_path / "a"))
-    assert judged(claim(), again, Evidence(tmp_path / "b")) == one
+    again = read_plan(tmp_path / "b", plan.study.name)
+    assert read_record(tmp_path / "b", plan.cells[0].hash) is not None
+    one = judged(claim(), Results(plan, tmp_path / "a"))
+    assert judged(claim(), Results(again, tmp_path / "b")) == one
 
 
 def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_verdict(
@@ -1045,13 +1046,13 @@ def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_ver
 ) -> None:
     """A difference by an undecided amount decides a sentence that says higher or lower."""
     plan = study(tmp_path, FINALS)
-    one = judged(claim(direction="higher"), plan, Evidence(tmp_path))
-    part = replace(one.parts[0], word="worse, by an undecided amount", effect_low=-2.0)
+    one = judged(claim(direction="higher"), Results(plan, tmp_path))
+    part = replace(one.parts[0], word=Verdict.WORSE_UNDECIDED, effect_low=-2.0)
     part = replace(part, effect_high=-0.5)
     assert turning(replace(one, parts=(part,))) == (
         'A margin just above 10.0% of what was learned: it would be "no difference that matters".'
     )
-    same = replace(part, word="identical", effect_low=0.0, effect_high=0.0)
+    same = replace(part, word=Verdict.IDENTICAL, effect_low=0.0, effect_high=0.0)
     assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."
 
 

@@ -9,6 +9,7 @@ import pytest
 from synthetic import synthetic_study
 
 from ablations.report import formats
+from ablations.report.results import Results
 from ablations.report.tables.diagnostics import estimates_sheet, read_measured, training_sheet
 
 KINDS = ("bias", "squared_bias", "variance", "correlation")
@@ -79,4 +80,4 @@ def test_training_is_none_before_any_run(tmp_path: Path) -> None:
     finals = {("here", "standard"): [1.0, 2.0]}
     missing = [("here", "standard", 0), ("here", "standard", 1)]
     plan = synthetic_study(tmp_path, finals, missing=missing)
-    assert training_sheet(plan, tmp_path) is None
+    assert training_sheet(Results(plan, tmp_path)) is None

@@ -16,9 +16,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import realistic
 
 import ablations
+from ablations.core.files import SetAside
 from ablations.curve import Curve
 from ablations.errors import UserError
-from ablations.records import DamagedRecord, cell_folder
+from ablations.records import cell_folder
 from ablations.report import page
 from ablations.report.figures import interactive, marks, paper, study_figures
 from ablations.report.figures.aggregates import intervals, profiles
@@ -27,7 +28,8 @@ from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effects
 from ablations.report.figures.files import write_figures
 from ablations.report.figures.palette import COLORS, VERDICTS, stylesheet, verdict_style
-from ablations.report.formats.numbers import Column
+from ablations.report.formats.numbers import Digits
+from ablations.report.results import Results
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.series import points
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -114,7 +116,7 @@ def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
 
 def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
     plan, results = drawn
-    found = scores(plan, results)
+    found = scores(Results(plan, results))
     done = [cell.curve.values for cell in found.of("hopper", "done_cut") if cell.status == "done"]
     steps, middle, low, high = points(found, "hopper", "done_cut")
     assert len(done) == 7
@@ -141,14 +143,14 @@ def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
 
 def test_variants_differ_in_colour_and_in_dash(study) -> None:
     plan, results = study(realistic(seeds=2, variants=6, tasks=["hopper"]))
-    lines = of(curves(plan, scores(plan, results)).drawn[0], marks.Line)
+    lines = of(curves(plan, scores(Results(plan, results))).drawn[0], marks.Line)
     assert len({line.color for line in lines}) == len({line.dash for line in lines}) == 6
 
 
 def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
     finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
-    panels = curves(plan, scores(plan, results)).drawn
+    panels = curves(plan, scores(Results(plan, results))).drawn
     lines = [[line.variant for line in of(panel, marks.Line)] for panel in panels]
     assert lines == [["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]]
     assert {of(panel, marks.Line)[0].color for panel in panels} == {"v0"}
@@ -156,8 +158,8 @@ def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
 
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
-    made, found = table(plan, results), scores(plan, results)
-    forest = differences(plan, made, found, units(plan, results, found))
+    made, found = table(Results(plan, results)), scores(Results(plan, results))
+    forest = differences(plan, made, found, units(Results(plan, results)))
     assert [panel.title for panel in forest.drawn] == ["reacher", "hopper", "all tasks"]
     for panel, margin in zip(forest.drawn, (1.5, 100.0, 0.05), strict=True):
         (band,) = of(panel, marks.Span)
@@ -169,7 +171,7 @@ def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) ->
         ]
         assert [len(each.x) for each in dots] == [row.n_pairs for row in rows]
         np.testing.assert_allclose([np.mean(d.x) for d in dots], [row.difference for row in rows])
-        column = Column(made.of(panel.title))
+        column = Digits(made.of(panel.title))
         for bar, row in zip(bars, rows, strict=True):  # the numbers that the table prints
             assert f"\n{' '.join(column.difference(row))}, {row.verdict}" in bar.hover
             assert (bar.color, bar.hollow) == verdict_style(row.verdict)[:2]
@@ -213,7 +215,7 @@ def whole(study):
 
 def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
     plan, results = whole
-    assert list(study_figures(plan, results, scores(plan, results))) == [
+    assert list(study_figures(Results(plan, results), scores(Results(plan, results)))) == [
         *("curves", "differences", "improvement", "intervals", "profiles", "efficiency"),
         *("sensitivity", "plane", "effects", "diagnostics"),
     ]
@@ -228,7 +230,7 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
         points=6,
         title="A rather long title of a study that asks something in many words",
     )
-    for name, drawn in ablations.figure(plan.study["name"], results=results).items():
+    for name, drawn in ablations.figure(plan.study.name, results=results).items():
         canvas = FigureCanvasAgg(drawn)
         canvas.draw()
         box = drawn.get_tightbbox(canvas.get_renderer())
@@ -239,8 +241,8 @@ def test_nothing_is_cut_off(study, tasks: list[str]) -> None:
 
 def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     plan, results = whole
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     drawn = intervals(plan, found, learned).drawn
     assert [panel.title for panel in drawn][:2] == ["IQM, mean over tasks", "IQM, pooled"]
     for panel, statistic in zip(drawn, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True):
@@ -253,8 +255,8 @@ def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
 
 def test_profiles_are_shares_of_runs(whole) -> None:
     plan, results = whole
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     line = of(profiles(plan, found, learned).drawn[0], marks.Line)[0]
     runs = np.concatenate(normalised(plan, found, learned, "standard"))
     for cut, share in zip(line.x, line.y, strict=True):
@@ -263,7 +265,7 @@ def test_profiles_are_shares_of_runs(whole) -> None:
 
 def test_improvement_is_that_of_the_table(whole) -> None:
     plan, results = whole
-    made = table(plan, results)
+    made = table(Results(plan, results))
     bars = of(improvement(plan, made).drawn[1], marks.Interval)
     rows = [row for row in made.rows if row.task == "hopper" and row.baseline]
     assert [(bar.low, bar.high) for bar in bars] == [
@@ -273,7 +275,7 @@ def test_improvement_is_that_of_the_table(whole) -> None:
 
 def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
     plan, results = whole
-    made = sheet("effects", plan, results)
+    made = sheet("effects", Results(plan, results))
     (matrix,) = effects(plan, made, "training/return").drawn[1].marks
     expected = [row for row in made.records() if row["task"] == "hopper"]
     reach = max(abs(row["effect"]) for row in expected)
@@ -292,7 +294,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
         finals["hopper", name] = list(np.random.default_rng(k).normal(len(one.sets), 0.1, 6))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    made = sheet("effects", plan, results)
+    made = sheet("effects", Results(plan, results))
     (panel,) = effects(plan, made, "training/return").drawn
     rows = made.records()
     assert [(bar.x, bar.low, bar.high) for bar in of(panel, marks.Interval)] == [
@@ -308,7 +310,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
     plan, results = whole
-    found = diagnostic_scores(plan, results)
+    found = diagnostic_scores(Results(plan, results))
     assert list(found) == ["loss/value", "training/length"]
     assert not moves(found["training/length"])
     assert {panel.y.label for panel in diagnostics(plan, found).drawn} == {"value (loss)"}
@@ -316,7 +318,7 @@ def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole
 
 def test_rounding_is_no_movement(whole) -> None:
     plan, results = whole
-    found = diagnostic_scores(plan, results)["training/length"]
+    found = diagnostic_scores(Results(plan, results))["training/length"]
     noisy = []
     for cell in found.cells:
         values = cell.curve.values + 1e-16 * cell.curve.steps
@@ -328,7 +330,7 @@ def test_diagnostics_tell_groups_apart(study) -> None:
     """Each group of variants begins with black, so two must not share a panel."""
     finals = {("hopper", v): [1.0, 2.0] for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
-    drawn = diagnostics(plan, diagnostic_scores(plan, results))
+    drawn = diagnostics(plan, diagnostic_scores(Results(plan, results)))
     for panel, group in zip(drawn.drawn, ("ab", "cd"), strict=True):
         assert (panel.title, panel.group) == ("hopper", f"vs {group[0]}")
         assert [line.variant for line in of(panel, marks.Line)] == list(group)
@@ -347,15 +349,15 @@ def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
             {(t, v): [1.0, 2.0, 3.0] for t in tasks for v in "ab"},
             name=f"of_{len(tasks)}",
         )
-        found = scores(plan, results)
-        drawn = intervals(plan, found, units(plan, results, found))
+        found = scores(Results(plan, results))
+        drawn = intervals(plan, found, units(Results(plan, results)))
         assert [panel.title for panel in drawn.drawn] == names
 
 
 def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) -> None:
     plan, results = study(realistic(), units={"reacher": 0.0, "hopper": 0.0})
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     assert intervals(plan, found, learned) is None
     assert profiles(plan, found, learned) is None
 
@@ -402,7 +404,7 @@ def test_colours_of_charts_are_variables_of_the_page_and_each_verdict_has_one(wh
     css = stylesheet()
     for name in COLORS:
         assert css.count(f" --{name}: #") + css.count(f" --{name}: rgba") == 3
-    figures = study_figures(plan, results, scores(plan, results))
+    figures = study_figures(Results(plan, results), scores(Results(plan, results)))
     charts = [interactive.chart(figure) for figure in figures.values()]
     used = set(re.findall(r"'--([\w-]+)", str(charts)))
     assert {"v0", "margin", "up", "worse"} <= used <= set(COLORS)
@@ -424,10 +426,18 @@ def test_bad_input(drawn, tmp_path) -> None:
         write_figures(plan, results, tmp_path / "out", formats=["sgv"])
     with pytest.raises(UserError, match="did you mean 'training/length'"):
         write_figures(plan, results, tmp_path / "out", metric="training/lenght")
-    (cell_folder(results, plan.cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DamagedRecord):
-        write_figures(plan, results, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_cell_whose_record_is_damaged_is_missing(drawn) -> None:
+    plan, results = drawn
+    cell = plan.cells[0]
+    (cell_folder(results, cell.hash) / "curve.parquet").write_bytes(b"PAR1")
+    read = Results(plan, results)
+    with pytest.warns(SetAside, match=f"record {cell.hash} is damaged"):
+        figure = study_figures(read, scores(read), only=["curves"])["curves"]
+    entries = [entry.label for few in figure.legend.groups.values() for entry in few]
+    assert f"{cell.variant}\n(1 missing)" in entries
 
 
 @pytest.mark.parametrize(("far", "drawn"), [(1.7e308, False), (1e302, False), (1e299, True)])

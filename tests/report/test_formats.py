@@ -23,6 +23,7 @@ from synthetic import realistic
 from ablations.errors import UserError
 from ablations.report.formats import FORMATS, render
 from ablations.report.formats.numbers import decimals, p_text
+from ablations.report.results import Results
 from ablations.report.tables import KINDS, sheet, table
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
@@ -39,7 +40,7 @@ def made(study):
         failed={("hopper", "done_cut", 2): "loss is not finite"},
         missing=[("reacher", "brax", 7)],
     )
-    return table(plan, results)
+    return table(Results(plan, results))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_markdown_lines_up_and_reads_as_meant(study) -> None:
         ("hopper", "near"): base + 0.1 + wiggle,
     }
     plan, results = study(finals, units={"hopper": 10.0})
-    text = render(table(plan, results), "markdown")
+    text = render(table(Results(plan, results)), "markdown")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1
     assert lines == GOLDEN.read_text().splitlines()
@@ -101,7 +102,7 @@ def test_markdown_shows_what_is_missing(made) -> None:
 def test_several_baselines_are_named_on_each_row(study) -> None:
     finals = {("hopper", v): np.arange(5.0) for v in "abcd"}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
-    text = render(table(plan, results), "markdown")
+    text = render(table(Results(plan, results)), "markdown")
     assert "against" in text
     assert re.search(r"\| d .*\| c ", text)
 
@@ -134,11 +135,12 @@ def test_same_records_same_bytes_in_any_process_and_order(study) -> None:
     program = (
         "import sys; from pathlib import Path; from ablations.records import read_plan;"
         "from ablations.report.formats import render; from ablations.report.tables import table;"
+        "from ablations.report.results import Results;"
         "folder = Path(sys.argv[1]);"
-        "made = table(read_plan(folder, 'gae'), folder);"
+        "made = table(Results(read_plan(folder, 'gae'), folder));"
         f"print('\\f'.join(render(made, f) for f in {list(FORMATS)!r}), end='')"
     )
-    here = "\f".join(render(table(again, results), format) for format in FORMATS)
+    here = "\f".join(render(table(Results(again, results)), format) for format in FORMATS)
     there = subprocess.run(
         [sys.executable, "-c", program, str(results)],
         capture_output=True,
@@ -179,7 +181,7 @@ def nasty_table(study):
         claim=f"{NASTY} <script>alert(1)</script>",
         failed={("hop_per & co", "[x]", 1): f"broke <b> at {NASTY}"},
     )
-    return table(plan, results)
+    return table(Results(plan, results))
 
 
 def test_names_are_escaped_in_html(study) -> None:
@@ -226,7 +228,7 @@ def test_latex_compiles_in_a_minimal_article(study, made, tmp_path: Path) -> Non
         for ((task, _), values), name in zip(realistic().items(), list(sets) * 2, strict=True)
     }
     plan, results = study(finals, name="factorial", units=UNITS, sets=sets)
-    sheets = [sheet(kind, plan, results) for kind in KINDS]
+    sheets = [sheet(kind, Results(plan, results)) for kind in KINDS]
     text = "\n".join(render(one, "latex") for one in (made, nasty_table(study)))
     text += "\n".join(render(one, "latex") for one in sheets)
     article = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"

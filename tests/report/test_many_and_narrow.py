@@ -13,6 +13,7 @@ from ablations.report.figures import interactive, paper, study_figures
 from ablations.report.figures.aggregates import profiles, sample_efficiency
 from ablations.report.figures.curves import curves
 from ablations.report.figures.marks import Band, Line
+from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.series import LINES_OF_A_PANEL, efficiency, families, ordered
 from ablations.report.statistics import aggregate, aggregate_interval
@@ -29,7 +30,7 @@ def forty(study):
 
 def test_no_panel_has_more_lines_than_there_are_colours(forty) -> None:
     plan, results = forty
-    found = scores(plan, results)
+    found = scores(Results(plan, results))
     groups = families(plan)
     assert [family.name for family in groups] == [f"vs v0 ({part})" for part in range(1, 7)]
     assert all(family.variants[0] == "v0" for family in groups)
@@ -46,7 +47,7 @@ def test_no_panel_has_more_lines_than_there_are_colours(forty) -> None:
 
 def test_seeds_are_drawn_on_demand(forty) -> None:
     plan, results = forty
-    found = scores(plan, results)
+    found = scores(Results(plan, results))
     for panel in curves(plan, found, each_seed=True).drawn:
         faint = [mark for mark in panel.marks if isinstance(mark, Line) and mark.alpha < 1]
         assert len(faint) == 2 * (len(panel.marks) - len(faint))
@@ -56,8 +57,8 @@ def test_seeds_are_drawn_on_demand(forty) -> None:
 
 def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
     plan, results = study(realistic(), units=UNITS, points=10)
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     lines = efficiency(plan, found, learned)
     assert list(lines) == list(plan.variants)
     for variant, (share, middle, low, high) in lines.items():
@@ -77,8 +78,8 @@ def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
 
 def test_one_task_has_no_efficiency_over_tasks(study) -> None:
     plan, results = study(realistic(tasks=["hopper"]), units=UNITS)
-    found = scores(plan, results)
-    assert sample_efficiency(plan, found, units(plan, results, found)) is None
+    found = scores(Results(plan, results))
+    assert sample_efficiency(plan, found, units(Results(plan, results))) is None
 
 
 @pytest.mark.parametrize("width", ["icml-column", 5.5])
@@ -113,7 +114,8 @@ def test_long_names_are_broken_where_they_join() -> None:
 def test_the_legend_beside_diagnostics_is_whole_however_many_it_names(study) -> None:
     finals = {("hopper", f"variant_{i}"): [float(i), i + 1.0] for i in range(14)}
     plan, results = study(finals, points=4, noise=0.1)
-    (figure,) = study_figures(plan, results, scores(plan, results), only=["diagnostics"]).values()
+    read = Results(plan, results)
+    (figure,) = study_figures(read, scores(read), only=["diagnostics"]).values()
     drawn = paper.draw(figure)
     canvas = FigureCanvasAgg(drawn)
     canvas.draw()
@@ -133,8 +135,8 @@ def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:
     assert b"/CIDFontType2" in data  # what Type 42 is in a PDF
     assert b"/Type3" not in data
     assert ">normalised score τ<" in (tmp_path / "a.svg").read_text()
-    found = scores(plan, results)
-    learned = units(plan, results, found)
+    found = scores(Results(plan, results))
+    learned = units(Results(plan, results))
     assert paper.draw(profiles(plan, found, learned)).get_suptitle()  # alone it has its title
 
 

@@ -25,11 +25,13 @@ from browser import complaints, draw_all, opened, requests
 from synthetic import realistic, synthetic_study
 
 from ablations.cli import main
+from ablations.core.files import SetAside
 from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results, write_record
 from ablations.report import formats, page
 from ablations.report.page.content import section
 from ablations.report.page.live import Live
+from ablations.report.results import Results
 from ablations.report.tables import default_kind, sheet, table
 from ablations.studies import fraction
 
@@ -182,7 +184,7 @@ def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
         finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    told = section(plan, results, "many", static=True, folder=results)
+    told = section(Results(plan, results), "many", static=True, folder=results)
     assert told.summary == "hopper: third = on is better; 3 equivalent"
     assert [one.key for one in told.charts] == ["many/effects", "many/curves"]
     assert "mix_1" not in told.table
@@ -227,18 +229,28 @@ def test_same_records_same_bytes_in_another_process(made, tmp_path) -> None:
 def test_a_rendered_policy_is_linked(made) -> None:
     results, _ = made
     plan = read_plan(results, "gae")
-    cell = plan.cells[0]["hash"]
+    cell = plan.cells[0].hash
     (results / "render" / "gae").mkdir(parents=True)
     (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
     text = page.render([plan], results, live=True)
     assert f'"../render/gae/hopper-{cell}.html"' in text
 
 
-def test_a_damaged_record_spoils_only_its_own_study(tmp_path) -> None:
-    plans = studies(tmp_path)
-    (cell_folder(tmp_path, plans[0].cells[0]["hash"]) / "curve.parquet").write_bytes(b"PAR1")
-    text = page.render(plans, tmp_path, live=True)
-    assert "is damaged" in text
+def test_a_cell_whose_record_is_damaged_is_missing(tmp_path) -> None:
+    plan = studies(tmp_path)[0]
+    cell = plan.cells[0]
+    (cell_folder(tmp_path, cell.hash) / "curve.parquet").write_bytes(b"PAR1")
+    with pytest.warns(SetAside, match=f"record {cell.hash} is damaged"):
+        told = section(Results(plan, tmp_path), "one", static=False, folder=tmp_path)
+    status = {run.hash: run.status for run in told.runs}
+    assert (told.problem, status[cell.hash]) == (None, "missing")
+
+
+def test_a_metric_that_records_lack_spoils_only_its_own_study(tmp_path) -> None:
+    one, *others = studies(tmp_path)
+    named = replace(one, study=replace(one.study, metric="training/lenght"))
+    text = page.render([named, *others], tmp_path, live=True)
+    assert "did you mean" in text
     assert "Value-loss coefficient 1" in Outline(text).text
     with pytest.raises(UserError, match="at least one study"):
         page.render([], tmp_path)
@@ -259,7 +271,7 @@ def test_small_studies_have_a_page(tmp_path) -> None:
 
 def test_a_cell_of_two_studies_is_counted_once(tmp_path) -> None:
     (one,) = studies(tmp_path, count=1)
-    renamed = replace(one, study={**one.study, "name": "again", "title": "Again"})
+    renamed = replace(one, study=replace(one.study, name="again", title="Again"))
     count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
     assert (
         f"2 studies, {count} finished runs" in Outline(page.render([one, renamed], tmp_path)).text
@@ -434,16 +446,16 @@ def test_figures_and_tables_can_be_saved(made, browser) -> None:
         return base64.b64decode(browser.execute_async_script(SAVED, key, format))
 
     for format, name in (("csv", "csv"), ("tex", "latex")):
-        text = formats.render(table(plan, results), name)
+        text = formats.render(table(Results(plan, results)), name)
         assert saved("value-1/table", format).decode() == text + "\n"
-        text = formats.render(sheet("effects", plan, results), name)
+        text = formats.render(sheet("effects", Results(plan, results)), name)
         assert saved("value-1/effects-table", format).decode() == text + "\n"
     assert b"<svg" in saved("gae/differences", "svg")
     assert saved("gae/differences", "png")[:5] == b"\x89PNG\r"
     rows = list(csv.reader(io.StringIO(saved("gae/runs", "csv").decode())))
     assert len(rows) == 1 + len(read_plan(results, "gae").cells)
     assert rows[0][-1] == "cell"
-    assert {row[-1] for row in rows[1:]} == {c["hash"] for c in read_plan(results, "gae").cells}
+    assert {row[-1] for row in rows[1:]} == {c.hash for c in read_plan(results, "gae").cells}
 
 
 def test_what_is_shown_is_in_the_address(made) -> None:
@@ -651,9 +663,9 @@ def finish(plan, results: Path) -> None:
     """The cell that was missing arrives."""
     from ablations.records import Record
 
-    cell = next(c for c in plan.cells if not cell_folder(results, c["hash"]).exists())
+    cell = next(c for c in plan.cells if not cell_folder(results, c.hash).exists())
     columns = {"step": [200_000, 400_000], "training/return": [-9.0, -7.5]}
-    write_record(results, Record(cell["hash"], cell["config"], "done"), columns)
+    write_record(results, Record(cell.hash, cell.config, "done"), columns)
 
 
 def test_the_server_follows_the_records(live) -> None:

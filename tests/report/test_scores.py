@@ -10,6 +10,7 @@ import pytest
 from ablations.core.files import SetAside
 from ablations.errors import UserError
 from ablations.records import Record, cell_folder, digest, read_record, write_record
+from ablations.report.results import Results
 from ablations.report.scores import auc, final, scores
 
 STEPS = np.arange(1, 21) * 50
@@ -62,7 +63,7 @@ def test_auc_does_not_depend_on_where_a_straight_curve_is_sampled() -> None:
 def test_scores_read_what_was_written(study) -> None:
     finals = {("hopper", "a"): [1.0, 2.0, 3.0], ("hopper", "b"): [4.0, 5.0, 6.0]}
     plan, results = study(finals, failed={("hopper", "b", 1): "NaN"}, missing=[("hopper", "a", 2)])
-    found = scores(plan, results)
+    found = scores(Results(plan, results))
     assert found.by_seed("hopper", "a") == {0: 1.0, 1: 2.0}
     assert found.by_seed("hopper", "b") == {0: 4.0, 2: 6.0}
     assert [cell.status for cell in found.of("hopper", "b")] == ["done", "failed", "done"]
@@ -73,9 +74,9 @@ def test_scores_read_what_was_written(study) -> None:
 def replace_curve(results, cell, columns) -> None:
     import shutil
 
-    record = read_record(results, cell["hash"])
-    shutil.rmtree(cell_folder(results, cell["hash"]))
-    write_record(results, Record(cell["hash"], record.config, "done"), columns)
+    record = read_record(results, cell.hash)
+    shutil.rmtree(cell_folder(results, cell.hash))
+    write_record(results, Record(cell.hash, record.config, "done"), columns)
 
 
 @pytest.mark.parametrize(
@@ -85,23 +86,23 @@ def replace_curve(results, cell, columns) -> None:
 def test_nulls_and_infinities_are_told_apart(study, values, status) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
     replace_curve(results, plan.cells[0], {"step": [1, 100], "training/return": values})
-    (cell,) = scores(plan, results).cells
+    (cell,) = scores(Results(plan, results)).cells
     assert cell.status == status
 
 
 def test_a_metric_or_score_that_does_not_exist_names_the_nearest(study) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
     with pytest.raises(UserError, match="did you mean 'training/return'"):
-        scores(plan, results, metric="training/retrun")
+        scores(Results(plan, results), metric="training/retrun")
     with pytest.raises(UserError, match="did you mean 'final'"):
-        scores(plan, results, score="finl")
+        scores(Results(plan, results), score="finl")
 
 
 @pytest.mark.parametrize("name", ["record.json", "curve.parquet"])
 @pytest.mark.parametrize("damage", ["truncate", "delete", "flip"])
 def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0]})
-    path = cell_folder(results, plan.cells[1]["hash"]) / name
+    path = cell_folder(results, plan.cells[1].hash) / name
     data = bytearray(path.read_bytes())
     if damage == "truncate":
         path.write_bytes(data[: len(data) // 2])
@@ -112,20 +113,20 @@ def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
         path.write_bytes(data)
     else:
         path.write_text(path.read_text().replace('"seed": 1', '"seed": 3'))
-    with pytest.warns(SetAside, match=plan.cells[1]["hash"]):
-        assert [cell.status for cell in scores(plan, results).cells] == ["done", "missing"]
+    with pytest.warns(SetAside, match=plan.cells[1].hash):
+        assert [cell.status for cell in scores(Results(plan, results)).cells] == ["done", "missing"]
 
 
 def test_a_record_without_a_checksum_is_damaged(study) -> None:
     plan, results = study({("hopper", "a"): [1.0]})
-    path = cell_folder(results, plan.cells[0]["hash"]) / "record.json"
+    path = cell_folder(results, plan.cells[0].hash) / "record.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"curve": {}}))
     with pytest.warns(SetAside, match="checksum"):
-        assert scores(plan, results).cells[0].status == "missing"
+        assert scores(Results(plan, results)).cells[0].status == "missing"
 
 
 def test_versions_are_counted(study) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0, 3.0]}, other_versions=[("hopper", "a", 1)])
-    versions = scores(plan, results).versions
+    versions = scores(Results(plan, results)).versions
     assert [(made_by["jax"], count) for made_by, count in versions] == [("0.10.2", 2), ("0.9.0", 1)]
-    assert digest(plan.cells[0]["config"]) == plan.cells[0]["hash"]
+    assert digest(plan.cells[0].config) == plan.cells[0].hash

@@ -10,6 +10,7 @@ from ablations.report.figures.marks import Interval, Points
 from ablations.report.figures.marks import Line as Drawn
 from ablations.report.figures.sensitivity import plane as plane_figure
 from ablations.report.figures.sensitivity import sensitivity
+from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.sensitivity import Line, Panel, panels, plane, tuned_and_lost
 from ablations.report.tables import table
@@ -38,13 +39,13 @@ def crossed(study, seeds: int = 6, **options):
 
 
 def read(plan, results):
-    found = scores(plan, results)
-    return found, units(plan, results, found)
+    found = scores(Results(plan, results))
+    return found, units(Results(plan, results))
 
 
 def test_a_line_is_the_means_of_the_table_along_the_number(study) -> None:
     plan, results = crossed(study)
-    made = table(plan, results)
+    made = table(Results(plan, results))
     shown = panels(plan, made)
     assert [(panel.number, panel.title) for panel in shown] == [
         ("learning_rate", "reacher"),
@@ -77,7 +78,7 @@ def test_where_all_are_compared_with_one_there_is_one_margin_and_a_panel_over_ta
     sets = {f"gae_lambda={value}": {"gae_lambda": value} for value in values}
     finals = {(task, name): [1.0, 2.0, 3.0] for task in UNITS for name in sets}
     plan, results = study(finals, units=UNITS, sets=sets, vary={"gae_lambda": values})
-    made = table(plan, results)
+    made = table(Results(plan, results))
     shown = panels(plan, made)
     assert [panel.title for panel in shown] == ["reacher", "hopper", "all tasks"]
     for panel in shown:
@@ -110,7 +111,7 @@ def test_what_changes_the_environment_is_another_panel_and_no_number_of_its_own(
         task_settings={n: {"episode_length": s["episode_length"]} for n, s in sets.items()},
         versus={name: "0.9@" + name.partition("@")[2] for name in sets},
     )
-    shown = panels(plan, table(plan, results))
+    shown = panels(plan, table(Results(plan, results)))
     assert [(panel.number, panel.title) for panel in shown] == [
         ("gae_lambda", "hopper, episode_length=100"),
         ("gae_lambda", "hopper, episode_length=1000"),
@@ -121,7 +122,7 @@ def test_what_changes_the_environment_is_another_panel_and_no_number_of_its_own(
 def test_variants_that_differ_in_no_number_alone_have_no_panel(study) -> None:
     sets = {"a": {"advantage": "standard"}, "b": {"advantage": "brax", "gae_lambda": 0.9}}
     plan, results = study({("hopper", name): [1.0, 2.0] for name in sets}, sets=sets)
-    made = table(plan, results)
+    made = table(Results(plan, results))
     assert panels(plan, made) == []
     assert sensitivity(plan, made, *read(plan, results)) is None
 

@@ -13,6 +13,7 @@ from ablations.exchange.export import export
 from ablations.exchange.reading import read_csv
 from ablations.report.formats import render
 from ablations.report.formats.spreadsheets import inert, plain
+from ablations.report.results import Results
 from ablations.report.tables import table
 
 STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -37,7 +38,7 @@ def test_no_cell_of_a_file_is_a_formula(study, tmp_path) -> None:
     failed = {("=t", NAMES[0], 2): "=reason"}
     plan, results = study(finals, baseline=NAMES[2], failed=failed)
     export([plan], results, path := tmp_path / "runs.csv", "csv")
-    for text in (path.read_text(), render(table(plan, results), "csv")):
+    for text in (path.read_text(), render(table(Results(plan, results)), "csv")):
         cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
         for cell in cells:
             if cell.startswith(STARTS):

@@ -11,7 +11,6 @@ import itertools
 import math
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,16 +25,18 @@ from words import (
     cell,
     contradiction,
     contradicts,
-    in_memory,
     pairs,
     plan_of,
+    results_of,
     scores_of,
     side,
     table_of,
     two_tasks,
+    warnings_are,
     words,
 )
 
+from ablations.core.plan import Looks
 from ablations.report.claims import comparisons
 from ablations.report.claims.found import part_of, word_of
 from ablations.report.formats import FORMATS, render
@@ -47,7 +48,7 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
-from ablations.report.tables import ALL_TASKS
+from ablations.report.tables import ALL_TASKS, table
 
 TURNED = {"better": "worse", "worse": "better", "higher": "lower", "lower": "higher"}
 
@@ -246,10 +247,8 @@ def test_names_say_nothing() -> None:
         return replace(one, task=named_row(one.task), variant=f"v {one.variant}")
 
     cells = [named(one) for one in few_pairs()]
-    with in_memory(scores_of(cells)):
-        from ablations.report.tables import comparison
-
-        made = comparison.table(plan_of(cells, "v base"), Path("nowhere"))
+    with warnings_are():
+        made = table(results_of(plan_of(cells, "v base"), scores_of(cells)))
     expected = {(named_row(t), f"v {v}"): word for (t, v), word in words(some()).items()}
     assert words(made) == expected
 
@@ -315,9 +314,8 @@ def test_failures_take_words_away_and_turn_none(failed: str) -> None:
 def test_at_looks_no_row_contradicts_its_word() -> None:
     """What `run --until decided` reads, and freezes."""
     seeds = [8, 12, SEEDS]
-    about = {"seeds": seeds, "comparisons": 2, "over_tasks": 1}
     few = [("up", "down"), ("noise", "within"), ("equal", "equal"), ("beyond", "one seed")]
-    made = table_of(two_tasks(pairs=few), looks=about)
+    made = table_of(two_tasks(pairs=few), looks=Looks(tuple(seeds), 2, 1))
     for row in made.rows:
         assert not row.baseline or contradiction(made, row) == "", row
         assert row.n_pairs in (None, *seeds)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,17 +19,19 @@ from words import (
     SEEDS,
     cell,
     contradicts,
-    in_memory,
     pairs,
     plan_of,
+    results_of,
     scores_of,
     side,
     two_tasks,
+    warnings_are,
 )
 
 from ablations import gate, looks
+from ablations.core.plan import Detail, Explanation
+from ablations.core.verdict import Verdict
 from ablations.report.claims.entries import Claim
-from ablations.report.claims.found import NOT_RUN, Evidence
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import sentence, stand, turning
 from ablations.report.claims.words import verdict as verdict_of_claim
@@ -60,8 +61,8 @@ def factorial_of(first: tuple[str, str], second: str, both: str) -> list:
 @functools.cache
 def effect_rows(*patterns) -> list[dict]:
     cells = factorial_of(*patterns)
-    with in_memory(scores_of(cells)):
-        made = effects_sheet(plan_of(cells, "00", sets=SETS), Path("nowhere"), scores_of(cells))
+    with warnings_are():
+        made = effects_sheet(results_of(plan_of(cells, "00", sets=SETS), scores_of(cells)))
     for format_ in FORMATS:
         assert "nan" not in render(made, format_)
     return made.records()
@@ -118,16 +119,16 @@ def shares_of(one: str, two: str, bits: float = 0.25) -> list[dict]:
         scores = np.arange(SEEDS) / 8 + x * PATTERNS[one] + y * PATTERNS[two]
         mark = bits * (x + 2 * y)
         cells += [cell("a", name, k, score, mark, 1.0) for k, score in enumerate(scores)]
-    about = {
-        "details": {name: {"settings": {name: (0, 1)}, "brings": {}} for name in details},
-        "start": "s",
-        "end": "e",
-        "orders": {str(seed): list(details) for seed in range(SEEDS)},
-        "held": {},
-    }
-    with in_memory(scores_of(cells)):
+    about = Explanation(
+        start="s",
+        end="e",
+        details={name: Detail({name: (0, 1)}, {}) for name in details},
+        orders={str(seed): tuple(details) for seed in range(SEEDS)},
+        held={},
+    )
+    with warnings_are():
         plan = plan_of(cells, "s", explanation=about)
-        return shares_sheet(plan, Path("nowhere"), scores_of(cells)).records()
+        return shares_sheet(results_of(plan, scores_of(cells))).records()
 
 
 @pytest.mark.parametrize("pair", PAIRS[::3], ids=" | ".join)
@@ -150,17 +151,6 @@ def test_what_cancels_does_act() -> None:
 # Claims
 
 
-class Given(Evidence):
-    """Evidence from scores in memory."""
-
-    def __init__(self, of: dict):
-        super().__init__(Path("nowhere"))
-        self._given = of
-
-    def of(self, plan, metric):
-        return self._given[metric]
-
-
 def claim_of(statistic: str, direction: str, **about) -> Claim:
     whole = {
         **dict.fromkeys(("title", "source", "published", "judged", "command"), "s"),
@@ -173,7 +163,7 @@ def claim_of(statistic: str, direction: str, **about) -> Claim:
 def goes_with_its_parts(one) -> None:
     """A claim that was judged."""
     for part in one.parts:
-        assert part.word != NOT_RUN
+        assert part.word != Verdict.NOT_RUN_YET
         where = (part.effect, part.effect_low, part.effect_high, 1.0, part.n)
         word = "undecided" if part.word == "nothing learned" else part.word
         if part.effect is not None:
@@ -204,17 +194,17 @@ def test_claims_go_with_their_parts(statistic: str, direction: str) -> None:
     cells = two_tasks(pairs=PAIRS[::3])
     names = tuple(dict.fromkeys(one.variant for one in cells))[1:]
     margin = MARGIN if statistic == "difference" else 1.1
-    plan, evidence = plan_of(cells, "base"), Given({"training/return": scores_of(cells)})
+    results = results_of(plan_of(cells, "base"), scores_of(cells))
     for variant in (names, *((name,) for name in names)):
         about = {"variant": variant, "versus": ("base",), "margin": margin}
-        goes_with_its_parts(judged(claim_of(statistic, direction, **about), plan, evidence))
+        goes_with_its_parts(judged(claim_of(statistic, direction, **about), results))
 
 
 def test_a_claim_whose_tasks_differ_on_every_seed_says_so() -> None:
     cells = two_tasks(pairs=[("up", "down")])
-    evidence = Given({"training/return": scores_of(cells)})
+    results = results_of(plan_of(cells, "base"), scores_of(cells))
     about = {"variant": ("up | down",), "versus": ("base",)}
-    one = judged(claim_of("difference", "higher", **about), plan_of(cells, "base"), evidence)
+    one = judged(claim_of("difference", "higher", **about), results)
     assert verdict_of_claim(one).endswith("; tasks disagree")
     assert "one difference lies above 0 and another below" in sentence(one), "no interval does"
 
@@ -223,10 +213,9 @@ def test_a_claim_whose_tasks_differ_on_every_seed_says_so() -> None:
 def test_claims_of_effects_go_with_their_parts(statistic: str) -> None:
     for first, both in itertools.product(PAIRS[::6], ("equal", "down")):
         cells = factorial_of(first, "noise", both)
-        evidence = Given({"training/return": scores_of(cells)})
         about = {"factor": "p"} if statistic == "effect" else {}
-        plan = plan_of(cells, "00", sets=SETS)
-        goes_with_its_parts(judged(claim_of(statistic, "higher", **about), plan, evidence))
+        results = results_of(plan_of(cells, "00", sets=SETS), scores_of(cells))
+        goes_with_its_parts(judged(claim_of(statistic, "higher", **about), results))
 
 
 def test_metrics_agree_up_to_rounding() -> None:
@@ -234,10 +223,10 @@ def test_metrics_agree_up_to_rounding() -> None:
     for offset, pair in itertools.product((0.0, 1e6), (("up", "down"), ("noise", "beyond"))):
         cells = two_tasks(lambda task, x, add=offset: x + add, pairs=[pair])
         other = [replace(one, value=one.value * 3 / 3 + 0.1 - 0.1) for one in cells]
-        metrics = {"training/return": scores_of(cells), "evaluation/return": scores_of(other)}
+        both = scores_of(cells), scores_of(other, "evaluation/return")
         about = {"metric": "evaluation/return", "against": "training/return"}
         claim = claim_of("agreement", "none", **about)
-        one = judged(claim, plan_of(cells, "base"), Given(metrics))
+        one = judged(claim, results_of(plan_of(cells, "base"), *both))
         assert {part.word for part in one.parts} <= {"undecided", "equivalent"}
         goes_with_its_parts(one)
 
@@ -249,8 +238,8 @@ def test_a_line_that_loses_the_same_on_every_seed_is_open() -> None:
         base = np.arange(SEEDS) / 8 + best[place]
         cells += [cell(task, name, k, x, len(cells) / 4096, 1.0) for k, x in enumerate(base)]
     about = {"variant": ("l@1", "l@2"), "versus": ("m@1", "m@2")}
-    evidence = Given({"training/return": scores_of(cells)})
-    one = judged(claim_of("robustness", "higher", **about), plan_of(cells, "m@1"), evidence)
+    results = results_of(plan_of(cells, "m@1"), scores_of(cells))
+    one = judged(claim_of("robustness", "higher", **about), results)
     assert one.parts[0].word == "undecided"
     goes_with_its_parts(one)
 

@@ -7,18 +7,19 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from hypothesis import strategies as st
 
+from ablations.core import plan as stored
 from ablations.curve import Curve
 from ablations.records import Plan
-from ablations.report import units
-from ablations.report.scores import Cell, Scores
-from ablations.report.tables import ALL_TASKS, Entry, Table, comparison
+from ablations.report.results import Results
+from ablations.report.scores import Cell, Scores, scores
+from ablations.report.tables import ALL_TASKS, Entry, Table, table
 
 SEEDS = 22  # enough for the sign test at the level that 200 comparisons leave
 MARGIN = 0.05
@@ -58,7 +59,7 @@ def scores_of(cells: Sequence[Cell], metric: str = "training/return") -> Scores:
 
 
 def plan_of(
-    cells: Sequence[Cell], baseline: str, looks: Mapping[str, Any] | None = None, **about: Any
+    cells: Sequence[Cell], baseline: str, looks: stored.Looks = stored.NO_LOOKS, **about: Any
 ) -> Plan:
     """about: more of the study; sets: variant -> what it sets."""
     tasks = list(dict.fromkeys(one.task for one in cells))
@@ -66,44 +67,41 @@ def plan_of(
     sets = about.pop("sets", {})
     return Plan(
         request={"profile": "quick"},
-        study={
-            "name": "s",
-            "title": "s",
-            "claim": "s",
-            "claim_source": "",
-            "baseline": baseline,
-            "margin": MARGIN,
-            "margin_in_metric": False,
-            "metric": "training/return",
+        study=replace(
+            stored.StoredStudy("s", "s", "s", "", baseline, MARGIN, False, "training/return"),
             **about,
-        },
+        ),
         variants={
-            name: {"versus": None, "summary": "", "sets": sets.get(name, {}), "same_as": name}
+            name: stored.StoredVariant(None, "", sets.get(name, {}), same_as=name)
             for name in variants
         },
-        tasks={task: {"steps": 100, "settings": {}, "summary": ""} for task in tasks},
+        tasks={task: stored.StoredTask(100, {}, "") for task in tasks},
         cells=tuple(
-            {
-                "task": one.task,
-                "variant": one.variant,
-                "seed": one.seed,
-                "config": {"numbers": sets.get(one.variant, {})},
-                "hash": f"{one.task} {one.variant} {one.seed}",
-            }
+            stored.CellEntry(
+                one.task,
+                one.variant,
+                one.seed,
+                f"{one.task} {one.variant} {one.seed}",
+                {"numbers": sets.get(one.variant, {})},
+            )
             for one in cells
         ),
-        looks=dict(looks or {}),
+        looks=looks,
     )
 
 
+def results_of(plan: Plan, *found: Scores) -> Results:
+    """Return results of which these are the scores, the study's own first, without a record."""
+    made = Results(plan, Path("nowhere"))
+    for metric, of in [(None, found[0]), *((one.metric, one) for one in found)]:
+        made.kept[scores.__wrapped__, metric, "final"] = of
+    return made
+
+
 @contextlib.contextmanager
-def in_memory(found: Scores, strict: bool = True) -> Iterator[None]:
-    """Tables read these scores, keep nothing, and, if strict, warn of nothing."""
-    with (
-        mock.patch.object(comparison, "scores", return_value=found),
-        mock.patch.object(units, "first_units", return_value={}),
-        warnings.catch_warnings(),
-    ):
+def warnings_are(strict: bool = True) -> Iterator[None]:
+    """Warn of nothing, if strict."""
+    with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "ignore")
         yield
 
@@ -144,9 +142,8 @@ def two_tasks(
 
 
 def table_of(cells: Sequence[Cell], strict: bool = True, **about: Any) -> Table:
-    found = scores_of(cells)
-    with in_memory(found, strict):
-        return comparison.table(plan_of(cells, "base", **about), Path("nowhere"))
+    with warnings_are(strict):
+        return table(results_of(plan_of(cells, "base", **about), scores_of(cells)))
 
 
 def side(word: str) -> int:

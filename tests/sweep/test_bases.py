@@ -9,6 +9,7 @@ import pytest
 from ablations import make_trainer, presets, studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, digest
+from ablations.report.results import Results
 from ablations.report.tables import table
 from ablations.request import Request
 from ablations.sweep.plan import plan
@@ -19,7 +20,7 @@ def planned(study: str, **flags: Any) -> Plan:
 
 
 def config(made: Plan, variant: str) -> dict[str, Any]:
-    return next(cell["config"] for cell in made.cells if cell["variant"] == variant)
+    return next(cell.config for cell in made.cells if cell.variant == variant)
 
 
 def flat(config: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +39,7 @@ PPO = {name for name, one in presets.presets().items() if one.trainer == "ppo"}
 def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
     """As the composed trainer of that preset has it, on the study's task."""
     made = planned(name)
-    assert list(made.variants) == [name] == [made.study["baseline"]]
+    assert list(made.variants) == [name] == [made.study.baseline]
     one = presets.preset(name)
     alone = trainers.trainer(one.trainer).resolve(tasks.task("fast"), one.values())
     assert parts(config(made, name)) == parts(alone)
@@ -48,7 +49,7 @@ def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(presets.presets().keys() - PPO))
 def test_a_preset_of_language_models_is_a_study_too(name: str) -> None:
     made = plan(Request(name, "smoke", tasks=("arithmetic",)))
-    assert list(made.variants) == [name] == [made.study["baseline"]]
+    assert list(made.variants) == [name] == [made.study.baseline]
     one = presets.preset(name)
     alone = trainers.trainer(one.trainer).resolve(tasks.task("arithmetic"), one.values())
     of = config(made, name)
@@ -74,22 +75,22 @@ def test_a_base_lies_under_the_study_and_a_flag_over_it() -> None:
         assert {name: of[name] for name in own} == own
         assert "return_std" in of["reward_scaling"]
         assert flat(config(plain, variant))["reward_scaling"] == "constant"
-    hashes = [{cell["hash"] for cell in made.cells} for made in (plain, based)]
+    hashes = [{cell.hash for cell in made.cells} for made in (plain, based)]
     assert hashes[0].isdisjoint(hashes[1])
     assert plain.name != based.name
 
 
 def test_a_base_is_said() -> None:
     made = planned("gae", base="cleanrl")
-    assert made.study["base"] == "cleanrl"
-    assert "inside the settings of cleanrl" in made.study["title"]
+    assert made.study.base == "cleanrl"
+    assert "inside the settings of cleanrl" in made.study.title
     assert made.request["base"] == "cleanrl"
     assert Request("gae", **made.request).flags() == made.request
-    assert "base" not in planned("gae").study
+    assert planned("gae").study.base is None
 
 
 def test_a_table_names_the_base(tmp_path: Any) -> None:
-    assert "cleanrl" in table(planned("gae", base="cleanrl"), tmp_path).caption
+    assert "cleanrl" in table(Results(planned("gae", base="cleanrl"), tmp_path)).caption
 
 
 def test_common_geometry_is_the_tasks() -> None:
@@ -106,7 +107,7 @@ def test_library_defaults_has_every_library_in_one_geometry() -> None:
     study = studies.study("library_defaults")
     assert {one.preset for one in study.variants.values()} == PPO - {"ours"}
     made = planned("library_defaults")
-    structures = {digest(cell["config"]["structure"]) for cell in made.cells}
+    structures = {digest(cell.config["structure"]) for cell in made.cells}
     assert len(structures) == 1
     for name in study.variants:
         of = flat(config(made, name))

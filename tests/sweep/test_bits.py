@@ -44,7 +44,7 @@ def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[fl
     for cell, record in records.read_results(results, plan):
         assert record is not None
         columns = records.read_curve(results, record)
-        found[cell["variant"], cell["seed"]] = {
+        found[cell.variant, cell.seed] = {
             name: values for name, values in columns.items() if not name.startswith("evaluation/")
         }
     return found

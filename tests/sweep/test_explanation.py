@@ -12,10 +12,12 @@ import pytest
 
 import variants
 from ablations import studies, tasks, trainers
+from ablations.core.plan import Detail, Explanation
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
 from ablations.report.figures import paper, study_figures
 from ablations.report.figures.marks import Bar, Interval, Points
+from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.tables import sheet
 from ablations.report.tables.explained import change
@@ -130,32 +132,32 @@ def train(plan: Plan, results: Path) -> None:
 
 
 def test_details_are_what_differs_and_can_be_set_apart() -> None:
-    found = explain().study["explanation"]
-    assert found["details"].keys() == DETAILS
-    assert found["details"]["explained_style"] == {
-        "settings": {"explained_style": ["plain", "bold"]},
-        "brings": {"explained_style": [{}, {"explained_weight": 4.0}]},
-    }, "a number that only one of them reads comes with the choice that brings it"
-    assert found["details"][JOINED]["settings"].keys() == {"explained_shape", "explained_ink"}
-    assert found["held"] == {"explained_width": 1}
+    found = explain().study.explanation
+    assert found.details.keys() == DETAILS
+    assert found.details["explained_style"] == Detail(
+        settings={"explained_style": ("plain", "bold")},
+        brings={"explained_style": ({}, {"explained_weight": 4.0})},
+    ), "a number that only one of them reads comes with the choice that brings it"
+    assert found.details[JOINED].settings.keys() == {"explained_shape", "explained_ink"}
+    assert found.held == {"explained_width": 1}
 
 
 def test_a_change_in_words() -> None:
-    details = explain().study["explanation"]["details"]
+    details = explain().study.explanation.details
     assert change(details["explained_style"]) == "plain → bold (explained_weight 4)"
     assert change(details[JOINED]) == "round → square, none → black"
     back = explanation.plan(explanation.request("end", "explained/start", (), {"seeds": 1}))
-    style = back.study["explanation"]["details"]["explained_style"]
+    style = back.study.explanation.details["explained_style"]
     assert change(style) == "bold (explained_weight 4) → plain"
-    assert back.study["name"] == "end_to_explained.start"
+    assert back.study.name == "end_to_explained.start"
 
 
 def test_a_cell_is_what_is_switched() -> None:
     plan = explain(seeds=2)
-    about = plan.study["explanation"]
-    by_place = {(cell["variant"], cell["seed"]): cell["config"] for cell in plan.cells}
+    about = plan.study.explanation
+    by_place = {(cell.variant, cell.seed): cell.config for cell in plan.cells}
     for seed in (0, 1):
-        steps = about["orders"][str(seed)]
+        steps = about.orders[str(seed)]
         assert sorted(steps) == sorted(DETAILS)
         ways = {"order": steps, "reverse": steps[::-1]}
         for way, switched in ways.items():
@@ -168,11 +170,11 @@ def test_a_cell_is_what_is_switched() -> None:
         assert by_place["end", seed] == composed(steps, about, seed)
 
 
-def composed(switched: list[str], about: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def composed(switched: list[str], about: Explanation, seed: int) -> dict[str, Any]:
     """The configuration, from the values alone; blur never acts here, and is at its default."""
     values = {**START, "explained_weight": 4.0}
     for detail in switched:
-        values |= {n: b for n, (_, b) in about["details"][detail]["settings"].items()}
+        values |= {n: b for n, (_, b) in about.details[detail].settings.items()}
     values.pop("explained_blur", None)
     made = trainers.trainer("explained").resolve(tasks.task("explained_task"), values)
     run = {"iteration_steps": 10, "updates_per_chunk": 1, "points": 10}
@@ -182,9 +184,9 @@ def composed(switched: list[str], about: Mapping[str, Any], seed: int) -> dict[s
 def test_seeds_can_be_added() -> None:
     """The orders are the seeds' own: more of them need no old cell again, and none is lost."""
     few, many = explain(seeds=3), explain(seeds=8)
-    orders = [plan.study["explanation"]["orders"] for plan in (few, many)]
+    orders = [plan.study.explanation.orders for plan in (few, many)]
     assert orders[0].items() <= orders[1].items()
-    assert {c["hash"] for c in few.cells} <= {c["hash"] for c in many.cells}
+    assert {c.hash for c in few.cells} <= {c.hash for c in many.cells}
     assert len({tuple(one) for one in orders[1].values()}) > 4, "each seed has another"
 
 
@@ -203,7 +205,7 @@ def test_orders_are_even() -> None:
 def test_shares_of_a_known_score(tmp_path: Path) -> None:
     plan = explain(seeds=12)
     train(plan, tmp_path)
-    rows = {row["detail"]: row for row in sheet("shares", plan, tmp_path).records()}
+    rows = {row["detail"]: row for row in sheet("shares", Results(plan, tmp_path)).records()}
     truth = {
         "explained_a": (2.0, 2.0, 2.0),
         "explained_b": (2.0 + 4.0, 2.0, 2.0 + 8.0),
@@ -227,9 +229,10 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
 ) -> None:
     plan = explain(seeds=5)
     train(plan, tmp_path)
-    gap, *rows = sheet("shares", plan, tmp_path).records()
+    gap, *rows = sheet("shares", Results(plan, tmp_path)).records()
     acting = [row for row in rows if row["verdict"] != "does not act"]
-    ((name, drawn),) = study_figures(plan, tmp_path, scores(plan, tmp_path)).items()
+    read = Results(plan, tmp_path)
+    ((name, drawn),) = study_figures(read, scores(read)).items()
     assert name == "shares"
     assert paper.draw(drawn, "neurips").get_size_inches()[0] == 5.5
     left, right = drawn.drawn
@@ -246,10 +249,10 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
 
 def test_compositions_that_train_alike_are_one_cell() -> None:
     plan = explain(seeds=1)
-    cells = {cell["variant"]: cell["hash"] for cell in plan.cells}
+    cells = {cell.variant: cell.hash for cell in plan.cells}
     assert cells["start + explained_blur"] == cells["start"]
     assert cells["end - explained_blur"] == cells["end"]
-    steps = plan.study["explanation"]["orders"]["0"]
+    steps = plan.study.explanation.orders["0"]
     place = steps.index("explained_blur")
     around = [cells.get(f"order {k}", cells["start"]) for k in (place, place + 1)]
     assert around[0] == around[1] or place + 1 == len(steps)
@@ -260,23 +263,23 @@ def test_a_seed_without_all_of_its_cells_is_left_out_and_named(tmp_path: Path) -
 
     plan = explain(seeds=4)
     train(plan, tmp_path)
-    gone = next(c for c in plan.cells if c["seed"] == 2 and c["variant"] == "order 2")
-    shutil.rmtree(tmp_path / "cells" / gone["hash"])
-    made = sheet("shares", plan, tmp_path)
+    gone = next(c for c in plan.cells if c.seed == 2 and c.variant == "order 2")
+    shutil.rmtree(tmp_path / "cells" / gone.hash)
+    made = sheet("shares", Results(plan, tmp_path))
     assert {row["n"] for row in made.records()} == {3}
     assert "explained_task: 1 of 4 (seed 2)" in made.caption
 
 
 def test_details_switch_together_where_it_is_wanted() -> None:
-    found = explain(together=[["explained_a", "explained_b"]]).study["explanation"]["details"]
+    found = explain(together=[["explained_a", "explained_b"]]).study.explanation.details
     assert "explained_a + explained_b" in found
     assert len(found) == len(DETAILS) - 1
 
 
 def test_a_flag_holds_for_both() -> None:
-    found = explain(set={"explained_a": 3.0}).study["explanation"]
-    assert "explained_a" not in found["details"]
-    assert found["details"].keys() == DETAILS - {"explained_a"}
+    found = explain(set={"explained_a": 3.0}).study.explanation
+    assert "explained_a" not in found.details
+    assert found.details.keys() == DETAILS - {"explained_a"}
 
 
 @pytest.mark.parametrize(
@@ -296,11 +299,11 @@ def test_what_makes_no_sense_is_said(asked: dict[str, Any], complaint: str) -> N
 
 
 def test_structure_of_a_variant_is_a_detail_and_presets_share_theirs() -> None:
-    assert "explained_width" in explain(end="wide").study["explanation"]["details"]
+    assert "explained_width" in explain(end="wide").study.explanation.details
     request = explanation.request(
         "brax", "sb3", (), {"tasks": ("fast",), "seeds": 1, "steps": 1000}
     )
-    held = explanation.plan(request).study["explanation"]["held"]
+    held = explanation.plan(request).study.explanation.held
     own = tasks.task("fast").hyperparameters["ppo"]
     assert held["num_envs"] == own["num_envs"]
     assert Request(request.study, **explanation_flags(request)) == request

@@ -16,6 +16,7 @@ import pytest
 
 from ablations import plugins
 from ablations.cli import main
+from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.request import Request
@@ -67,7 +68,7 @@ def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
 @pytest.fixture(scope="module")
 def config() -> dict[str, Any]:
     request = Request("gae", "smoke", variants=("brax",), seeds=1)
-    return json.loads(json.dumps(plan(request).cells[0]["config"]))
+    return json.loads(json.dumps(plan(request).cells[0].config))
 
 
 @pytest.mark.parametrize(
@@ -333,12 +334,10 @@ def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> No
 
 
 def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> None:
-    entries = tuple(
-        {"task": c.task, "variant": c.variant, "seed": c.seed, "hash": c.hash, "config": c.config}
-        for c in cells
-    )
-    about = {"name": study, "metric": "training/return", "baseline": "up"}
-    write_plan(results, Plan({"study": study, **flags}, about, {"up": {}}, {"line": {}}, entries))
+    entries = tuple(CellEntry(c.task, c.variant, c.seed, c.hash, c.config) for c in cells)
+    about = StoredStudy(study, "", "", "", "up", 0.05, False, "training/return")
+    variants, tasks = {"up": StoredVariant(None, "", {})}, {"line": StoredTask(100, {}, "")}
+    write_plan(results, Plan({"study": study, **flags}, about, variants, tasks, entries))
 
 
 def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(

@@ -252,10 +252,10 @@ def test_native_cells_are_other_cells() -> None:
     portable = plan(Request("gae", "smoke", set={"arithmetic": "portable"}, **asked))
     assert portable.cells == plan(Request("gae", "smoke", **asked)).cells, "hashes are as they were"
     for one, other in zip(native.cells, portable.cells, strict=True):
-        assert one["hash"] != other["hash"]
-        assert "arithmetic" not in other["config"]["run"]
-        run = {**other["config"]["run"], "arithmetic": "native"}
-        assert one["config"] == {**other["config"], "run": run}
+        assert one.hash != other.hash
+        assert "arithmetic" not in other.config["run"]
+        run = {**other.config["run"], "arithmetic": "native"}
+        assert one.config == {**other.config, "run": run}
     ours, theirs = cells_of(native), cells_of(portable)
     assert {cell.program() for cell in ours}.isdisjoint(cell.program() for cell in theirs)
     with pytest.raises(UserError, match="unknown arithmetic 'nativ': did you mean 'native'"):

@@ -50,14 +50,14 @@ def test_a_run_has_at_least_its_steps_and_less_than_a_chunk_more(
 def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
     config = cells(seeds=1)[0].config
-    reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0]["config"]
+    reacher = plan(Request("gae", tasks=("reacher",), seeds=1)).cells[0].config
     known = trainers.trainer("ppo").known_numbers()
     assert config["numbers"]["gae_lambda"] == known["gae_lambda"].default
     own = task("reacher").hyperparameters["ppo"]
     assert reacher["numbers"]["discount"] == own["discount"]
     assert reacher["task"]["settings"]["episode_length"] == 50
     changed = plan(Request("gae", tasks=("reacher",), seeds=1, set={"episode_length": 70}))
-    assert changed.cells[0]["config"]["task"]["settings"]["episode_length"] == 70
+    assert changed.cells[0].config["task"]["settings"]["episode_length"] == 70
 
 
 def test_all_variants_and_seeds_of_a_structure_share_a_program() -> None:
@@ -131,7 +131,7 @@ def test_names_are_stored_and_never_indices() -> None:
 def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None:
     resolved = plan(Request(study, profile, seeds=1))
     for name, variant in resolved.variants.items():
-        assert (variant["versus"] or resolved.study["baseline"]) in (*resolved.variants, name)
+        assert (variant.versus or resolved.study.baseline) in (*resolved.variants, name)
 
 
 def test_claims_share_one_baseline_and_their_curves_fit_an_archive() -> None:
@@ -148,19 +148,19 @@ def test_claims_share_one_baseline_and_their_curves_fit_an_archive() -> None:
         "single_choices": "baseline",
     }
     shared = [
-        {cell["hash"] for cell in plans[name].cells if cell["variant"] == baseline}
+        {cell.hash for cell in plans[name].cells if cell.variant == baseline}
         for name, baseline in baselines.items()
     ]
     assert all(one == shared[0] for one in shared)
     assert len(shared[0]) >= 20
-    assert all(cell["config"]["run"]["points"] <= 50 for cell in plans["gae"].cells)
+    assert all(cell.config["run"]["points"] <= 50 for cell in plans["gae"].cells)
 
 
 def test_what_run_all_runs_has_at_most_two_dozen_variants_in_all() -> None:
     script = (Path(__file__).parents[2] / "run_all.sh").read_text()
     (names,) = re.findall(r"^STUDIES=\((.*)\)$", script, re.MULTILINE)
     found = {
-        cell["hash"]
+        cell.hash
         for study in map(studies.study, names.split())
         if study.trainer == "ppo"
         for cell in plan(Request(study.name, "quick", tasks=("reacher",), seeds=1)).cells
@@ -222,8 +222,8 @@ def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monk
     known["gae"] = dataclasses.replace(study, variants=grid, baseline=baseline)
     planned = plan(Request("gae", "smoke", seeds=1, variants=tuple(grid)))
     assert len({cell.hash for cell in cells_of(planned)}) == 2
-    assert planned.variants["again@discount=0.95"]["same_as"] == "standard@discount=0.95"
-    assert planned.variants[baseline]["same_as"] == baseline
+    assert planned.variants["again@discount=0.95"].same_as == "standard@discount=0.95"
+    assert planned.variants[baseline].same_as == baseline
 
 
 def test_what_nothing_reads_is_refused(monkeypatch) -> None:

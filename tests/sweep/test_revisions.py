@@ -37,10 +37,10 @@ def ran(results: Path, made: Plan, finals: float = 1.0) -> Plan:
     """The plan, stored and with a record of every cell."""
     write_plan(results, made)
     for cell in made.cells:
-        better = 0.2 * (cell["variant"] == "brax") + 0.01 * cell["seed"]
+        better = 0.2 * (cell.variant == "brax") + 0.01 * cell.seed
         curve = finals * np.linspace(0, 1, 20) + better
         columns = {"step": np.arange(1, 21) * 100, "training/return": curve}
-        write_record(results, Record(cell["hash"], cell["config"], "done"), columns, lasting=False)
+        write_record(results, Record(cell.hash, cell.config, "done"), columns, lasting=False)
     return made
 
 
@@ -115,9 +115,9 @@ def test_old_cells_of_a_study_file_are_shown_by_either_name(
     )
     monkeypatch.chdir(tmp_path)
     (made,) = resolved(["mine.toml"], {})
-    old = [{**cell["config"], "trainer": {"name": "command", "revision": 1}} for cell in made.cells]
+    old = [{**cell.config, "trainer": {"name": "command", "revision": 1}} for cell in made.cells]
     cells = [
-        {**cell, "config": config, "hash": digest(config)}
+        replace(cell, config=config, hash=digest(config))
         for cell, config in zip(made.cells, old, strict=True)
     ]
     ran(Path("results"), replace(made, cells=tuple(cells)))
@@ -136,9 +136,9 @@ def test_cells_of_an_edited_plugin_are_named(
     made = asked()
     write_plan(tmp_path, made)
     for cell in made.cells:
-        first = cell["variant"] == made.cells[0]["variant"] and cell["seed"] < len(used)
-        state = used[cell["seed"]] if first else None
-        record = Record(cell["hash"], cell["config"], "done")
+        first = cell.variant == made.cells[0].variant and cell.seed < len(used)
+        state = used[cell.seed] if first else None
+        record = Record(cell.hash, cell.config, "done")
         made_by = {"plugins": {"mine": state}} if state else {}
         write_record(tmp_path, replace(record, provenance=made_by), {"step": []})
     assert cli.main(["status", "gae", "--results", str(tmp_path)]) == 0
@@ -167,9 +167,9 @@ def test_a_table_of_old_cells_starts_no_jax(tmp_path: Path) -> None:
     made = asked()
     cells = []
     for cell in made.cells:
-        config = json.loads(json.dumps(cell["config"]))
+        config = json.loads(json.dumps(cell.config))
         config["choices"]["advantage"]["revision"] = 99
-        cells.append({**cell, "config": config, "hash": digest(config)})
+        cells.append(replace(cell, config=config, hash=digest(config)))
     ran(tmp_path, replace(made, cells=tuple(cells)))
     script = (
         "import sys; from ablations.cli import main\n"
@@ -193,10 +193,10 @@ def test_nothing_pools_two_revisions(
     archive([before], tmp_path, tmp_path / "kept")
     bump(monkeypatch, "trainer")
     now = asked()
-    assert {cell["hash"] for cell in before.cells}.isdisjoint(cell["hash"] for cell in now.cells)
+    assert {cell.hash for cell in before.cells}.isdisjoint(cell.hash for cell in now.cells)
     prepare([now], tmp_path)  # as `run` begins
     assert len(missing([now], tmp_path)) == 6
-    some = [cell for cell in now.cells if cell["seed"] < 2]
+    some = [cell for cell in now.cells if cell.seed < 2]
     ran(tmp_path, replace(now, cells=tuple(some)))
     write_plan(tmp_path, now)
 

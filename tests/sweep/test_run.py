@@ -43,13 +43,13 @@ def test_a_record_is_what_the_trainer_computes(shell) -> None:
         assert curve["step"] == list(range(20, 220, 20))
         evaluated = [i for i, value in enumerate(curve["evaluation/return"]) if value is not None]
         assert evaluated == [4, 9]
-        sign = 1 if cell["variant"] == "up" else -1
+        sign = 1 if cell.variant == "up" else -1
         drift = np.diff(curve["training/return"]).mean()
         assert sign * drift == pytest.approx(0.2, abs=0.1)
         assert record.provenance["versions"]["jax"]
         assert list(record.provenance["plugins"]) == ["toy"]
         table = pyarrow.parquet.read_table(
-            records.cell_folder(shell.results, cell["hash"]) / "curve.parquet"
+            records.cell_folder(shell.results, cell.hash) / "curve.parquet"
         )
         assert json.loads(table.schema.metadata[b"config"]) == record.config
 
@@ -60,7 +60,7 @@ def test_paired_seeds_start_alike(shell) -> None:
     by_seed: dict[int, set[tuple[float, ...]]] = {}
     for cell, record in records.read_results(shell.results, plan):
         curve = tuple(records.read_curve(shell.results, record)["training/return"])
-        by_seed.setdefault(cell["seed"], set()).add(curve)
+        by_seed.setdefault(cell.seed, set()).add(curve)
     assert all(len(curves) == 1 for curves in by_seed.values()), "same seed, other randomness"
     assert len(set.union(*by_seed.values())) == 4, "seeds share randomness"
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ablations.core.plan import StoredStudy
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.sweep.cell import Cell
@@ -299,7 +300,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     from ablations.sweep.clean import delete, waste
     from ablations.sweep.slurm.submissions import Submission
 
-    write_plan(tmp_path, Plan({}, {"name": "toy"}, {}, {}, ()))
+    study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
+    write_plan(tmp_path, Plan({}, study, {}, {}, ()))
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
     one.write([])
     one.add_array("7", 0, 0)

@@ -106,10 +106,10 @@ def test_a_new_detail_renames_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan(Request("gae", "smoke", seeds=1, set=AT)).cells == (
         plan(Request("gae", "smoke", seeds=1)).cells
     ), "set to what is neutral anyway"
-    here = {cell["hash"] for cell in plan(Request("gae", "smoke", seeds=1)).cells}
+    here = {cell.hash for cell in plan(Request("gae", "smoke", seeds=1)).cells}
     for name, value in AWAY.items():
         there = plan(Request("gae", "smoke", seeds=1, set={name: value})).cells
-        assert here.isdisjoint(cell["hash"] for cell in there), name
+        assert here.isdisjoint(cell.hash for cell in there), name
         assert sum(name in there[0]["config"][part] for part in PARTS) == 1
 
 
@@ -276,13 +276,13 @@ def test_programs_of_details(toy: Definition) -> None:
 
 
 def configs(made: Plan) -> dict[str, Mapping[str, Any]]:
-    return {cell["variant"]: cell["config"] for cell in made.cells}
+    return {cell.variant: cell.config for cell in made.cells}
 
 
 def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
     made = plan(Request("toy"))
-    assert made.variants["without"]["formulas"]["toy_fn"]["choice"] == "same"
-    assert made.variants["toy_fn"]["formulas"]["toy_fn"]["choice"] == "double"
+    assert made.variants["without"].formulas["toy_fn"].choice == "same"
+    assert made.variants["toy_fn"].formulas["toy_fn"].choice == "double"
     assert settings(made)["without"] == AT, "of what a variant leaves out the report has the value"
     assert settings(made)["toy_number"] == {**AT, "toy_number": 0.5}
     lines = "\n".join(show("toy/without", Path("results"), {}))
@@ -290,11 +290,11 @@ def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
     assert "toy_option                 1" in lines
     assert "toy_fn = double" in "\n".join(show("toy/toy_fn", Path("results"), {}))
     gap = explanation.plan(explanation.request("toy/without", "toy/all", (), {"seeds": 1}))
-    details = gap.study["explanation"]["details"]
-    assert {name: one["settings"][name] for name, one in details.items()} == {
-        name: [AT[name], AWAY[name]] for name in AWAY
+    details = gap.study.explanation.details
+    assert {name: one.settings[name] for name, one in details.items()} == {
+        name: (AT[name], AWAY[name]) for name in AWAY
     }
-    assert details["toy_fn"]["brings"] == {"toy_fn": [{}, {"toy_factor": 2.0}]}
+    assert details["toy_fn"].brings == {"toy_fn": ({}, {"toy_factor": 2.0})}
     there = configs(gap)
     assert there["toy/without"] == configs(made)["without"] | {"seed": 0}
     assert there["toy/all"] == configs(made)["all"] | {"seed": 0}

@@ -7,19 +7,16 @@ not run yet is not judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
 from ablations.report.claims.found import (
-    NOT_RUN,
-    NOTHING_LEARNED,
-    Evidence,
     Part,
     ended_of,
     learned_by,
@@ -28,7 +25,8 @@ from ablations.report.claims.found import (
     sides,
     word_of,
 )
-from ablations.report.scores import Scores, baseline_of
+from ablations.report.results import Results
+from ablations.report.scores import Scores, baseline_of, scores
 from ablations.report.statistics import (
     compare_lost,
     compare_spreads,
@@ -48,27 +46,25 @@ from ablations.report.tables.pairings import Family, Pairing, said
 from ablations.report.units import Learned, Units
 
 
-def _differences(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    return _compared(claim, plan, evidence, claim.metric, _pairs(claim, plan), level), []
+def _differences(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    return _compared(claim, results, claim.metric, _pairs(claim), level), []
 
 
 def _compared(
     claim: Claim,
-    plan: Plan,
-    evidence: Evidence,
+    results: Results,
     metric: str,
     pairs: Sequence[tuple[str, str]],
     level: float,
 ) -> list[Part]:
     """Differences of means, as tables judge them, in a family of their own."""
-    found = evidence.of(plan, metric)
+    found = scores(results, metric=metric)
+    plan = replace(results.plan, study=replace(results.plan.study, margin=claim.margin))
     parts = []
     by_source: dict[tuple[str, str], Learned | None] = {}
     for task in claim.tasks:
         for _, versus in pairs:
-            by_source[task, versus] = learned_by(claim, plan, evidence, task, versus)
+            by_source[task, versus] = learned_by(claim, results, task, versus)
     for task in claim.tasks:
         for variant, versus in pairs:
             sources = {variant: versus, versus: versus}
@@ -86,36 +82,34 @@ def _of_pairing(plan: Plan, found: Scores, pairing: Pairing, label: str) -> Part
     assert pairing.baseline is not None
     ended, planned = ended_of(plan, found, task, (pairing.variant, pairing.baseline))
     if ended < planned:
-        return Part(task, label, NOT_RUN, ended, planned)
+        return Part(task, label, Verdict.NOT_RUN_YET, ended, planned)
     both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
     if pairing.identical:
-        same = Part(task, label, "identical", ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        same = Part(task, label, Verdict.IDENTICAL, ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         return replace(same, sides=both)
     compared = pairing.compare()
     part = part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
     return replace(part, sides=both)
 
 
-def _spreads(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    found = evidence.of(plan, claim.metric)
-    pairs = _pairs(claim, plan)
+def _spreads(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    plan, found = results.plan, scores(results, metric=claim.metric)
+    pairs = _pairs(claim)
     parts = []
     for task in claim.tasks:
         for variant, versus in pairs:
             label = _label(pairs, variant)
             ended, planned = ended_of(plan, found, task, (variant, versus))
             if ended < planned:
-                parts.append(Part(task, label, NOT_RUN, ended, planned))
+                parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
                 continue
             ours, theirs, more_failures = paired(found, task, variant, versus)
             share = level / (len(claim.tasks) * len(pairs))
             compared = compare_spreads(ours, theirs, share)
             margin = math.log(claim.margin)
             word = word_of(compared, margin)
-            if more_failures and word != "undecided":
-                word = "unstable" if more_failures > 0 else "unstable baseline"
+            if more_failures and word is not Verdict.UNDECIDED:
+                word = Verdict.EQUIVALENT.guarded(more_failures)
             part = part_of(task, label, word, compared, margin, planned)
             value, low, high = map(_ratio, (part.value, part.low, part.high))
             both = sides(ours, theirs)
@@ -124,8 +118,10 @@ def _spreads(
 
 
 def _ratio(logarithm: float | None) -> float | None:
-    """A ratio of which this is the logarithm; None for one that is no float, as of a spread that
-    is many orders smaller."""
+    """Return a ratio from its logarithm.
+
+    None for one that is no float, as of a spread that is many orders smaller.
+    """
     inside = logarithm is not None and abs(logarithm) < _MOST_LOG
     return math.exp(logarithm) if logarithm is not None and inside else None
 
@@ -133,19 +129,17 @@ def _ratio(logarithm: float | None) -> float | None:
 _MOST_LOG = 700.0
 
 
-def _robustness(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    found = evidence.of(plan, claim.metric)
+def _robustness(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    plan, found = results.plan, scores(results, metric=claim.metric)
     lines = (claim.variant, claim.versus)
     counts = [ended_of(plan, found, task, [*claim.variant, *claim.versus]) for task in claim.tasks]
     ended, planned = min(one[0] for one in counts), max(one[1] for one in counts)
     if ended < planned:
-        return [Part(ALL_TASKS, "", NOT_RUN, ended, planned)], []
+        return [Part(ALL_TASKS, "", Verdict.NOT_RUN_YET, ended, planned)], []
     middle = claim.versus[len(claim.versus) // 2]
-    learned = {task: learned_by(claim, plan, evidence, task, middle) for task in claim.tasks}
+    learned = {task: learned_by(claim, results, task, middle) for task in claim.tasks}
     if None in learned.values():
-        return [Part(ALL_TASKS, "", NOTHING_LEARNED, ended, planned)], []
+        return [Part(ALL_TASKS, "", Verdict.NOTHING_LEARNED, ended, planned)], []
     values = []
     for line in lines:
         of_line = []
@@ -178,32 +172,26 @@ def _best(tasks: Sequence[str], line: Sequence[str], means: np.ndarray) -> str:
     return f"{name} is best at {best}, and for all at once at {one}"
 
 
-def _main_effects(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    parts = _contrasts(claim, plan, evidence, level, 1)
-    of = factorial(plan)
+def _main_effects(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    parts = _contrasts(claim, results, level, 1)
+    of = factorial(results.plan)
     if of is None or of.full or not all(part.ran for part in parts):
         return parts, []
     learned = [
-        sum(learned_by(claim, plan, evidence, task, one) is not None for one in of.variants)
+        sum(learned_by(claim, results, task, one) is not None for one in of.variants)
         for task in claim.tasks
     ]
     told = ", ".join(f"{count} on {task}" for count, task in zip(learned, claim.tasks, strict=True))
     return parts, [f"of the {len(of.variants)} settings this many learned anything: {told}"]
 
 
-def _interactions(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    return _contrasts(claim, plan, evidence, level, 2), []
+def _interactions(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    return _contrasts(claim, results, level, 2), []
 
 
-def _contrasts(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float, factors: int
-) -> list[Part]:
-    """Main effects of the claim's factor, or all interactions of two factors."""
-    found = evidence.of(plan, claim.metric)
+def _contrasts(claim: Claim, results: Results, level: float, factors: int) -> list[Part]:
+    """Judge the main effects of the claim's factor, or all interactions of two factors."""
+    plan, found = results.plan, scores(results, metric=claim.metric)
     of = factorial(plan)
     if of is None:
         raise UserError(f"claim '{claim.id}': the variants of '{claim.study}' are no factorial")
@@ -223,38 +211,36 @@ def _contrasts(
     parts = []
     for task in claim.tasks:
         ended, planned = ended_of(plan, found, task, list(of.variants))
-        unit = learned_by(claim, plan, evidence, task, plan.study["baseline"])
+        unit = learned_by(claim, results, task, plan.study.baseline)
         margin = None if unit is None else claim.margin * unit.size
         y = factorial_scores(found, of, [task], {})
         for one in (x for x in effects(y, of, margin, share) if is_asked(x.factors)):
             label = " \u00d7 ".join(map(_level, one.factors, one.levels))
             if ended < planned:
-                parts.append(Part(task, label, NOT_RUN, ended, planned))
+                parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
                 continue
             if identical_effect(found, of, one, [task]):
-                word = "identical"
+                word = Verdict.IDENTICAL
             else:
                 word = guarded_effect(verdict(one.comparison, margin), found, of, one, [task])
                 if factors > 1:
-                    word = word.replace("better", "higher").replace("worse", "lower")
+                    word = word.undirected
             parts.append(part_of(task, label, word, one.comparison, margin, planned))
     return parts
 
 
 def _level(factor: str, level: str) -> str:
-    """ "a=1", or "a=1, b=2" of a factor of two settings."""
+    """Name a level: "a=1", or "a=1, b=2" of a factor of two settings."""
     names, values = factor.split(", "), level.split(", ")
     if len(names) != len(values):
         return f"{factor}={level}"
     return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
 
 
-def _agreement(
-    claim: Claim, plan: Plan, evidence: Evidence, level: float
-) -> tuple[list[Part], list[str]]:
-    """The difference of a variant as one metric sees it, minus that as the other does, in what was
-    learned."""
-    both = [evidence.of(plan, metric) for metric in (claim.metric, claim.against)]
+def _agreement(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+    """Judge, for each variant, the difference by one metric minus that by the other."""
+    plan = results.plan
+    both = [scores(results, metric=metric) for metric in (claim.metric, claim.against)]
     pairs = [(v, versus) for v in plan.variants if (versus := baseline_of(plan, v)) is not None]
     if not pairs:
         raise UserError(f"claim '{claim.id}': the variants of '{claim.study}' compare nothing")
@@ -265,11 +251,11 @@ def _agreement(
             counts = [ended_of(plan, found, task, (variant, versus)) for found in both]
             ended, planned = min(one[0] for one in counts), counts[0][1]
             if ended < planned:
-                parts.append(Part(task, variant, NOT_RUN, ended, planned))
+                parts.append(Part(task, variant, Verdict.NOT_RUN_YET, ended, planned))
                 continue
-            unit = learned_by(claim, plan, evidence, task, versus)
+            unit = learned_by(claim, results, task, versus)
             if unit is None:
-                parts.append(Part(task, variant, NOTHING_LEARNED, ended, planned))
+                parts.append(Part(task, variant, Verdict.NOTHING_LEARNED, ended, planned))
                 continue
             seen = [(found.by_seed(task, variant), found.by_seed(task, versus)) for found in both]
             seeds = sorted(set.intersection(*(set(one) for pair in seen for one in pair)))
@@ -282,12 +268,11 @@ def _agreement(
     if not all(part.ran for part in parts):
         return parts, []
     words = [
-        {(p.task, p.label): p.word for p in _compared(claim, plan, evidence, metric, pairs, level)}
+        {(p.task, p.label): p.word for p in _compared(claim, results, metric, pairs, level)}
         for metric in (claim.metric, claim.against)
     ]
     same = sum(words[0][place] == words[1][place] for place in words[0])
-    signs = [{place: word[:5] for place, word in one.items()} for one in words]
-    opposite = sum({one[place] for one in signs} == {"bette", "worse"} for place in signs[0])
+    opposite = sum({one[place].sign for one in words} == {1, -1} for place in words[0])
     note = (
         f"by both metrics {same} of {len(words[0])} comparisons get the same word, and {opposite} "
         f"the opposite one"
@@ -311,7 +296,8 @@ def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float | 
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-JUDGES: Mapping[str, Any] = {
+Judge = Callable[[Claim, Results, float], tuple[list[Part], list[str]]]
+JUDGES: Mapping[str, Judge] = {
     "difference": _differences,
     "spread": _spreads,
     "robustness": _robustness,
@@ -321,7 +307,7 @@ JUDGES: Mapping[str, Any] = {
 }
 
 
-def _pairs(claim: Claim, plan: Plan) -> list[tuple[str, str]]:
+def _pairs(claim: Claim) -> list[tuple[str, str]]:
     return [(variant, claim.versus[0]) for variant in claim.variant]
 
 

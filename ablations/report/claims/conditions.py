@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ablations.records import Plan
 from ablations.report.claims.entries import OWN, Claim
-from ablations.report.claims.found import Evidence, Part, learned_by, part_of, word_of
+from ablations.report.claims.found import Part, learned_by, part_of, word_of
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import Stand, stand
+from ablations.report.results import Results
+from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL, judge, rounding_of
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, text_columns
 
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 
@@ -36,12 +37,15 @@ class Again:
         return any(part.ran for name, part in self.parts.items() if name != OWN)
 
     def stand(self, condition: str) -> Stand:
-        """What it says of the sentence under a condition."""
+        """Return what it says of the sentence under a condition."""
         return stand(self.parts[condition].word, self.claim.direction)
 
     def fate(self, condition: str) -> str:
-        """Of the verdict at the task's own settings: "the same", "another" or "undecided"; "decided
-        here" or "undecided on both" where there was none; "runs fail"; "" where seeds lack."""
+        """Return what became of the verdict at the task's own settings.
+
+        "the same", "another" or "undecided"; "decided here" or "undecided on both" where there was
+        none; "runs fail"; "" where seeds lack.
+        """
         own, here = self.stand(OWN), self.stand(condition)
         if "not run" in (own, here):
             return ""
@@ -54,50 +58,56 @@ class Again:
         return "the same" if here == own else "another"
 
     def moved(self, condition: str) -> bool:
-        """Whether the effect is another than at the own settings: the interval of the change
-        excludes 0."""
+        """Whether the effect is another here: the interval of its change excludes 0."""
         return condition in self.changes and self.changes[condition].sign != 0
 
 
 def again(
-    claim: Claim, task: str, plans: Mapping[str, Plan], evidence: Evidence, level: float = LEVEL
+    claim: Claim, task: str, results: Mapping[str, Results], level: float = LEVEL
 ) -> list[Again]:
-    """The comparisons of a claim on a task. plans: OWN and the names of conditions -> the plan.
+    """Judge the comparisons of a claim on a task under each condition.
 
     Each is judged as on the page: the intervals of all comparisons of the claim, on all its tasks,
-    hold at once with 95%, under each condition by itself. level: of the interval of a change.
+    hold at once with 95%, under each condition by itself.
+
+    Args:
+        claim: with its comparisons.
+        task: one of its tasks.
+        results: OWN and the names of conditions -> the results of the plan.
+        level: of the interval of a change.
     """
     here = replace(claim, tasks=(task,))
     share = LEVEL / len(claim.tasks)
-    found = {name: judged(here, plan, evidence, share).parts for name, plan in plans.items()}
+    found = {name: judged(here, one, share).parts for name, one in results.items()}
     rows = []
     for k, variant in enumerate(claim.variant):
         parts = {name: of[k] for name, of in found.items()}
         changes: dict[str, Part] = {}
-        for name, plan in plans.items():
+        for name, there in results.items():
             if name != OWN and parts[OWN].ran and parts[name].ran:
-                both = (plans[OWN], plan)
-                changes |= _changed(here, both, variant, evidence, level, name)
+                both = (results[OWN], there)
+                changes |= _changed(here, both, variant, level, name)
         rows.append(Again(claim, task, parts[OWN].label, parts, changes))
     return rows
 
 
 def _changed(
     claim: Claim,
-    plans: tuple[Plan, Plan],
+    pair: tuple[Results, Results],
     variant: str,
-    evidence: Evidence,
     level: float,
     name: str,
 ) -> dict[str, Part]:
-    """name -> the effect in the second plan minus that in the first, each in what was learned
-    there, on the seeds that both have; {} where one learned nothing."""
+    """Return, by its condition, the effect in the second plan minus that in the first.
+
+    Each is in what was learned there, on the seeds that both have; {} where one learned nothing.
+    """
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
     rounding = 0.0
-    for plan in plans:
-        found = evidence.of(plan, claim.metric)
-        unit = learned_by(claim, plan, evidence, task, versus)
+    for results in pair:
+        found = scores(results, metric=claim.metric)
+        unit = learned_by(claim, results, task, versus)
         if unit is None:
             return {}
         ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
@@ -111,7 +121,7 @@ def _changed(
 
 
 def conditions_sheet(found: Sequence[Again]) -> Sheet:
-    """A row for each comparison under each condition."""
+    """List each comparison under each condition, a row each."""
     rows = []
     for one in found:
         for name, part in one.parts.items():
@@ -136,24 +146,24 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("claim", "text", ("claim",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("condition", "text", ("condition",)),
-            Shown("seeds", "count", ("seeds",)),
-            Shown("effect", "fixed", ("effect",), "+", 1),
-            Shown("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
-            Shown("word", "text", ("word",)),
-            Shown("verdict", "text", ("fate",)),
-            Shown("change", "fixed", ("change",), "+", 1),
-            Shown("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
+            *text_columns("task", "claim", "variant"),
+            Column("condition", "text", ("condition",), right=True),
+            Column("seeds", "count", ("seeds",)),
+            Column("effect", "fixed", ("effect",), "+", 1),
+            Column("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
+            Column("word", "text", ("word",), right=True),
+            Column("verdict", "text", ("fate",)),
+            Column("change", "fixed", ("change",), "+", 1, right=False),
+            Column("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
         ),
     )
 
 
 def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
-    """(condition, task, fate -> how many comparisons); "not run" counts those that lack seeds,
-    "moved" those whose effect is another."""
+    """Count the fates of comparisons by condition and task.
+
+    "not run" counts those that lack seeds, "moved" those whose effect is another.
+    """
     counted: dict[tuple[str, str], dict[str, int]] = {}
     for one in found:
         for name in one.parts:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ablations.core.plan import Config
 from ablations.records import Plan, canonical
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 
 def cost_sheet(
     plans: Sequence[tuple[str, Plan]], rates: Mapping[str, float], compiling: float
 ) -> Sheet:
-    """A row per task and study, task by task, so that whatever is finished is whole comparisons.
+    """List the cost of each task and study, task by task, so that what is finished is whole.
 
-    plans: each with the name of its row. rates: task -> steps per second of one core. compiling:
-    seconds for each program. A cell that an earlier row has costs nothing more. Steps of
-    evaluations count like those of training.
+    A cell that an earlier row has costs nothing more. Steps of evaluations count like those of
+    training.
+
+    Args:
+        plans: each with the name of its row.
+        rates: task -> steps per second of one core.
+        compiling: seconds for each program.
     """
     tasks = list(dict.fromkeys(task for _, plan in plans for task in plan.tasks))
     seen: set[str] = set()
     compiled: set[str] = set()
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     total = 0.0
     for task in tasks:
         for name, plan in plans:
-            mine = [cell for cell in plan.cells if cell["task"] == task]
+            mine = [cell for cell in plan.cells if cell.task == task]
             if not mine:
                 continue
-            new = {cell["hash"]: cell["config"] for cell in mine if cell["hash"] not in seen}
+            new = {cell.hash: cell.config for cell in mine if cell.hash not in seen}
             programs = {_program(config) for config in new.values()} - compiled
             steps = sum(_training(config) for config in new.values())
             evaluated = sum(_evaluation(config) for config in new.values())
@@ -36,7 +40,7 @@ def cost_sheet(
             total += seconds / 3600
             seen |= set(new)
             compiled |= programs
-            distinct = len({cell["hash"] for cell in mine})
+            distinct = len({cell.hash for cell in mine})
             hours = seconds / 3600
             rows.append((task, name, distinct, len(new), steps, evaluated, hours, total))
     cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
@@ -53,28 +57,30 @@ def cost_sheet(
         ("task", "study", "cells", "new", "steps", "evaluation_steps", "hours", "total_hours"),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("study", "text", ("study",)),
-            Shown("cells", "count", ("cells",)),
-            Shown("new", "count", ("new",)),
-            Shown("steps", "steps", ("steps",)),
-            Shown("of evaluations", "steps", ("evaluation_steps",)),
-            Shown("core-hours", "fixed", ("hours",), places=2),
-            Shown("so far", "fixed", ("total_hours",), places=2),
+            *text_columns("task", "study"),
+            Column("cells", "count", ("cells",)),
+            Column("new", "count", ("new",)),
+            Column("steps", "steps", ("steps",)),
+            Column("of evaluations", "steps", ("evaluation_steps",)),
+            Column("core-hours", "fixed", ("hours",), places=2),
+            Column("so far", "fixed", ("total_hours",), places=2),
         ),
     )
 
 
 def commands(plans: Mapping[str, Plan]) -> list[str]:
-    """From command -> its plan: one command per task for all studies of the same flags, in the
-    order of the rows."""
+    """Return one command per task for all studies of the same flags, in the order of the rows.
+
+    Args:
+        plans: command -> its plan.
+    """
     tasks = dict.fromkeys(task for plan in plans.values() for task in plan.tasks)
     found = []
     for task in tasks:
         by_flags: dict[str, list[str]] = {}
         for command, plan in plans.items():
             if task in plan.tasks:
-                study = str(plan.study["name"])
+                study = plan.study.name
                 flags = command.partition(f" {study}")[2].strip()
                 by_flags.setdefault(flags, []).append(study)
         found += [
@@ -84,17 +90,17 @@ def commands(plans: Mapping[str, Plan]) -> list[str]:
     return found
 
 
-def _program(config: Mapping[str, Any]) -> str:
+def _program(config: Config) -> str:
     parts = ("trainer", "task", "structure")
     return canonical([config[name] for name in parts] + [config["run"]["updates_per_chunk"]])
 
 
-def _training(config: Mapping[str, Any]) -> int:
+def _training(config: Config) -> int:
     run = config["run"]
     return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])
 
 
-def _evaluation(config: Mapping[str, Any]) -> int:
+def _evaluation(config: Config) -> int:
     run = config["run"]
     length = config["task"]["settings"].get("episode_length", 1)
     return int(run["evaluations"] * run["evaluation_envs"] * length)

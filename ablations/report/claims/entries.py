@@ -67,14 +67,22 @@ class Condition:
 
 
 def read(path: Path) -> list[Claim]:
-    """The claims of a file. Raises UserError for what is no claim, in one line."""
+    """Read the claims of a file.
+
+    Raises:
+        UserError: something is no claim.
+    """
     claims = [_claim(path, number, entry) for number, entry in enumerate(_load(path)["claim"], 1)]
     _require_distinct(path, "claims", [claim.id for claim in claims])
     return claims
 
 
 def read_conditions(path: Path) -> list[Condition]:
-    """The conditions of a file of claims. Raises UserError for what is none, in one line."""
+    """Read the conditions of a file of claims.
+
+    Raises:
+        UserError: something is no condition.
+    """
     found = [
         _condition(path, number, entry) for number, entry in enumerate(_load(path)["condition"], 1)
     ]
@@ -89,7 +97,7 @@ def _require_distinct(path: Path, what: str, names: list[str]) -> None:
 
 
 def _load(path: Path) -> dict[str, list[Any]]:
-    """The tables of both kinds."""
+    """Read the tables of both kinds."""
     try:
         found = read_toml(path)
     except FileNotFoundError:
@@ -217,7 +225,7 @@ def _require_shape(where: str, claim: Claim) -> None:
 
 
 def _require_command(where: str, claim: Claim) -> None:
-    """What is judged must be what the command runs."""
+    """Require that what is judged is what the command runs."""
     try:
         words = shlex.split(claim.command)
     except ValueError:

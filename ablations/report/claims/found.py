@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
+from ablations.report.results import Results, once
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import (
     Comparison,
@@ -22,8 +24,6 @@ from ablations.report.statistics import (
 from ablations.report.tables.entries import number
 from ablations.report.units import METRIC, Learned, of_cells
 
-NOT_RUN = "not run yet"
-NOTHING_LEARNED = "nothing learned"
 TRAINING, EVALUATION = "training/return", "evaluation/return"
 
 
@@ -32,7 +32,7 @@ class Part:
     """One comparison that a claim rests on.
 
     task: or "all tasks". label: what is compared, where a claim compares several. word: where the
-        interval lies, as tables say it; NOT_RUN where a seed is missing. n, planned: seeds.
+        interval lies, as tables say it; NOT_RUN_YET where a seed is missing. n, planned: seeds.
     low, high, value: in the units that are printed: those of the metric; of a spread the ratio; of
         lost robustness and of agreement shares of what was learned.
     effect, effect_low, effect_high: the same in margins; None without a margin.
@@ -45,7 +45,7 @@ class Part:
 
     task: str
     label: str
-    word: str
+    word: Verdict
     n: int = 0
     planned: int = 0
     value: float | None = None
@@ -60,7 +60,8 @@ class Part:
 
     @property
     def ran(self) -> bool:
-        return self.word != NOT_RUN
+        """Whether all of its seeds have run."""
+        return self.word is not Verdict.NOT_RUN_YET
 
 
 @dataclass(frozen=True)
@@ -89,40 +90,33 @@ class Judged:
         return any(part.ran for part in self.parts)
 
 
-class Evidence:
-    """The records of plans: each metric of a plan is read once, what a variant learned worked out
-    once."""
-
-    def __init__(self, results: Path):
-        self.results = results
-        self._found: dict[tuple[str, str, str], Scores] = {}
-        self._learned: dict[tuple[str, ...], Learned | None] = {}
-
-    def of(self, plan: Plan, metric: str) -> Scores:
-        place = (plan.study["name"], plan.name, metric)
-        if place not in self._found:
-            self._found[place] = scores(plan, self.results, metric=metric)
-        return self._found[place]
-
-    def learned(self, plan: Plan, metric: str, task: str, variant: str) -> Learned | None:
-        """What a variant learned, at the first look where there are several."""
-        place = (plan.study["name"], plan.name, metric, task, variant)
-        if place not in self._learned:
-            found = self.of(plan, metric)
-            at_first = found.below(plan.looks["seeds"][0]) if plan.looks else found
-            self._learned[place] = of_cells(at_first, task, variant)
-        return self._learned[place]
+def evidence(plans: Iterable[Plan], folder: Path) -> list[Results]:
+    """Return the results of each plan, with the curves that claims are judged by; equals once."""
+    read: dict[tuple[str, str], Results] = {}
+    metrics = (TRAINING, EVALUATION)
+    return [
+        read.setdefault((plan.study.name, plan.name), Results(plan, folder, metrics))
+        for plan in plans
+    ]
 
 
-def learned_by(
-    claim: Claim, plan: Plan, evidence: Evidence, task: str, variant: str
-) -> Learned | None:
-    """What a variant learned. Of returns, those of training: the first evaluation comes when much
-    has been learned, and both are in the same units."""
-    if plan.study.get("margin_in_metric"):
+def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learned | None:
+    """Return what a variant learned.
+
+    Of returns, those of training: the first evaluation comes when much has been learned, and both
+    are in the same units.
+    """
+    if results.plan.study.margin_in_metric:
         return METRIC
     metric = TRAINING if claim.metric in (TRAINING, EVALUATION) else claim.metric
-    return evidence.learned(plan, metric, task, variant)
+    return _learned(results, metric, task, variant)
+
+
+@once
+def _learned(results: Results, metric: str, task: str, variant: str) -> Learned | None:
+    """Return what a variant learned, at the first look where there are several."""
+    found, looks = scores(results, metric=metric), results.plan.looks
+    return of_cells(found.below(looks.seeds[0]) if looks else found, task, variant)
 
 
 def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
@@ -132,7 +126,7 @@ def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> t
     )
     planned = max(len(found.of(task, variant)) for variant in variants)
     if plan.looks:  # each comparison has the seeds of the look that decided it
-        planned = min(planned, ended) if ended >= plan.looks["seeds"][0] else planned
+        planned = min(planned, ended) if ended >= plan.looks.seeds[0] else planned
     return ended, planned
 
 
@@ -157,15 +151,16 @@ def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
     return tuple((float(np.mean(one)), float(deviation(one))) for one in scores)
 
 
-def word_of(compared: Comparison, margin: float | None) -> str:
-    """The word for a comparison that has no good direction."""
-    word = verdict(compared, margin)
-    return word.replace("better", "higher").replace("worse", "lower")
+def word_of(compared: Comparison, margin: float | None) -> Verdict:
+    """Return the verdict on a comparison that has no good direction."""
+    return verdict(compared, margin).undirected
 
 
 def part_of(
-    task: str, label: str, word: str, compared: Comparison, margin: float | None, planned: int
+    task: str, label: str, word: Verdict, compared: Comparison, margin: float | None, planned: int
 ) -> Part:
+    """Make a part of a claim from a comparison in the metric's units and the margin."""
+
     def in_margins(value: float | None) -> float | None:
         return number(value / margin) if value is not None and margin else None
 
@@ -186,14 +181,16 @@ def part_of(
     )
 
 
-def _needed(word: str, compared: Comparison, margin: float | None) -> Seeds | None:
-    """Seeds that decide what is open: the sign or equivalence; or, where the sign is known, whether
-    a difference as it looks now lies within the margin or beyond."""
+def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds | None:
+    """Return the seeds that decide what is open: the sign or equivalence.
+
+    Where the sign is known, whether a difference as it looks now lies within the margin or beyond.
+    """
     if compared.low is None:
         return None
-    if word == "undecided":
+    if word is Verdict.UNDECIDED:
         return seeds_to_decide(compared, margin)
-    if "undecided amount" not in word or not margin or not compared.deviation:
+    if not word.amount_undecided or not margin or not compared.deviation:
         return None
     assert compared.difference is not None
     away = abs(compared.difference) - margin

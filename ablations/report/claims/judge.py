@@ -13,42 +13,52 @@ from ablations.report.claims.entries import Claim
 from ablations.report.claims.found import (
     EVALUATION,
     TRAINING,
-    Evidence,
     Judged,
     ended_of,
     learned_by,
 )
+from ablations.report.results import Results
+from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL
 from ablations.report.units import smoothed_together
 
 _LAST = 0.8  # where the last fifth of training begins
 
 
-def judged(claim: Claim, plan: Plan, evidence: Evidence, level: float = LEVEL) -> Judged:
-    """A claim in the light of the records of its plan. level: shared by all that it compares.
+def judged(claim: Claim, results: Results, level: float = LEVEL) -> Judged:
+    """Judge a claim by the records of its plan.
 
-    Raises UserError where it names what its study does not have.
+    Args:
+        claim: to be judged.
+        results: of the plan of its command.
+        level: shared by all that it compares.
+
+    Raises:
+        UserError: the claim names what its study does not have.
     """
+    plan = results.plan
     _require_known(claim, plan)
-    asked = replace(plan, study={**plan.study, "margin": claim.margin})
-    parts, notes = JUDGES[claim.statistic](claim, asked, evidence, level)
+    parts, notes = JUDGES[claim.statistic](claim, results, level)
     first = _source(claim, plan)
     return Judged(
         claim,
         tuple(parts),
-        {task: plan.tasks[task]["steps"] for task in claim.tasks},
+        {task: plan.tasks[task].steps for task in claim.tasks},
         len(plan.seeds),
-        "completions" if plan.study.get("step_unit") == "completion" else "steps",
+        "completions" if plan.study.step_unit == "completion" else "steps",
         first,
-        _rising(claim, asked, evidence, first),
-        _margins(claim, asked, evidence, first),
+        _rising(claim, results, first),
+        _margins(claim, results, first),
         tuple(notes),
     )
 
 
 def by_another(claim: Claim) -> Claim | None:
-    """The same claim by training returns, where it is judged by those of evaluations; by these,
-    where a difference of accuracies is judged."""
+    """Return the same claim by another metric, where there is one to tell beside it.
+
+    By training returns, where it is judged by those of evaluations; by these, where a difference of
+    accuracies is judged.
+    """
     if claim.metric == EVALUATION and claim.statistic != "agreement":
         return replace(claim, metric=TRAINING)
     if claim.metric.endswith("accuracy") and claim.statistic == "difference":
@@ -60,21 +70,21 @@ def _source(claim: Claim, plan: Plan) -> str:
     """Whose learning is the unit."""
     if claim.statistic == "robustness":
         return claim.versus[len(claim.versus) // 2]
-    return claim.versus[0] if claim.versus else str(plan.study["baseline"])
+    return claim.versus[0] if claim.versus else plan.study.baseline
 
 
-def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[str, float]:
-    """task -> how many margins the variant's mean curve rose over the last fifth of training."""
+def _rising(claim: Claim, results: Results, variant: str) -> dict[str, float]:
+    """Task -> how many margins the variant's mean curve rose over the last fifth of training."""
     if claim.metric not in (TRAINING, EVALUATION):
         return {}
-    found = evidence.of(plan, TRAINING)
+    found = scores(results, metric=TRAINING)
     rose = {}
     for task in claim.tasks:
-        unit = learned_by(claim, plan, evidence, task, variant)
+        unit = learned_by(claim, results, task, variant)
         curves = found.curves(task, variant)
-        if unit is None or not curves or min(ended_of(plan, found, task, [variant])) == 0:
+        if unit is None or not curves or min(ended_of(results.plan, found, task, [variant])) == 0:
             continue
-        share = plan.study["margin"] if claim.statistic != "spread" else 0.05
+        share = claim.margin if claim.statistic != "spread" else 0.05
         ends, values = smoothed_together(curves)
         if not (seen := np.isfinite(values).any(axis=0)).any():
             continue
@@ -84,17 +94,17 @@ def _rising(claim: Claim, plan: Plan, evidence: Evidence, variant: str) -> dict[
     return rose
 
 
-def _margins(
-    claim: Claim, plan: Plan, evidence: Evidence, variant: str
-) -> dict[str, tuple[float, float]]:
-    """task -> the margin in units of the return, and by how much the variant's mean evaluation rose
-    from the first to the last."""
+def _margins(claim: Claim, results: Results, variant: str) -> dict[str, tuple[float, float]]:
+    """Return the margin of each task in units of the return, beside what was gained.
+
+    That is by how much the variant's mean evaluation rose from the first to the last.
+    """
     if claim.metric != EVALUATION or claim.statistic not in ("difference", "effect", "interaction"):
         return {}
-    found = evidence.of(plan, EVALUATION)
+    found = scores(results, metric=EVALUATION)
     sizes = {}
     for task in claim.tasks:
-        unit = learned_by(claim, plan, evidence, task, variant)
+        unit = learned_by(claim, results, task, variant)
         curves = [c.values[~np.isnan(c.values)] for c in found.curves(task, variant)]
         rises = [curve[-1] - curve[0] for curve in curves if len(curve) > 1]
         if unit is not None and rises:

@@ -12,7 +12,7 @@ from ablations.report.claims.found import EVALUATION, Judged
 from ablations.report.claims.rows import estimate, table
 from ablations.report.claims.words import Stand, sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet
 
 FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
 _LEVELLED = 1.0  # margins in the last fifth of training
@@ -85,7 +85,7 @@ _LIMITS = """\
 
 
 def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
-    """A row per claim: its verdict, and the range of the effects of its comparisons in margins."""
+    """List each claim with its verdict and the range of its effects in margins."""
     rows = []
     for one, other in zip(found, at_once, strict=True):
         ran = [part for part in one.parts if part.effect_low is not None]
@@ -119,13 +119,13 @@ def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("claim", "text", ("claim",)),
-            Shown("effects", "fixed", ("least", "least", "most"), "+", 1),
-            Shown("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
-            Shown("of", "count", ("comparisons",)),
-            Shown("seeds", "count", ("seeds",)),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("all at once", "text", ("at_once",)),
+            Column("claim", "text", ("claim",)),
+            Column("effects", "fixed", ("least", "least", "most"), "+", 1, right=True),
+            Column("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Column("of", "count", ("comparisons",)),
+            Column("seeds", "count", ("seeds",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("all at once", "text", ("at_once",)),
         ),
     )
 
@@ -136,8 +136,14 @@ def page(
     others: Mapping[str, Judged],
     again: Sequence[Again] = (),
 ) -> str:
-    """The whole page. at_once: the same claims when the intervals of all hold at once. others:
-    claim -> itself, judged by another metric. again: what ran under other settings too."""
+    """Write the whole page.
+
+    Args:
+        found: the claims as they were judged.
+        at_once: the same claims when the intervals of all hold at once.
+        others: claim -> itself, judged by another metric.
+        again: what ran under other settings too.
+    """
     lines = [*_OPENING.splitlines(), "", f"![All claims]({FIGURE}.svg)", ""]
     lines += _wrapped(_counts(found))
     lines += ["", *_overview(found, at_once), ""]
@@ -181,7 +187,7 @@ def _counts(found: Sequence[Judged]) -> str:
     decided = [part for part, stand in each if _outcome([stand]) in ("hold", "fail")]
     if decided:
         task, most = Counter(part.task for part in decided).most_common(1)[0]
-        within = sum(p.task == task and p.word in ("equivalent", "identical") for p in decided)
+        within = sum(p.task == task and p.word.same for p in decided)
         text += (
             f" {most} of the {len(decided)} that are decided are on {task}, where {within} lie "
             f"within the margin."
@@ -234,7 +240,7 @@ def _section(one: Judged, other: Judged | None) -> list[str]:
 
 
 def _by_another(one: Judged, other: Judged) -> str:
-    """The verdict by training returns; where accuracies are judged, the returns that are paid."""
+    """Tell the verdict by training returns; for accuracies, the returns that are paid."""
     if one.claim.metric == EVALUATION:
         same = stands(other) == stands(one)
         said = "the same" if same else sentence(other)
@@ -338,7 +344,7 @@ def _run(one: Judged) -> str:
 
 
 def _sizes(one: Judged) -> str:
-    """What the margin is in units of the return, and beside what evaluations rose by."""
+    """Tell the margin in units of the return, beside what evaluations rose by."""
     told = []
     for task, (margin, rose) in one.margins.items():
         beside = f"{100 * margin / rose:.0f}%" if rose > 0 else "these fell"

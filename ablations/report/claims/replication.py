@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ablations.report.claims.found import Judged, Part
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Sheet, Values, bounded, text_columns
 
 
 def difference_of_estimates(
@@ -29,8 +28,13 @@ def difference_of_estimates(
 
 
 def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
-    """A row per comparison that has all its seeds both times; of a spread the ratio of the two
-    ratios. pairs: each claim, and the same judged by other seeds."""
+    """List each comparison that has all its seeds both times.
+
+    Of a spread the ratio of the two ratios.
+
+    Args:
+        pairs: each claim, and the same judged by other seeds.
+    """
     rows = [
         (first.claim.id, a.task, a.label, *_row(a, b, first.claim.statistic == "spread"))
         for first, second in pairs
@@ -49,21 +53,16 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("claim", "text", ("claim",)),
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("estimate", "estimate", ("value", "low", "high")),
-            Shown("[95% joint]", "interval", ("value", "low", "high")),
-            Shown("on other seeds", "estimate", ("other_value", "other_low", "other_high")),
-            Shown("[95% joint]", "interval", ("other_value", "other_low", "other_high")),
-            Shown("difference", "estimate", ("between", "between_low", "between_high")),
-            Shown("[95% joint]", "interval", ("between", "between_low", "between_high")),
-            Shown("agree", "text", ("agree",)),
+            *text_columns("claim", "task", "variant"),
+            *bounded("estimate", "value", ("low", "high")),
+            *bounded("on other seeds", "other_value", ("other_low", "other_high")),
+            *bounded("difference", "between"),
+            *text_columns("agree"),
         ),
     )
 
 
-def _row(a: Part, b: Part, ratio: bool) -> tuple[Any, ...]:
+def _row(a: Part, b: Part, ratio: bool) -> Values:
     first, second = _estimate(a), _estimate(b)
     if ratio:
         logs = [tuple(math.log(x) for x in one) for one in (first, second)]

@@ -10,7 +10,7 @@ _MOST_PLACES = 6
 
 
 def table(one: Judged) -> list[str]:
-    """A claim's comparisons as lines of Markdown."""
+    """Write a claim's comparisons as lines of Markdown."""
     claim = one.claim
     several = any(part.label for part in one.parts)
     ratio = claim.statistic == "spread"
@@ -47,7 +47,7 @@ def _mean_and_spread(part: Part) -> list[str]:
 
 
 def _word(part: Part) -> str:
-    """The word, with the seeds that would decide what is open."""
+    """Write the verdict, with the seeds that would decide what is open."""
     if part.needed is None:
         return part.word
     needed = seeds_range_text(part.needed.low, part.needed.high) or "more than 10,000"
@@ -55,7 +55,7 @@ def _word(part: Part) -> str:
 
 
 def estimate(part: Part, *, ratio: bool) -> list[str]:
-    """The estimate, its interval, and that in margins; "" for what is not there."""
+    """Write an estimate, its interval, and that in margins; "" for what is not there."""
     if part.value is None or part.low is None or part.high is None:
         value = "" if part.value is None else f"{part.value:.3g}"
         return [value, "", ""]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ablations.report.claims.found import NOT_RUN, NOTHING_LEARNED, Judged, Part
+from ablations.core.verdict import Verdict
+from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.numbers import seeds_range_text
 
 Stand = Literal[
@@ -21,40 +22,36 @@ _SAID: dict[Stand, str] = {
     "amount": "differs, by an undecided amount",
     "undecided": "undecided",
     "unstable": "runs fail",
-    "not run": NOT_RUN,
+    "not run": Verdict.NOT_RUN_YET,
 }
 _AGAINST: tuple[Stand, ...] = ("no difference", "opposite", "differs")
 _FEW = 4  # places that a sentence names
 _PAST = 1e-6  # of a margin, so as to be past a bound
 
 
-def stand(word: str, direction: str) -> Stand:
-    """What a comparison says of a sentence of that direction.
+def stand(word: Verdict, direction: str) -> Stand:
+    """Return what a comparison says of a sentence of that direction.
 
     An interval on the wanted side of 0 makes "higher" and "lower" hold, whether or not the margin
     is inside. "none" holds, and "differs" fails, only where the interval is within the margin;
     where it excludes 0 and contains the margin there is a difference, and whether it matters is
     open: "amount".
     """
-    if word == NOT_RUN:
+    if word is Verdict.NOT_RUN_YET:
         return "not run"
-    if word.startswith("unstable"):
+    if word.unstable:
         return "unstable"
-    sign = {"better": "higher", "higher": "higher", "worse": "lower", "lower": "lower"}.get(
-        word.partition(",")[0]
-    )
-    same = word in ("equivalent", "identical")
-    if direction in ("higher", "lower"):
-        if same:
-            return "no difference"
-        return "undecided" if sign is None else "holds" if sign == direction else "opposite"
-    if sign is None and not same:
+    if not word.sign and not word.same:
         return "undecided"
-    if sign is not None and "," in word:
+    if direction in ("higher", "lower"):
+        if word.same:
+            return "no difference"
+        return "holds" if word.sign == (1 if direction == "higher" else -1) else "opposite"
+    if word.amount_undecided:
         return "amount"
     if direction == "none":
-        return "holds" if same else "differs"
-    return "no difference" if same else "holds"
+        return "holds" if word.same else "differs"
+    return "no difference" if word.same else "holds"
 
 
 def stands(one: Judged) -> list[Stand]:
@@ -71,11 +68,11 @@ def tasks_disagree(parts: Iterable[Part]) -> bool:
 
 
 def verdict(one: Judged) -> str:
-    """A claim's verdict in a few words, for a table or a figure."""
+    """Write a claim's verdict in a few words, for a table or a figure."""
     found = stands(one)
     ran = [each for each in found if each != "not run"]
     if not ran:
-        return NOT_RUN
+        return Verdict.NOT_RUN_YET
     said = _verdict(ran, one)
     if len(ran) < len(found):
         said = f"so far: {said}"
@@ -85,8 +82,7 @@ def verdict(one: Judged) -> str:
 def _verdict(ran: Sequence[Stand], one: Judged) -> str:
     kinds = set(ran)
     if kinds == {"holds"}:
-        amounts = [part.word for part in one.parts if part.ran]
-        all_open = all("undecided amount" in word for word in amounts)
+        all_open = all(part.word.amount_undecided for part in one.parts if part.ran)
         return "holds, by an undecided amount" if all_open else "holds"
     if len(kinds) == 1:
         return _SAID[ran[0]]
@@ -100,8 +96,10 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
 
 
 def sentence(one: Judged) -> str:
-    """The verdict with its places: on which tasks it holds, on which not, and what seeds would
-    decide the rest."""
+    """Write the verdict with its places.
+
+    On which tasks it holds, on which not, and what seeds would decide the rest.
+    """
     groups: dict[tuple[str, Stand], list[Part]] = {}
     for part, each in zip(one.parts, stands(one), strict=True):
         groups.setdefault((_phrase(part, each), each), []).append(part)
@@ -123,17 +121,17 @@ def _phrase(part: Part, each: Stand) -> str:
     said = _SAID[each]
     if each == "not run":
         return said if not part.n else f"{said} ({part.n} of {part.planned} seeds)"
-    if part.word == NOTHING_LEARNED:
+    if part.word is Verdict.NOTHING_LEARNED:
         return "cannot be judged, as nothing was learned,"
     if each == "amount":
-        return f"{said} ({part.word.partition(',')[0]})"
-    if each in ("undecided", "no difference") or part.word in ("equivalent", "identical"):
+        return f"{said} ({part.word.decided})"
+    if each in ("undecided", "no difference") or part.word.same:
         return said
     return f"{said} ({part.word})"
 
 
 def _would_decide(parts: Sequence[Part]) -> str:
-    """The least and the most of the seeds that would decide some comparisons."""
+    """Write the least and the most of the seeds that would decide some comparisons."""
     needed = [part.needed for part in parts if part.needed is not None]
     if not needed:
         return ""
@@ -162,7 +160,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def turning(one: Judged) -> str:
-    """What would change the verdict on a claim that ran."""
+    """Write what would change the verdict on a claim that ran."""
     found = stands(one)
     told = []
     if "not run" in found:
@@ -171,15 +169,17 @@ def turning(one: Judged) -> str:
         told.append("more seeds, where it is undecided")
     told += _other_margins(one)
     if not told:
-        same = all(part.word == "identical" for part in one.parts)
+        same = all(part.word is Verdict.IDENTICAL for part in one.parts)
         told.append("nothing: curves are identical" if same else "runs that do not fail")
     text = "; ".join(told)
     return text[0].upper() + text[1:] + "."
 
 
 def _other_margins(one: Judged) -> Iterator[str]:
-    """The nearest smaller and the nearest larger margin with another verdict, and that verdict;
-    nothing where runs failed, which has a part in the words."""
+    """Write the nearest smaller and the nearest larger margin with another verdict.
+
+    Nothing where runs failed, which has a part in the verdict.
+    """
     if any(part.n < part.planned for part in one.parts):
         return
     bounds = {abs(x) for p in one.parts for x in (p.effect_low, p.effect_high) if x is not None}
@@ -194,7 +194,7 @@ def _other_margins(one: Judged) -> Iterator[str]:
 
 
 def _with_margin(one: Judged, times: float) -> Judged:
-    """The claim, had its margin been so many times as large."""
+    """Return the claim, had its margin been so many times as large."""
     return replace(one, parts=tuple(_word_at(part, times) for part in one.parts))
 
 
@@ -203,12 +203,12 @@ def _word_at(part: Part, times: float) -> Part:
     if low is None or high is None:
         return part
     if -times <= low and high <= times:
-        return replace(part, word="equivalent")
+        return replace(part, word=Verdict.EQUIVALENT)
     if low <= 0 <= high:
-        return replace(part, word="undecided")
-    sign = "higher" if low > 0 else "lower"
+        return replace(part, word=Verdict.UNDECIDED)
+    word = Verdict.HIGHER_UNDECIDED if low > 0 else Verdict.LOWER_UNDECIDED
     beyond = min(abs(low), abs(high)) > times
-    return replace(part, word=sign if beyond else f"{sign}, by an undecided amount")
+    return replace(part, word=word.decided if beyond else word)
 
 
 def _margin_text(one: Judged, times: float) -> str:

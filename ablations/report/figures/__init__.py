@@ -6,7 +6,6 @@ Declared here, drawn by `paper` for print and by `interactive` for the page.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 from ablations.errors import UserError
 from ablations.records import Plan
@@ -17,12 +16,13 @@ from ablations.report.figures.effects import effects
 from ablations.report.figures.marks import Figure
 from ablations.report.figures.sensitivity import plane, sensitivity
 from ablations.report.figures.waterfall import waterfall
-from ablations.report.scores import Scores, diagnostic_scores, is_score, largest
+from ablations.report.results import Results
+from ablations.report.scores import Scores, diagnostic_scores, largest
 from ablations.report.sensitivity import plane as tuned_and_lost
 from ablations.report.tables import table
 from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
-from ablations.report.units import units
+from ablations.report.units import units_of_score
 
 __all__ = ["FAR", "Figure", "require_drawable", "study_figures"]
 
@@ -33,14 +33,13 @@ def require_drawable(plan: Plan, found: Scores) -> None:
     """Raise UserError for a metric that no axis can hold."""
     if (most := largest(found)) > FAR:
         raise UserError(
-            f"{plan.study['name']}: {found.metric} reaches {most:.3g}, further than an axis does: "
+            f"{plan.study.name}: {found.metric} reaches {most:.3g}, further than an axis does: "
             f"`ablations table` has the numbers"
         )
 
 
 def study_figures(
-    plan: Plan,
-    results: Path,
+    results: Results,
     found: Scores,
     *,
     each_seed: bool = False,
@@ -54,41 +53,37 @@ def study_figures(
     study's own metric diagnostics; for an explanation shares alone.
 
     Args:
-        plan: the study.
-        results: folder of its records.
+        results: of the study.
         found: its scores, of its own metric or another.
         each_seed: draw curves with a faint line for every seed.
         only: names of figures, in that order; all by default.
-
-    Raises:
-        DamagedRecord: for a broken record.
     """
-    shares = shares_sheet(plan, results, found)
+    plan = results.plan
+    own = found.metric == plan.study.metric
+    metric = None if own else found.metric  # as tables of these results were asked for
+    shares = shares_sheet(results, metric)
     if shares is not None:
         steps = waterfall(plan, found, shares)
         return {} if steps is None else {"shares": steps}
-    made = table(plan, results, metric=found.metric)
-    judged = is_score(plan, found.metric)
-    learned = units(plan, results, found) if judged else None
-    effects_found = effects_sheet(plan, results, found)
-    own = found.metric == plan.study["metric"]
+    made, learned = table(results, metric=metric), units_of_score(results, metric)
+    effects_found = effects_sheet(results, metric)
     builders: dict[str, Callable[[], Figure | None]] = {
         "curves": lambda: curves(plan, found, each_seed=each_seed),
         "differences": lambda: differences(plan, made, found, learned),
-        "improvement": lambda: improvement(plan, made) if judged else None,
+        "improvement": lambda: improvement(plan, made) if learned else None,
         "intervals": lambda: intervals(plan, found, learned) if learned else None,
         "profiles": lambda: profiles(plan, found, learned) if learned else None,
         "efficiency": lambda: sample_efficiency(plan, found, learned) if learned else None,
         "sensitivity": lambda: sensitivity(plan, made, found, learned),
         "plane": lambda: plane(plan, tuned_and_lost(plan, found, learned)) if learned else None,
         "effects": lambda: effects(plan, effects_found, found.metric) if effects_found else None,
-        "diagnostics": lambda: diagnostics(plan, _near(plan, results)) if own else None,
+        "diagnostics": lambda: diagnostics(plan, _near(results)) if own else None,
     }
     drawn = ((name, builders[name]()) for name in only or builders)
     return {name: figure for name, figure in drawn if figure is not None}
 
 
-def _near(plan: Plan, results: Path) -> dict[str, Scores]:
+def _near(results: Results) -> dict[str, Scores]:
     """Return the diagnostics that an axis can hold."""
-    others = diagnostic_scores(plan, results)
+    others = diagnostic_scores(results)
     return {name: one for name, one in others.items() if largest(one) <= FAR}

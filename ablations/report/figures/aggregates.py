@@ -67,7 +67,7 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
         caption=f"{_UNIT}; 95% stratified bootstrap interval; dots: one seed each; "
         f"over {_tasks(plan)}, {_runs(scores)}.",
         panels=tuple(panels),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         beside=0.8 + room(order),
         around=1.35,
         share="all",
@@ -147,7 +147,7 @@ def _by_family(
             )
             for name, few in kept.items()
         ),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=2,
         legend=Legend(
             {name: tuple(Entry(v, *styles[v]) for v in few) for name, few in kept.items()}

@@ -47,7 +47,7 @@ def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
             _panel(plan, found, task, family, 3.5, 2.5, band=not each_seed, each_seed=each_seed)
             for family, task in places
         ),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=len(plan.tasks) if len(groups) > 1 else min(3, len(plan.tasks)),
         legend=_legend(plan, found, groups),
         beside=room(list(plan.variants)),
@@ -92,7 +92,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
             _panel(plan, shown[name], task, family, 2.9, height, band=False)
             for name, task, family in places
         ),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=len(tasks) * (len(groups) if side_by_side else 1),
         legend=legend,
         beside=room(list(plan.variants)),
@@ -188,7 +188,7 @@ def _described(plan: Plan, found: Scores, variant: str) -> str:
         count = sum(cell.status == status for cell in cells)
         if count:
             words.append(f"{count} {status}")
-    same = plan.variants[variant].get("same_as", variant)
+    same = plan.variants[variant].same_as or variant
     if same != variant:
         words.append(f"identical to {same}")
     return variant + (f"\n({', '.join(words)})" if words else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.figures.marks import (
     Axis,
@@ -19,7 +20,7 @@ from ablations.report.figures.marks import (
     rows,
 )
 from ablations.report.figures.palette import verdict_style
-from ablations.report.formats.numbers import Column, estimate, verdict_text
+from ablations.report.formats.numbers import Digits, estimate, verdict_text
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.series import label, paired
 from ablations.report.tables import ALL_TASKS, Entry, Table
@@ -39,18 +40,18 @@ def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -
     panels = []
     for task in made.places:
         shown = [made.entry(task, variant) for variant in compared]
-        column = Column(made.of(task))
+        digits = Digits(made.of(task))
         margin = next((row.margin for row in shown if row is not None and row.margin), None)
         marks: list[Mark] = [] if margin is None else [Span(-margin, margin)]
         marks.append(Rule(0))
         for place, row in enumerate(shown):
             if row is None or row.difference is None:
                 continue
-            numbers = " ".join(column.difference(row)).strip()
+            numbers = " ".join(digits.difference(row)).strip()
             bounds = (row.difference, row.difference_low, row.difference_high)
             name = verdict_style(row.verdict).label or row.verdict or ""
             marks.append(replace(_interval(row, place, bounds, numbers), label=name))
-            if row.verdict != "identical":
+            if row.verdict is not Verdict.IDENTICAL:
                 dots = paired(plan, found, learned, task, row.variant)
                 color = verdict_style(row.verdict).color
                 marks.append(Points(dots, [place + 0.24] * len(dots), color))
@@ -138,7 +139,7 @@ def _figure(
         title=title,
         caption=caption,
         panels=tuple(panels),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         beside=0.8 + room(compared),
         around=1.45,
         share="all",

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.figures.marks import (
     Axis,
@@ -44,7 +45,7 @@ class Effect(NamedTuple):
     low: float | None
     high: float | None
     p_adjusted: float | None
-    verdict: str
+    verdict: Verdict
 
     @property
     def hover(self) -> str:
@@ -90,7 +91,7 @@ def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | 
         "once with 95%, and leave out what three changes do together. Green: better, vermilion: "
         "worse, filled beyond the margin; blue: equivalent; grey: undecided; pink: runs fail.",
         panels=tuple(panels),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=4,
         beside=room(names),
         around=1.4,
@@ -131,7 +132,7 @@ def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
         "Bold: the simultaneous 95% interval excludes 0; in brackets: equivalent, it lies within "
         "the margin.",
         panels=panels,
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=2 if side > 4 else None,
         beside=2.6,
         around=1.5,
@@ -153,7 +154,7 @@ def _matrix(found: Sequence[Effect], items: Sequence[tuple[str, str]]) -> Matrix
                 row,
                 column,
                 fill,
-                f"({text})" if effect.verdict == "equivalent" else text,
+                f"({text})" if effect.verdict is Verdict.EQUIVALENT else text,
                 opacity,
                 "text" if opacity < _STRONG else f"on-{fill}",
                 bold=effect.p_adjusted is not None and effect.p_adjusted < LEVEL,

@@ -9,7 +9,8 @@ from pathlib import Path
 from ablations.errors import unknown
 from ablations.records import Plan
 from ablations.report.figures import paper, require_drawable, study_figures
-from ablations.report.scores import scores
+from ablations.report.results import Results
+from ablations.report.scores import DIAGNOSTICS, scores
 
 
 def write_figures(
@@ -37,17 +38,17 @@ def write_figures(
 
     Raises:
         UserError: for an unknown metric, format or width, or a metric that no axis can hold.
-        DamagedRecord: for a broken record.
     """
     for format in formats:
         if format not in paper.FORMATS:
             raise unknown("figure format", format, paper.FORMATS)
-    stem = re.sub(r"[^\w.-]+", "_", plan.study["name"])
-    if metric is not None and metric != plan.study["metric"]:
+    stem = re.sub(r"[^\w.-]+", "_", plan.study.name)
+    if metric is not None and metric != plan.study.metric:
         stem += "_" + re.sub(r"\W+", "_", metric)
-    found = scores(plan, results, metric=metric)
+    read = Results(plan, results, DIAGNOSTICS)
+    found = scores(read, metric=metric)
     require_drawable(plan, found)
-    figures = study_figures(plan, results, found, each_seed=each_seed)
+    figures = study_figures(read, found, each_seed=each_seed)
     return [
         path
         for name, figure in figures.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 from typing import NamedTuple
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.formats.numbers import verdict_class
 from ablations.report.series import LINES_OF_A_PANEL, families
@@ -81,27 +82,27 @@ DASHES: tuple[tuple[float, ...], ...] = (
 )
 UNDECIDED = VerdictStyle("undecided", hollow=True)
 VERDICTS = {
-    "better": VerdictStyle("better"),
-    "worse": VerdictStyle("worse"),
-    "better, by an undecided amount": VerdictStyle("better", True, "better (amount undecided)"),
-    "worse, by an undecided amount": VerdictStyle("worse", True, "worse (amount undecided)"),
-    "higher": VerdictStyle("equivalent"),
-    "lower": VerdictStyle("equivalent"),
-    "higher, by an undecided amount": VerdictStyle("equivalent", True, "higher (amount undecided)"),
-    "lower, by an undecided amount": VerdictStyle("equivalent", True, "lower (amount undecided)"),
-    "equivalent": VerdictStyle("equivalent"),
-    "identical": VerdictStyle("equivalent"),
-    "unstable": VerdictStyle("unstable"),
-    "unstable baseline": VerdictStyle("unstable"),
-    "unstable reference": VerdictStyle("unstable"),
-    "tasks disagree": VerdictStyle("unstable"),
-    "undecided": UNDECIDED,
+    Verdict.BETTER: VerdictStyle("better"),
+    Verdict.WORSE: VerdictStyle("worse"),
+    Verdict.BETTER_UNDECIDED: VerdictStyle("better", True, "better (amount undecided)"),
+    Verdict.WORSE_UNDECIDED: VerdictStyle("worse", True, "worse (amount undecided)"),
+    Verdict.HIGHER: VerdictStyle("equivalent"),
+    Verdict.LOWER: VerdictStyle("equivalent"),
+    Verdict.HIGHER_UNDECIDED: VerdictStyle("equivalent", True, "higher (amount undecided)"),
+    Verdict.LOWER_UNDECIDED: VerdictStyle("equivalent", True, "lower (amount undecided)"),
+    Verdict.EQUIVALENT: VerdictStyle("equivalent"),
+    Verdict.IDENTICAL: VerdictStyle("equivalent"),
+    Verdict.UNSTABLE: VerdictStyle("unstable"),
+    Verdict.UNSTABLE_BASELINE: VerdictStyle("unstable"),
+    Verdict.UNSTABLE_REFERENCE: VerdictStyle("unstable"),
+    Verdict.TASKS_DISAGREE: VerdictStyle("unstable"),
+    Verdict.UNDECIDED: UNDECIDED,
 }
 
 
-def verdict_style(verdict: str | None) -> VerdictStyle:
-    """Return how a verdict looks; as undecided for what is no verdict, such as "one seed"."""
-    return VERDICTS.get(verdict or "", UNDECIDED)
+def verdict_style(verdict: Verdict | None) -> VerdictStyle:
+    """Return how a verdict looks; as undecided where there is none, or too few seeds for any."""
+    return VERDICTS.get(verdict, UNDECIDED) if verdict else UNDECIDED
 
 
 def variant_styles(plan: Plan) -> dict[str, Style]:

@@ -21,7 +21,7 @@ from ablations.report.figures.marks import (
     room,
 )
 from ablations.report.figures.palette import shade
-from ablations.report.formats.numbers import Column, estimate
+from ablations.report.formats.numbers import Digits, estimate
 from ablations.report.scores import Scores
 from ablations.report.sensitivity import Tuned, nearest, rows_of, runs
 from ablations.report.series import label
@@ -65,7 +65,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -
             _panel(panel, plan, made, found, learned, panel.number if several else "")
             for panel in shown
         ),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=min(columns, 4) if aligned else 3,
         legend=Legend(
             {}
@@ -121,7 +121,7 @@ def _line(
     span = places[-1] - places[0]
     step = span * min(_ASIDE, 0.6 * nearest(places) / count)
     aside = step * (place - (count - 1) / 2)
-    color, column = shade(place, count), Column(made.of(panel.task))
+    color, digits = shade(place, count), Digits(made.of(panel.task))
     seen = [
         (panel.places[value] + aside, row)
         for value, row in zip(line.values, rows_of(made, panel, line), strict=True)
@@ -141,7 +141,7 @@ def _line(
         color,
         width=1.2,
         symbol="circle",
-        hover=tuple(f"{name}: {' '.join(column.score(row)).strip()}" for _, row in seen),
+        hover=tuple(f"{name}: {' '.join(digits.score(row)).strip()}" for _, row in seen),
     )
 
 
@@ -179,7 +179,7 @@ def plane(plan: Plan, points: list[Tuned]) -> Figure | None:
                 height=3.4,
             ),
         ),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         legend=Legend({"": tuple(entries)}),
         beside=room([PLAIN, *(point.name for point in points)]),
         around=0.4,

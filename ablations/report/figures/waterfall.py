@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ablations.core.plan import Explanation
 from ablations.records import Plan
 from ablations.report.figures.marks import (
     Axis,
@@ -45,9 +46,10 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
 
     Beside them what each detail does alone and when it is removed. None where no seed is complete.
     """
+    about = plan.study.explanation
     records = [row for row in sheet.records() if row["n"]]
     tasks = [task for task in plan.tasks if any(row["task"] == task for row in records)]
-    if not tasks:
+    if about is None or not tasks:
         return None
     panels: list[Panel] = []
     for task in tasks:
@@ -59,7 +61,7 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
             for row in [row for row in records if row["task"] == task][1:]
             if row["verdict"] != INERT
         ]
-        panels += _pair(plan, found, task, details)
+        panels += _pair(plan, about, found, task, details)
     inert = any(row["verdict"] == INERT for row in records)
     return Figure(
         title="Shares of the gap",
@@ -68,7 +70,7 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
         "(filled); the line between them is its interaction with the others."
         + (" Left out: details that do not act." if inert else ""),
         panels=tuple(panels),
-        subject=plan.study["title"],
+        subject=plan.study.title,
         columns=2,
         beside=2.2,
         around=0.9,
@@ -77,14 +79,16 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
     )
 
 
-def _pair(plan: Plan, found: Scores, task: str, details: Sequence[Detail]) -> tuple[Panel, Panel]:
-    about, scores = plan.study["explanation"], paths(plan, found, task).along
+def _pair(
+    plan: Plan, about: Explanation, found: Scores, task: str, details: Sequence[Detail]
+) -> tuple[Panel, Panel]:
+    scores = paths(plan, found, task).along
     start, end = float(np.mean(scores[:, 0])), float(np.mean(scores[:, -1]))
-    names = [_short(name) for name in (about["start"], *(d.name for d in details), about["end"])]
+    names = [_short(name) for name in (about.start, *(d.name for d in details), about.end)]
     height = _ROW * len(names) + 0.9
     left = Panel(
         title=f"{task}: shares of the gap",
-        x=Axis(label(plan.study["metric"])),
+        x=Axis(label(plan.study.metric)),
         y=rows(names),
         marks=tuple(_steps(details, start, end)),
         width=4.2,
@@ -92,7 +96,7 @@ def _pair(plan: Plan, found: Scores, task: str, details: Sequence[Detail]) -> tu
     )
     right = Panel(
         title=f"{task}: alone and removed",
-        x=Axis(f"change of {label(plan.study['metric'])}"),
+        x=Axis(f"change of {label(plan.study.metric)}"),
         y=rows(names),
         marks=tuple(_alone_and_removed(details)),
         width=2.8,

@@ -5,34 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ablations.errors import printable, unknown
-from ablations.report.formats.files import csv_sheet, csv_table, json_sheet, json_table
+from ablations.report.formats.files import to_csv, to_json
 from ablations.report.formats.html import html, html_sheet
 from ablations.report.formats.latex import latex, latex_sheet
-from ablations.report.formats.markdown import markdown, markdown_sheet
+from ablations.report.formats.markdown import markdown
 from ablations.report.tables.entries import Sheet, Table
 
 __all__ = ["FORMATS", "render"]
 
-_TABLES: Mapping[str, Callable[[Table], str]] = {
+_WRITERS: Mapping[str, Callable[[Table | Sheet], str]] = {
     "markdown": markdown,
-    "latex": latex,
-    "csv": csv_table,
-    "html": html,
-    "json": json_table,
+    "latex": lambda made: latex_sheet(made) if isinstance(made, Sheet) else latex(made),
+    "csv": to_csv,
+    "html": lambda made: html_sheet(made) if isinstance(made, Sheet) else html(made),
+    "json": to_json,
 }
-_SHEETS: Mapping[str, Callable[[Sheet], str]] = {
-    "markdown": markdown_sheet,
-    "latex": latex_sheet,
-    "csv": csv_sheet,
-    "html": html_sheet,
-    "json": json_sheet,
-}
-FORMATS = tuple(_TABLES)
+FORMATS = tuple(_WRITERS)
 
 
 def render(made: Table | Sheet, format: str) -> str:
-    """A table or a sheet in one of `FORMATS`. Raises UserError for another format."""
+    """Write a table or a sheet in one of `FORMATS`.
+
+    Raises:
+        UserError: another format.
+    """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    text = _SHEETS[format](made) if isinstance(made, Sheet) else _TABLES[format](made)
+    text = _WRITERS[format](made)
     return printable(text) if format == "markdown" else text  # which a terminal is shown

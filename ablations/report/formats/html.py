@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from html import escape
 
-from ablations.report.formats.markdown import WORDS
+from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import (
-    Column,
+    Digits,
     lines_of,
     seeds_text,
     verdict_class,
@@ -17,9 +17,9 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def html(table: Table) -> str:
-    """A <table> element; classes study-table, interval, difference, verdict to style it by."""
+    """Write a <table> element; classes study-table, interval, difference, verdict style it."""
     tasks = table.places
-    numbers = {task: Column(table.of(task)) for task in tasks}
+    numbers = {task: Digits(table.of(task)) for task in tasks}
     lines = ['<table class="study-table">']
     if table.caption:
         lines.append(f"<caption>{escape(table.caption)}</caption>")
@@ -43,11 +43,11 @@ def html(table: Table) -> str:
 
 
 def breakable(name: str) -> str:
-    """A name that a narrow column may break after its signs, escaped."""
+    """Escape a name that a narrow column may break after its signs."""
     return "<wbr>".join(escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
 
 
-def _html_cell(row: Entry | None, numbers: Column) -> str:
+def _html_cell(row: Entry | None, numbers: Digits) -> str:
     if row is None:
         return ""
     parts = []
@@ -61,7 +61,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
             parts[-1] += f' <span class="seeds">n={escape(seeds_text(row))}</span>'
     if said := verdict_text(row):
         difference, around = numbers.difference(row)
-        name = verdict_class(row.verdict or "identical")
+        name = verdict_class(row.verdict or Verdict.IDENTICAL)
         parts.append(
             f'<span class="difference">{difference} <span class="interval">{around}</span></span> '
             f'<span class="verdict {name}">{escape(said)}</span>'
@@ -70,7 +70,7 @@ def _html_cell(row: Entry | None, numbers: Column) -> str:
 
 
 def html_sheet(made: Sheet) -> str:
-    """A <table> element of class sheet."""
+    """Write a <table> element of class sheet."""
     heads = [one.head for one in made.shown]
     head_cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     lines = ['<table class="sheet">']
@@ -79,8 +79,8 @@ def html_sheet(made: Sheet) -> str:
     lines.append(f"<thead><tr>{head_cells}</tr></thead><tbody>")
     for row in lines_of(made):
         cells = "".join(
-            f'<td class="{"text" if head in WORDS else "number"}">{escape(cell)}</td>'
-            for head, cell in zip(heads, row, strict=True)
+            f'<td class="{"number" if column.is_number else "text"}">{escape(cell)}</td>'
+            for column, cell in zip(made.shown, row, strict=True)
         )
         lines.append(f"<tr>{cells}</tr>")
     return "\n".join([*lines, "</tbody></table>"])

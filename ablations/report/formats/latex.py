@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from ablations.report.formats.numbers import Column, lines_of, seeds_range_text, without_repeats
+from ablations.core.verdict import Verdict
+from ablations.report.formats.numbers import Digits, lines_of, seeds_range_text, without_repeats
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
 def latex(table: Table) -> str:
-    """A table environment that needs booktabs and nothing else."""
+    """Write a table environment, one column per task, that needs booktabs and nothing else."""
     tasks = table.places
-    numbers = {task: Column(table.of(task)) for task in tasks}
+    numbers = {task: Digits(table.of(task)) for task in tasks}
     said = {row.verdict for row in table.rows}
     body: list[str] = []
     for variant in table.variants:
@@ -33,23 +34,32 @@ def latex(table: Table) -> str:
     reach = r"$\pm$: half the width of its interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_breakable(note) for note in table.notes)
-    lines = [
+    caption = _breakable(table.caption) + symbols
+    heads = " & ".join(["", *map(_latex_text, tasks)])
+    lines = _environment("footnotesize", caption, table.study, "l" * (len(tasks) + 1), heads, body)
+    if below:
+        lines.insert(-1, rf"\par\smallskip\raggedright\scriptsize {below}")
+    return "\n".join(lines)
+
+
+def _environment(
+    size: str, caption: str, label: str, columns: str, heads: str, body: Sequence[str]
+) -> list[str]:
+    return [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_breakable(table.caption)}{symbols}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(table.study)}}}",
-        rf"\begin{{tabular}}{{@{{}}l{'l' * len(tasks)}@{{}}}}",
+        rf"\centering\{size}\setlength{{\tabcolsep}}{{3pt}}",
+        rf"\caption{{{caption}}}\vspace{{6pt}}",
+        rf"\label{{tab:{_label(label)}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
-        " & ".join(["", *map(_latex_text, tasks)]) + r" \\",
+        heads + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
-        *([rf"\par\smallskip\raggedright\scriptsize {below}"] if below else []),
         r"\end{table}",
     ]
-    return "\n".join(lines)
 
 
 _LONGEST = 24  # characters of a cell that still stands in one line
@@ -57,7 +67,7 @@ _CHARACTER, _GAP = 0.0108, 0.0175  # of an article's line: one at \scriptsize, a
 
 
 def latex_sheet(made: Sheet) -> str:
-    """A table environment of plain cells; needs booktabs and nothing else."""
+    """Write a table environment of plain cells; it needs booktabs and nothing else."""
     heads = [one.head for one in made.shown]
     rows = without_repeats(lines_of(made))
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
@@ -71,29 +81,17 @@ def latex_sheet(made: Sheet) -> str:
     def cell(text: str, place: int) -> str:
         return rf"{{\raggedright {_breakable(text)}\par}}" if broken[place] else _latex_text(text)
 
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}[t]",
-        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{_breakable(made.caption)}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(made.study)}-{made.kind}}}",
-        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
-        r"\toprule",
-        " & ".join(map(_latex_text, heads)) + r" \\",
-        r"\midrule",
-        *(" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines)
+    caption, label = _breakable(made.caption), f"{made.study}-{made.kind}"
+    body = [" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows]
+    names = " & ".join(map(_latex_text, heads))
+    return "\n".join(_environment("scriptsize", caption, label, columns, names, body))
 
 
 def _label(study: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in study)
 
 
-def _latex_score(row: Entry | None, numbers: Column) -> str:
+def _latex_score(row: Entry | None, numbers: Digits) -> str:
     if row is None or (row.task == ALL_TASKS and row.mean is None):
         return ""
     score, inside = numbers.score(row)
@@ -119,31 +117,33 @@ def _latex_seeds(row: Entry) -> str:
     return rf" {{\scriptsize $n={row.n}${failed}}}"
 
 
-def _latex_difference(row: Entry | None, numbers: Column) -> str:
+def _latex_difference(row: Entry | None, numbers: Digits) -> str:
     if row is None or not (row.verdict or row.same_as):
         return ""
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
-    verdict = row.verdict or "identical"
+    verdict = row.verdict or Verdict.IDENTICAL
     sign = _LATEX_VERDICTS.get(verdict, _latex_text(verdict))
     seeds = seeds_range_text(row.seeds_low, row.seeds_high).replace(" to ", "--")
     seeds = f" {seeds}" if seeds else ""
     # A variant of the same composition is named behind the sign for identical.
     if row.same_as is not None:
-        sign = (f"{sign} " if verdict != "identical" else "") + f"$=$ {_breakable(row.same_as)}"
+        sign = (
+            f"{sign} " if verdict is not Verdict.IDENTICAL else ""
+        ) + f"$=$ {_breakable(row.same_as)}"
     return rf"{{\scriptsize {estimate}{sign}{seeds}}}" + _latex_seeds(row)
 
 
 _LATEX_VERDICTS = {
-    "better": r"$\uparrow$",
-    "worse": r"$\downarrow$",
-    "better, by an undecided amount": r"$\nearrow$",
-    "worse, by an undecided amount": r"$\searrow$",
-    "identical": r"$=$",
-    "higher": r"$\uparrow$",
-    "lower": r"$\downarrow$",
-    "equivalent": r"$\approx$",
-    "undecided": r"?",
+    Verdict.BETTER: r"$\uparrow$",
+    Verdict.WORSE: r"$\downarrow$",
+    Verdict.BETTER_UNDECIDED: r"$\nearrow$",
+    Verdict.WORSE_UNDECIDED: r"$\searrow$",
+    Verdict.IDENTICAL: r"$=$",
+    Verdict.HIGHER: r"$\uparrow$",
+    Verdict.LOWER: r"$\downarrow$",
+    Verdict.EQUIVALENT: r"$\approx$",
+    Verdict.UNDECIDED: r"?",
 }
 
 
@@ -159,25 +159,26 @@ _OWN = {
 
 
 @functools.cache
-def _encoder() -> Any:
+def _encoder() -> Callable[[str], str]:
     from pylatexenc.latexencode import (
         RULE_DICT,
         UnicodeToLatexConversionRule,
         UnicodeToLatexEncoder,
     )
 
-    return UnicodeToLatexEncoder(
+    encoder: Callable[[str], str] = UnicodeToLatexEncoder(
         conversion_rules=[
             UnicodeToLatexConversionRule(RULE_DICT, {ord(c): text for c, text in _OWN.items()}),
             "defaults",
         ],
         unknown_char_policy=lambda _: "?",
         unknown_char_warning=False,
-    )
+    ).unicode_to_latex
+    return encoder
 
 
 def _latex_text(text: str) -> str:
-    return str(_encoder().unicode_to_latex(" ".join(text.split())))
+    return _encoder()(" ".join(text.split()))
 
 
 def _breakable(text: str) -> str:

@@ -4,63 +4,67 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ablations.report.formats.numbers import (
-    Column,
+    Digits,
     lines_of,
     p_text,
     seeds_text,
     verdict_text,
     without_repeats,
 )
-from ablations.report.tables.entries import Sheet, Table
+from ablations.report.tables.entries import Entry, Sheet, Table
 
-# Heads of columns that are words, not numbers.
-WORDS = (
-    *("task", "variant", "choice", "factor", "level", "detail", "change"),
-    *("[95%]", "[95% joint]", "verdict", "claim", "study", "all at once", "agree"),
+Text = Callable[[Entry, Digits], str]
+
+
+def _score(row: Entry, digits: Digits) -> str:
+    score, _ = digits.score(row)
+    return f"**{score}**" if row.best else f"{score}†" if row.tied else score
+
+
+def _chance(row: Entry, digits: Digits) -> str:
+    chance = row.probability_of_improvement
+    return "" if chance is None else f"{chance:.2f}"
+
+
+# Of a comparison, a row per task and variant: head, whether aligned to the right, text.
+_COMPARISON: tuple[tuple[str, bool, Text], ...] = (
+    ("task", False, lambda row, digits: markdown_text(row.task)),
+    ("variant", False, lambda row, digits: markdown_text(row.variant)),
+    ("mean", True, _score),
+    ("[95%]", True, lambda row, digits: digits.score(row)[1]),
+    ("IQM", True, lambda row, digits: digits.iqm(row)),
+    ("against", False, lambda row, digits: markdown_text(row.baseline or "")),
+    ("difference", True, lambda row, digits: digits.difference(row)[0]),
+    ("[95% joint]", True, lambda row, digits: digits.difference(row)[1]),
+    ("p (adj.)", True, lambda row, digits: p_text(row.p_adjusted)),
+    ("P(better)", True, _chance),
+    ("verdict", False, lambda row, digits: markdown_text(verdict_text(row) or "baseline")),
+    ("seeds", False, lambda row, digits: seeds_text(row)),
 )
 
 
-def markdown(table: Table) -> str:
-    against = table.several_baselines
-    head = ["task", "variant", "mean", "[95%]", "IQM", "difference", "[95% joint]", "p (adj.)"]
-    head += ["P(better)", "verdict", "seeds"]
-    if against:
-        head.insert(5, "against")
-    right = {"mean", "[95%]", "IQM", "difference", "[95% joint]", "p (adj.)", "P(better)"}
-    lines: list[list[str]] = []
-    for task in table.places:
-        rows = table.of(task)
-        numbers = Column(rows)
-        for place, row in enumerate(rows):
-            score, inside = numbers.score(row)
-            difference, around = numbers.difference(row)
-            chance = row.probability_of_improvement
-            cells = [
-                markdown_text(task) if place == 0 else "",
-                markdown_text(row.variant),
-                f"**{score}**" if row.best else f"{score}†" if row.tied else score,
-                inside,
-                numbers.iqm(row),
-                difference,
-                around,
-                p_text(row.p_adjusted),
-                "" if chance is None else f"{chance:.2f}",
-                markdown_text(verdict_text(row) or "baseline"),
-                seeds_text(row),
-            ]
-            if against:
-                cells.insert(5, markdown_text(row.baseline or ""))
-            lines.append(cells)
-    caption = f"{markdown_text(table.study)}: {markdown_text(table.caption)}"
-    text = [*wrapped(caption), "", *pipes(head, lines, right)]
-    if table.notes:
-        text.append("")
-    for note in table.notes:
-        text += wrapped(f"- {markdown_text(note)}")
-    return "\n".join(text)
+def markdown(made: Table | Sheet) -> str:
+    """Write a pipe table that lines up in a terminal, with its caption and its notes."""
+    if isinstance(made, Sheet):
+        lines = [[markdown_text(cell) for cell in row] for row in lines_of(made)]
+        heads = [column.head for column in made.shown]
+        right = {column.head for column in made.shown if column.is_number}
+        notes: Sequence[str] = ()
+    else:
+        columns = [c for c in _COMPARISON if c[0] != "against" or made.several_baselines]
+        heads, right = [head for head, *_ in columns], {head for head, at, _ in columns if at}
+        lines, notes = [], made.notes
+        for task in made.places:
+            rows = made.of(task)
+            digits = Digits(rows)
+            lines += [[text(row, digits) for *_, text in columns] for row in rows]
+    caption = wrapped(f"{markdown_text(made.study)}: {markdown_text(made.caption)}")
+    below = [line for note in notes for line in wrapped(f"- {markdown_text(note)}")]
+    table = pipes(heads, without_repeats(lines), right)
+    return "\n".join([*caption, "", *table, *([""] if below else []), *below])
 
 
 def wrapped(text: str) -> list[str]:
@@ -72,7 +76,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str]) -> list[str]:
-    """A pipe table, padded so that it lines up in a terminal."""
+    """Write a pipe table, padded so that it lines up in a terminal."""
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
 
     def joined(cells: Sequence[str]) -> str:
@@ -95,10 +99,3 @@ def markdown_text(text: str) -> str:
     for special in "\\`*|":
         text = text.replace(special, "\\" + special)
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
-
-
-def markdown_sheet(made: Sheet) -> str:
-    heads = [one.head for one in made.shown]
-    lines = [[markdown_text(cell) for cell in row] for row in without_repeats(lines_of(made))]
-    caption = wrapped(f"{markdown_text(made.study)}: {markdown_text(made.caption)}")
-    return "\n".join([*caption, "", *pipes(heads, lines, set(heads) - set(WORDS))])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-from ablations.report.tables.entries import Entry, Sheet
+from ablations.core.verdict import Verdict
+from ablations.report.tables.entries import Entry, Sheet, Values
 
 _MOST = 8  # digits after the point
 _LARGE = 1e15  # from here on a float has no digit after the point to spare
@@ -32,7 +32,7 @@ def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) ->
 
 
 def fixed(value: float, places: int, sign: str = "") -> str:
-    """A number with so many digits after the point, never "-0.00"."""
+    """Write a number with so many digits after the point, never "-0.00"."""
     text = _digits(value, places, sign)
     return text.replace("-", sign) if not float(text) else text
 
@@ -44,10 +44,11 @@ def _digits(value: float, places: int, sign: str = "") -> str:
     return f"{value:{sign}.{places}f}"
 
 
-class Column:
+class Digits:
     """The strings of one task's column: an estimate and its interval, aligned over the variants."""
 
     def __init__(self, rows: Sequence[Entry]):
+        """Choose the digits that the rows of a task share."""
         self._scores = _shared((row.mean, row.low, row.high) for row in rows)
         self._differences = _shared(
             (row.difference, row.difference_low, row.difference_high) for row in rows
@@ -58,6 +59,7 @@ class Column:
         return _estimate(row.mean, row.low, row.high, self._scores, "")
 
     def iqm(self, row: Entry) -> str:
+        """Write the interquartile mean."""
         return _estimate(row.iqm, row.iqm_low, row.iqm_high, self._scores, "")[0]
 
     def difference(self, row: Entry) -> tuple[str, str]:
@@ -87,8 +89,10 @@ def _estimate(
 
 
 def _places(value: float, low: float, high: float, places: int, sign: str) -> int:
-    """A much narrower interval than its neighbours' must not read as no interval at all, nor one of
-    a difference that excludes 0 as if it held it."""
+    """Return the digits after the point of an interval that is narrower than its neighbours'.
+
+    It must not read as no interval at all, nor one that excludes 0 as if it held it.
+    """
     places = max(places, min(decimals(value, low, high) - 1, places + 2))
     return _apart(low, high, places) if sign else places
 
@@ -114,7 +118,10 @@ def estimate(
 
 
 def p_text(value: float | None) -> str:
-    """ ".012", "<.001", "1"; four digits where three would hide on which side of .05 it lies."""
+    """Write a p-value, as ".012", "<.001" or "1".
+
+    Four digits where three would hide on which side of .05 it lies.
+    """
     if value is None:
         return ""
     if value < 0.001:
@@ -124,25 +131,26 @@ def p_text(value: float | None) -> str:
 
 
 def verdict_text(row: Entry) -> str:
-    """ "worse"; "equivalent (+)" where 0 is outside; "undecided (12 to 64 seeds)".
+    """Write a verdict, as "worse", "equivalent (+)" or "undecided (12 to 64 seeds)".
 
-    Where another variant is the same composition: "worse, identical to b".
+    The sign stands where 0 is outside. Where another variant is the same composition: "worse,
+    identical to b".
     """
-    said = row.verdict or ""
-    if row.verdict == "equivalent":
+    said = str(row.verdict or "")
+    if row.verdict is Verdict.EQUIVALENT:
         low, high = row.difference_low or 0.0, row.difference_high or 0.0
         said += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
-    if row.verdict == "undecided":
+    if row.verdict is Verdict.UNDECIDED:
         seeds = seeds_range_text(row.seeds_low, row.seeds_high)
         said += f" ({seeds} seeds)" if seeds else ""
     if row.same_as is None:
         return said
     same = f"identical to {row.same_as}"
-    return same if said in ("", "identical") else f"{said}, {same}"
+    return same if row.verdict in (None, Verdict.IDENTICAL) else f"{said}, {same}"
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
-    """ "12 to 64"; "12 or more"; empty where nothing is known."""
+    """Write a range of seeds, as "12 to 64" or "12 or more"; empty where nothing is known."""
     if low is None:
         return ""
     if high is None:
@@ -150,13 +158,13 @@ def seeds_range_text(low: int | None, high: int | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def verdict_class(verdict: str) -> str:
-    """A verdict as the name of a class: "better, by an undecided amount" is "better-undecided"."""
-    return verdict.replace(", by an undecided amount", "-undecided").replace(" ", "-")
+def verdict_class(verdict: Verdict | None) -> str:
+    """Return the CSS class of a verdict, such as "better-undecided"; "" of none."""
+    return verdict.name.lower().replace("_", "-") if verdict else ""
 
 
 def seeds_text(row: Entry) -> str:
-    """ "8"; "5 of 8" when cells have not run; "7, 1 failed"."""
+    """Write the seeds of a row, as "8", "5 of 8" when cells have not run, or "7, 1 failed"."""
     text = f"{row.n} of {row.n_planned}" if row.n_missing else str(row.n)
     if row.n_failed:
         text += f", {row.n_failed} failed"
@@ -171,10 +179,10 @@ def seeds_text(row: Entry) -> str:
 
 
 def lines_of(made: Sheet) -> list[tuple[str, ...]]:
-    """A sheet's rows as text."""
+    """Write a sheet's rows as text."""
     return [
         tuple(
-            _WRITTEN[one.kind]([row[name] for name in one.of], one.sign, one.places)
+            _WRITTEN[one.kind](tuple(row[name] for name in one.of), one.sign, one.places)
             for one in made.shown
         )
         for row in made.records()
@@ -188,9 +196,6 @@ def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
         found.append(("" if task == last else task, *rest))
         last = task
     return found
-
-
-Values = Sequence[Any]
 
 
 def _text(values: Values, sign: str, places: int) -> str:
@@ -239,7 +244,7 @@ def _steps(values: Values, sign: str, places: int) -> str:
 
 
 def _step_interval(values: Values, sign: str, places: int) -> str:
-    low, high = (_steps([one], sign, places) for one in values)
+    low, high = (_steps((one,), sign, places) for one in values)
     return f"[{low}, {high}]" if low and high else ""
 
 

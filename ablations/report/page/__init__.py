@@ -25,6 +25,8 @@ from ablations.report.figures.interactive import chart
 from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
+from ablations.report.results import Results
+from ablations.report.scores import DIAGNOSTICS
 
 HERE = Path(__file__).parent
 
@@ -44,16 +46,19 @@ def render(
 ) -> str:
     """Return the page as text.
 
-    A study whose records are damaged says so in its place.
+    A study whose records have no scores says so in its place.
 
-    live: for the server of `--watch`: the page asks it for changes, and has no static figures.
+    Args:
+        plans: a section each.
+        results: the folder with their records.
+        live: for the server of `--watch`: the page asks it for changes, and has no static figures.
     """
     if not plans:
         raise UserError("a report needs at least one study")
-    names = slugs([plan.study["name"] for plan in plans])
+    names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
     sections = [
-        section(plan, results, slug, static=not live, folder=folder)
+        section(Results(plan, results, DIAGNOSTICS), slug, static=not live, folder=folder)
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = jinja2.Environment(
@@ -63,6 +68,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["anchor"] = lambda key: key.replace("/", ".")
     environment.filters["breakable"] = lambda name: Markup(breakable(name))
     return environment.get_template("page.html.j2").render(
         sections=sections,

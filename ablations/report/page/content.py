@@ -8,16 +8,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
+from ablations.core.plan import Formula
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
 from ablations.report.page.runs import Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
+from ablations.report.results import Results
 from ablations.report.scores import baseline_of, largest, scores, step_unit
 from ablations.report.tables import (
     KINDS,
@@ -52,11 +53,6 @@ class Chart:
     folded: bool = False
 
     @property
-    def anchor(self) -> str:
-        """Its place in an address."""
-        return self.key.replace("/", ".")
-
-    @property
     def columns(self) -> int:
         """Panels side by side, where there is room."""
         return interactive.columns(self.figure)
@@ -83,17 +79,23 @@ class Folded:
     caption: str
     text: Markup
 
-    @property
-    def anchor(self) -> str:
-        """Its place in an address."""
-        return self.key.replace("/", ".")
+
+@dataclass(frozen=True)
+class Alternative:
+    """A variant side by side with the others: its choices, and what else it sets."""
+
+    name: str
+    baseline: str | None
+    summary: str
+    sets: tuple[tuple[str, str], ...]
+    formulas: tuple[tuple[str, Formula], ...]
 
 
 @dataclass(frozen=True)
 class Section:
     """A study on the page.
 
-    problem: all there is where its records could not be read. files: table -> format -> text, to be
+    problem: all there is where its records have no scores. files: table -> format -> text, to be
     saved.
     """
 
@@ -108,7 +110,7 @@ class Section:
     unit: str = ""
     scorecard: tuple[Score, ...] = ()
     summary: str = ""
-    variants: tuple[Mapping[str, Any], ...] = ()
+    variants: tuple[Alternative, ...] = ()
     legend: Sequence[interactive.Json] = ()
     table: Markup | None = None
     caption: str = ""
@@ -121,26 +123,24 @@ class Section:
     failures: tuple[str, ...] = ()
 
 
-def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path) -> Section:
-    """Return a study's section; with `problem` where a record is damaged.
+def section(results: Results, slug: str, *, static: bool, folder: Path) -> Section:
+    """Return a study's section; with `problem` where its records have no scores.
 
-    static: with figures for print. folder: where the page will lie, for links.
+    Args:
+        results: of the study.
+        slug: its anchor.
+        static: whether with figures for print.
+        folder: where the page will lie, for links.
     """
-    about = plan.study
-    heads = {
-        "slug": slug,
-        "name": about["name"],
-        "title": about["title"],
-        "claim": about["claim"],
-        "source": about.get("claim_source", ""),
-    }
+    plan, about = results.plan, results.plan.study
+    head = Section(slug, about.name, about.title, about.claim, about.claim_source)
     try:
-        found = scores(plan, results)
+        found = scores(results)
         kind = default_kind(plan)
-        leading = None if kind == "comparison" else KINDS[kind](plan, results, found)
-        made = table(plan, results) if leading is None else None
+        leading = None if kind == "comparison" else KINDS[kind](results, None)
+        made = table(results) if leading is None else None
     except UserError as problem:
-        return Section(**heads, problem=str(problem))
+        return replace(head, problem=str(problem))
     counts = {
         status: sum(cell.status in which for cell in found.cells)
         for status, which in {
@@ -149,22 +149,21 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
             "missing": ("missing",),
         }.items()
     }
-    made_by, provenance = runs(plan, results, found, folder)
-    common = {
-        **heads,
-        "facts": tuple(_facts(plan, counts)),
-        "counts": counts,
-        "runs": made_by,
-        "provenance": provenance,
-        "failures": tuple(failures(found.cells)),
-    }
+    made_by, provenance = runs(results, folder)
+    common = replace(
+        head,
+        facts=tuple(_facts(plan, counts)),
+        counts=counts,
+        runs=made_by,
+        provenance=provenance,
+        failures=tuple(failures(found.cells)),
+    )
     if made is None:
         assert leading is not None
         effects = kind == "effects"
-        only = ("effects", "curves") if effects else ()
-        figures = study_figures(plan, results, found, only=only)
-        return Section(
-            **common,
+        figures = study_figures(results, found, only=("effects", "curves") if effects else ())
+        return replace(
+            common,
             summary=(effects_in_words if effects else explained_in_words)(leading),
             variants=tuple(_variants(plan)) if effects else (),
             legend=interactive.legend(plan) if effects else (),
@@ -177,12 +176,12 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
         for kind, title in KIND_TITLES.items()
-        if (sheet := KINDS[kind](plan, results, found)) is not None
+        if (sheet := KINDS[kind](results, None)) is not None
     }
     tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
     tables |= {key: sheet for key, (_, sheet) in sheets.items()}
-    return Section(
-        **common,
+    return replace(
+        common,
         unit=unit,
         scorecard=lines,
         summary=summary(made),
@@ -196,7 +195,7 @@ def section(plan: Plan, results: Path, slug: str, *, static: bool, folder: Path)
         ),
         files=_files(tables),
         legend=interactive.legend(plan),
-        charts=_charts(study_figures(plan, results, found), slug, static and largest(found) <= FAR),
+        charts=_charts(study_figures(results, found), slug, static and largest(found) <= FAR),
     )
 
 
@@ -222,18 +221,18 @@ def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
 
 
 def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    steps = {about["steps"] for about in plan.tasks.values()}
+    steps = {task.steps for task in plan.tasks.values()}
     yield "tasks", ", ".join(plan.tasks)
     yield "seeds", str(len(plan.seeds))
-    if base := plan.study.get("base"):
+    if base := plan.study.base:
         yield "base", f"the settings of {base}"
     if any(steps):
         yield step_unit(plan), " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)}))
-    if plan.study.get("margin_in_metric"):
-        yield "margin", f"{plan.study['margin']:g}, in units of the metric"
+    if plan.study.margin_in_metric:
+        yield "margin", f"{plan.study.margin:g}, in units of the metric"
     else:
-        yield "margin", f"{100 * plan.study['margin']:g}% of what the baseline learned"
-    yield "score", plan.study["metric"]
+        yield "margin", f"{100 * plan.study.margin:g}% of what the baseline learned"
+    yield "score", plan.study.metric
     if plan.request.get("profile"):
         yield "profile", str(plan.request["profile"])
     flags = {
@@ -246,24 +245,13 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     yield "cells", ", ".join(f"{n} {status}" for status, n in counts.items() if n)
 
 
-def _variants(plan: Plan) -> Iterator[dict[str, Any]]:
+def _variants(plan: Plan) -> Iterator[Alternative]:
     for name, about in plan.variants.items():
-        formulas = about.get("formulas") or {}
-        yield {
-            "name": name,
-            "baseline": baseline_of(plan, name),
-            "summary": about["summary"],
-            "sets": [
-                (setting, _said(value))
-                for setting, value in about["sets"].items()
-                if setting not in formulas
-            ],
-            "formulas": [(axis, one) for axis, one in formulas.items()],
-        }
-
-
-def _said(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        formulas = about.formulas or {}
+        others = {setting: x for setting, x in about.sets.items() if setting not in formulas}
+        sets = tuple((n, f"{x:g}" if isinstance(x, float) else str(x)) for n, x in others.items())
+        baseline = baseline_of(plan, name)
+        yield Alternative(name, baseline, about.summary, sets, tuple(formulas.items()))
 
 
 # Figures

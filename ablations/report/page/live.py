@@ -36,6 +36,7 @@ class Live(ThreadingHTTPServer):
     def __init__(
         self, plans: Plans, results: Path, running: Running, port: int | None = None
     ) -> None:
+        """Bind the port."""
         self.results = results
         self._plans = plans
         self._running = running
@@ -54,21 +55,22 @@ class Live(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
+        """The address of the page."""
         return f"http://{HOST}:{self.server_address[1]}/"
 
     def state(self) -> dict[str, Any]:
-        """A name for what there is to show, and the cells that are under way."""
+        """Return a name for what there is to show, and the cells that are under way."""
         plans = self._plans()
         sums = hashlib.sha256()
         for plan in plans:
-            sums.update(f"{plan.study['name']} {plan.name}\n".encode())
+            sums.update(f"{plan.study.name} {plan.name}\n".encode())
             for cell in plan.cells:
-                if (self.results / "cells" / cell["hash"]).exists():
-                    sums.update(cell["hash"].encode())
+                if (self.results / "cells" / cell.hash).exists():
+                    sums.update(cell.hash.encode())
         return {"state": sums.hexdigest()[:16], "running": list(self._running(plans))}
 
     def text(self) -> str:
-        """The page, built again where something has changed."""
+        """Return the page, built again where something has changed."""
         with self._lock:
             state = self.state()["state"]
             if self._built is None or self._built[0] != state:
@@ -115,4 +117,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not worth a line on the terminal."""
+        """Print nothing: requests are not worth a line on the terminal."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ablations.records import Plan, Record, read_results
-from ablations.report.scores import Cell, Scores
+from ablations.records import Record
+from ablations.report.results import Results
+from ablations.report.scores import Cell, scores
 
 
 @dataclass(frozen=True)
@@ -30,31 +31,29 @@ class Run:
 
 
 def runs(
-    plan: Plan, results: Path, found: Scores, folder: Path
+    results: Results, folder: Path
 ) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
     """Return the cells, and what made them: each different provenance once, under a letter."""
     made: dict[str, tuple[str, Mapping[str, str]]] = {}
-    scored = {(cell.task, cell.variant, cell.seed): cell for cell in found.cells}
-    rendered = _renders(results, folder)
+    rendered = _renders(results.folder, folder)
     found_runs = []
-    for cell, record in read_results(results, plan):
-        one = scored[cell["task"], cell["variant"], cell["seed"]]
+    for (cell, record, *_), one in zip(results.runs(), scores(results).cells, strict=True):
         letter = ""
         if record is not None:
             told = _made_by(record)
             letter, _ = made.setdefault(json.dumps(told), (_letters(len(made)), told))
         found_runs.append(
             Run(
-                hash=cell["hash"],
-                task=cell["task"],
-                variant=cell["variant"],
-                seed=cell["seed"],
+                hash=cell.hash,
+                task=cell.task,
+                variant=cell.variant,
+                seed=cell.seed,
                 status=one.status,
                 score=f"{one.value:.5g}" if one.status == "done" else "",
                 seconds=_seconds(record),
                 started=_started(record),
                 made_by=letter,
-                render=rendered.get(cell["hash"]),
+                render=rendered.get(cell.hash),
             )
         )
     return tuple(found_runs), tuple(made.values())
@@ -81,15 +80,15 @@ def _letters(place: int) -> str:
 
 
 def _seconds(record: Record | None) -> str:
-    seconds = None if record is None else record.provenance.get("seconds")
-    return f"{seconds:.1f}" if isinstance(seconds, (int, float)) else ""
+    return (
+        f"{record.provenance['seconds']:.1f}" if record and "seconds" in record.provenance else ""
+    )
 
 
 def _started(record: Record | None) -> str:
-    started = None if record is None else record.provenance.get("started")
-    if not isinstance(started, (int, float)):
+    if record is None or "started" not in record.provenance:
         return ""
-    return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(record.provenance["started"], UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ablations.report.formats.numbers import Column, verdict_class, verdict_text
+from ablations.report.formats.numbers import Digits, verdict_class, verdict_text
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
@@ -30,12 +30,12 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
     task = ALL_TASKS if several else made.tasks[0]
     rows = [row for row in made.rows if row.task == task and row.baseline]
     reach = max([_reach(row) for row in rows], default=1.0) or 1.0
-    numbers = Column(rows)
+    numbers = Digits(rows)
     lines = tuple(
         Score(
             variant=row.variant,
             baseline=row.baseline or "",
-            verdict=verdict_class(row.verdict or ""),
+            verdict=verdict_class(row.verdict),
             text=verdict_text(row),
             estimate=" ".join(numbers.difference(row)).strip(),
             seeds=f"{row.n_pairs} of {row.n_planned}"
@@ -73,7 +73,7 @@ def _strip(row: Entry, reach: float) -> Markup:
         )
     if row.difference is not None:
         parts.append(f'<circle cx="{x(row.difference)}" cy="9" r="3.6"/>')
-    name = verdict_class(row.verdict or "")
+    name = verdict_class(row.verdict)
     return Markup(
         f'<svg class="strip {name}" viewBox="0 0 140 18" aria-hidden="true" focusable="false">'
         + "".join(parts)

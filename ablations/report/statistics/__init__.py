@@ -50,7 +50,6 @@ from ablations.report.statistics.efficiency import (
 )
 from ablations.report.statistics.paired import (
     Comparison,
-    Verdict,
     compare,
     judge,
     most_differing,
@@ -100,7 +99,6 @@ __all__ = [
     "Seeds",
     "Statistic",
     "StepsToThreshold",
-    "Verdict",
     "aggregate",
     "aggregate_interval",
     "attribution",

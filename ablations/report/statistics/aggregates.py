@@ -70,7 +70,7 @@ def aggregate_interval(
     seed: int = SEED,
     widened: bool = True,
 ) -> tuple[float, float]:
-    """The (1 - level) interval of `aggregate`; NaN where a task has fewer than 2 runs.
+    """Return the (1 - level) interval of `aggregate`; NaN where a task has fewer than 2 runs.
 
     widened=False: rliable's plain percentile bootstrap. Otherwise, with fewer than 5 runs, it is
     aggregate +- q sqrt(sum over tasks of s^2 / n) / tasks, q the Student quantile.
@@ -161,7 +161,7 @@ def probability_of_improvement(
 
 
 def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
-    """The interval of a mean of U / n^2 over tasks with `sizes` runs, by bisection."""
+    """Find the interval of a mean of U / n^2 over tasks with `sizes` runs, by bisection."""
     quantile = student_quantile(min(sizes) - 1, LEVEL / 2)
 
     def outside(theta: float) -> bool:
@@ -180,7 +180,7 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
 
 
 def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
-    """variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
+    """Variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
 
     Raises ValueError where a variant lacks a task, or a variant, task and seed occur twice.
     """

@@ -7,22 +7,22 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.plan import Settings
 from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL
 
 
 @dataclass(frozen=True)
 class Design:
-    """A factorial, every combination of whose levels is one variant; or a fraction of one, in which
-    the levels of every three factors meet equally often (an orthogonal array of strength 3).
+    """A factorial, every combination of whose levels is one variant, or a fraction of one.
 
-    factors: name -> levels in words; the first is the reference. variants: variant -> the index of
-    its level of each factor.
+    In a fraction the levels of every three factors meet equally often (an orthogonal array of
+    strength 3). factors: name -> levels in words; the first is the reference. variants: variant ->
+    the index of its level of each factor.
     """
 
     factors: Mapping[str, tuple[str, ...]]
@@ -30,10 +30,12 @@ class Design:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of levels of each factor."""
         return tuple(len(levels) for levels in self.factors.values())
 
     @property
     def full(self) -> bool:
+        """Whether every combination of levels is there."""
         return len(self.variants) == math.prod(self.shape)
 
 
@@ -51,12 +53,16 @@ class Effect:
     margin: float | None = None
 
 
-def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
-    """The factorial that variants form, or a fraction of one; else None.
+def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
+    """Find the factorial that variants form, or a fraction of one; else None.
 
-    sets: variant -> what it sets. Settings that change together are one factor, and so are two of
-    which not every combination is there, if that makes a factorial: its levels are those that are.
-    The baseline's levels come first. A setting that a variant leaves out is at its default.
+    Settings that change together are one factor, and so are two of which not every combination is
+    there, if that makes a factorial: its levels are those that are. A setting that a variant leaves
+    out is at its default.
+
+    Args:
+        sets: variant -> what it sets.
+        baseline: whose levels come first.
     """
     names = list(dict.fromkeys(name for one in sets.values() for name in one))
     columns: _Columns = {}
@@ -87,8 +93,10 @@ _Columns = dict[tuple[int, ...], list[str]]  # the level of each variant -> sett
 
 
 def _joined(columns: _Columns) -> Iterator[_Columns]:
-    """The factors as they are; then each two of them as one, whose levels are the combinations that
-    are there, in order of appearance."""
+    """Yield the factors as they are; then each two of them as one.
+
+    Its levels are the combinations that are there, in order of appearance.
+    """
     yield columns
     for first, second in itertools.combinations(columns, 2):
         pairs = list(zip(first, second, strict=True))
@@ -109,8 +117,10 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 
 def _is_orthogonal(columns: _Columns) -> bool:
-    """Whether the levels of every three factors meet, and equally often: else an interaction of two
-    could pass for a main effect."""
+    """Whether the levels of every three factors meet, and equally often.
+
+    Else an interaction of two could pass for a main effect.
+    """
     for three in itertools.combinations(columns, 3):
         met = Counter(zip(*three, strict=True))
         if len(met) != math.prod(1 + max(one) for one in three) or len(set(met.values())) > 1:
@@ -128,14 +138,20 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
 def effects(
     scores: ArrayLike, factorial: Design, margin: float | None = None, level: float = LEVEL
 ) -> list[Effect]:
-    """Main effects and two-way interactions of scores `[n, variants]`: a row per seed, the variants
-    in the order of the design; or of the means over tasks of `[tasks, n, variants]`.
+    """Judge main effects and two-way interactions.
 
     Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
     reference. Interaction of k and m of two factors: means of the variants with both, minus with m
     and the first reference, minus with k and the second, plus with both references. Each contrast
     is one number per seed, judged by `paired.judge`. In a fraction interactions of two cannot be
     told from each other, so there are none; a main effect there includes interactions of three.
+
+    Args:
+        scores: `[n, variants]`, a row per seed and the variants in the order of the design; or
+            `[tasks, n, variants]`, of which the means over tasks are judged.
+        factorial: the design.
+        margin: in the units of the scores.
+        level: of each interval.
     """
     y = np.asarray(scores, dtype=np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
@@ -147,7 +163,7 @@ def effects(
     names, levels = list(factorial.factors), list(factorial.factors.values())
 
     def at(*where: tuple[int, int]) -> NDArray[np.float64]:
-        """The mean of each seed's variants at levels of factors."""
+        """Return the mean of each seed's variants at levels of factors."""
         return y[:, np.all([places[:, i] == k for i, k in where], axis=0)].mean(axis=1)
 
     def effect(of: tuple[tuple[int, int], ...], contrast: NDArray[np.float64]) -> Effect:
@@ -174,5 +190,5 @@ def effects(
     return found
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -13,7 +13,9 @@ from ablations.report.statistics.summaries import LEVEL
 
 @dataclass(frozen=True)
 class StepsToThreshold:
-    """n: runs. reached: how many got there. median, low, high: environment steps until a run does,
+    """How many runs reach a threshold, and when.
+
+    n: runs. reached: how many got there. median, low, high: environment steps until a run does,
     with its 95% interval; infinite where too few do, None where n is too small to say.
     """
 
@@ -25,14 +27,13 @@ class StepsToThreshold:
 
 
 def steps_to_threshold(steps: ArrayLike, values: ArrayLike, threshold: float) -> float:
-    """The first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`; infinity if it
-    never does.
+    """Return the first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`.
 
     The step that best splits the curve into a part below and a part above: with the least sum of
     (value - threshold) before it, each point weighted by the steps it ends. This is where the
     isotonic fit of the curve reaches the threshold (Robertson, Wright and Dykstra 1988), so noise
     moves it to both sides alike, while the first point above comes the earlier the noisier a curve
-    is. Points without a value (NaN) do not count.
+    is. Points without a value (NaN) do not count. Infinity if the curve never stays there.
     """
     rows = np.asarray(values, dtype=np.float64)
     seen = np.isfinite(rows)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ablations.core.verdict import Verdict
 from ablations.distributions import normal_cdf, student_cdf, student_quantile
 from ablations.report.statistics.summaries import LEVEL, powers
 
 EXACT = 200  # differences of which the signed-rank test is exact
-
-Verdict = Literal[
-    "better",
-    "worse",
-    "better, by an undecided amount",
-    "worse, by an undecided amount",
-    "equivalent",
-    "undecided",
-]
 
 
 @dataclass(frozen=True)
@@ -55,6 +46,7 @@ class Comparison:
 
     @property
     def sign(self) -> int:
+        """1 or -1 where the mean lies above or below 0 for sure, else 0."""
         if self.low is not None and self.high is not None:
             return int(self.low > 0) - int(self.high < 0)
         if not self.difference or self.p is None or self.p >= self.level:
@@ -65,8 +57,14 @@ class Comparison:
 def compare(
     scores: ArrayLike, baseline: ArrayLike, margin: float | None = None, level: float = LEVEL
 ) -> Comparison:
-    """Compares two arrays `[n]` whose i-th entries share a seed, or the means over tasks of two
-    `[tasks, n]`. `margin` in their units."""
+    """Compare two arrays `[n]` whose i-th entries share a seed.
+
+    Args:
+        scores: `[n]`, or `[tasks, n]` whose means over tasks are compared.
+        baseline: of the same shape.
+        margin: in their units.
+        level: of the interval.
+    """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim not in (1, 2):
         raise ValueError(f"paired scores need one shape [n]: {a.shape} and {b.shape}")
@@ -83,7 +81,7 @@ def compare(
 
 
 def rounding_of(*scores: ArrayLike) -> float:
-    """The difference up to which numbers that are made of these scores are the same."""
+    """Return the difference up to which numbers that are made of these scores are the same."""
     return 1e-12 * max(float(np.max(np.abs(of), initial=0.0)) for of in scores)
 
 
@@ -93,7 +91,7 @@ def judge(
     rounding: float = 0.0,
     level: float = LEVEL,
 ) -> Comparison:
-    """What `[n]` differences, one per seed, say about their mean.
+    """Judge the mean of `[n]` differences, one per seed.
 
     Interval and p are those of Student's t. Where all differences are the same number c (their
     deviation is at most `rounding`) they do not tell how much others would differ, so there is no
@@ -145,7 +143,7 @@ def judge(
 
 
 def _times(value: float, power: int) -> float:
-    """value * 2^power; infinite where that is too large."""
+    """Value * 2^power; infinite where that is too large."""
     try:
         return math.ldexp(value, power)
     except OverflowError:
@@ -153,7 +151,7 @@ def _times(value: float, power: int) -> float:
 
 
 def most_differing(n: int, level: float = LEVEL) -> float:
-    """The largest share of seeds that may differ where n did not: 1 - (level / 2)^(1 / n)."""
+    """Bound the share of seeds that may differ where n did not: 1 - (level / 2)^(1 / n)."""
     return float(1 - (level / 2) ** (1 / n))
 
 
@@ -172,29 +170,29 @@ def verdict(comparison: Comparison, margin: float | None) -> Verdict:
     low, high = comparison.low, comparison.high
     if margin is not None and low is not None and high is not None:
         if -margin < low and high < margin:
-            return "equivalent"
+            return Verdict.EQUIVALENT
         if low > margin:
-            return "better"
+            return Verdict.BETTER
         if high < -margin:
-            return "worse"
+            return Verdict.WORSE
     return _SIGNED[comparison.sign]
 
 
 _SIGNED: Mapping[int, Verdict] = {
-    1: "better, by an undecided amount",
-    -1: "worse, by an undecided amount",
-    0: "undecided",
+    1: Verdict.BETTER_UNDECIDED,
+    -1: Verdict.WORSE_UNDECIDED,
+    0: Verdict.UNDECIDED,
 }
 
 
 def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
-    """Which of k variants' scores `[k, n]`, paired by seed, are significantly below another's. NaN
-    where a variant lacks a seed: a pair uses those that both have.
+    """Tell which of k variants' scores `[k, n]`, paired by seed, are significantly below another's.
 
     All k (k - 1) / 2 pairs by paired t-tests, the level shared over them (Bonferroni): with a
     chance of at least 1 - level nobody is called below who is not, whichever looked best and
     however many are equal. (Hsu's comparisons with the best ask only that the one best variant is
-    kept, and lose others that are as good.)
+    kept, and lose others that are as good.) NaN where a variant lacks a seed: a pair uses those
+    that both have.
     """
     rows = np.asarray(scores, dtype=np.float64)
     below = np.zeros(len(rows), bool)

@@ -35,19 +35,19 @@ class Chances(NamedTuple):
 
     @property
     def decides(self) -> Floats:
+        """Whether so many seeds decide."""
         return self.differs + self.equivalent
 
 
 def chances(
     n: int, difference: ArrayLike, deviation: float, margin: float | None, level: float = LEVEL
 ) -> Chances:
-    """Chances that n paired seeds exclude 0, and that they do not and lie within the margin, for
-    true differences of any shape.
+    """Return the chances that n paired seeds exclude 0, and that they lie within the margin.
 
-    For normal differences. Given their sample deviation s, the interval reaches r = t[n-1,
-    1-level/2] s / sqrt(n) to each side of their mean, which is normal; 0 is outside where the mean
-    is beyond +-r, and the interval is within the margin and holds 0 where the mean is within
-    +-min(r, margin - r). Both are averaged over the distribution of s.
+    For true differences of any shape. For normal differences. Given their sample deviation s, the
+    interval reaches r = t[n-1, 1-level/2] s / sqrt(n) to each side of their mean, which is normal;
+    0 is outside where the mean is beyond +-r, and the interval is within the margin and holds 0
+    where the mean is within +-min(r, margin - r). Both are averaged over the distribution of s.
     """
     spread, quantile = _spreads(n, level)
     scale = deviation / math.sqrt(n)
@@ -76,13 +76,13 @@ def _spreads(n: int, level: float) -> tuple[Floats, float]:
 
 @lru_cache(maxsize=4096)
 def seeds_to_decide(comparison: Comparison, margin: float | None, power: float = POWER) -> Seeds:
-    """Seeds at which an undecided comparison would be decided with chance `power`: 0 excluded, or
-    within the margin. More than there are.
+    """Return the seeds at which an undecided comparison would be decided with chance `power`.
 
-    seen: if mean and deviation of the differences are what they look like. low, high: over the
-    means and deviations that both 90% intervals, Student's and the chi-squared one, allow:
-    simulated, 90% of such ranges or more hold the truth. Without a margin a difference may be as
-    small as it likes, and high is None.
+    0 is excluded then, or the interval within the margin. More than there are. seen: if mean and
+    deviation of the differences are what they look like. low, high: over the means and deviations
+    that both 90% intervals, Student's and the chi-squared one, allow: simulated, 90% of such ranges
+    or more hold the truth. Without a margin a difference may be as small as it likes, and high is
+    None.
     """
     n, difference, deviation = comparison.n, comparison.difference, comparison.deviation
     if difference is None or not deviation:
@@ -110,8 +110,11 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
 def seeds_range(
     effect: float, comparison: Comparison, margin: float | None = None, power: float = POWER
 ) -> Seeds:
-    """Seeds that decide a true difference `effect`, whose deviation was estimated from the
-    comparison's n seeds: its 90% chi-squared interval gives the range."""
+    """Return the seeds that decide a true difference `effect`.
+
+    Its deviation was estimated from the comparison's n seeds: its 90% chi-squared interval gives
+    the range.
+    """
     if not comparison.deviation:
         raise ValueError("a deviation is needed")
     least, most = deviations(comparison.n, comparison.deviation, 0.1)
@@ -123,7 +126,7 @@ def seeds_range(
 
 
 def deviations(n: int, deviation: float, level: float) -> tuple[float, float]:
-    """The (1 - level) interval of a standard deviation seen in n normal numbers (chi-squared)."""
+    """Return the (1 - level) interval of a standard deviation of n normal numbers (chi-squared)."""
     freedom = n - 1
     high, low = chi_squared_quantile(freedom, (1 - level / 2, level / 2))
     return deviation * math.sqrt(freedom / high), deviation * math.sqrt(freedom / low)
@@ -137,10 +140,18 @@ def seeds_for(
     power: float = POWER,
     fewest: int = 2,
 ) -> int | None:
-    """The fewest paired seeds, and at least `fewest`, that decide a true difference `effect` with
-    chance `power`. None above 10,000.
+    """Return the fewest paired seeds, at least `fewest`, that decide a true difference `effect`.
 
-    deviation: standard deviation of the differences. level: of the interval that decides.
+    Args:
+        effect: the true difference.
+        deviation: standard deviation of the differences.
+        margin: in their units.
+        level: of the interval that decides.
+        power: the chance to decide.
+        fewest: where to start.
+
+    Returns:
+        None above 10,000.
     """
     if not deviation > 0:
         raise ValueError(f"deviation must be positive: {deviation}")
@@ -152,7 +163,7 @@ def seeds_for(
 
 
 def _fewest(decides: Callable[[int], bool], fewest: int) -> int | None:
-    """The first number from `fewest` on that decides, by bisection."""
+    """Find the first number from `fewest` on that decides, by bisection."""
     if decides(fewest):
         return fewest
     low, high = fewest, fewest + 1

@@ -23,12 +23,17 @@ def lost(means: ArrayLike) -> NDArray[np.float64]:
 
 
 def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:
-    """What `scores` lose more than `baseline`, both `[tasks, settings, seeds]` of shared seeds.
+    """Compare what `scores` lose with what `baseline` loses.
 
-    Interval: a bootstrap over seeds, each drawn with all its runs on both sides; percentiles at
-    Phi of the Student quantile times sqrt(n / (n - 1)), as `summaries.interval` has them for means.
+    Interval: a bootstrap over seeds, each drawn with all its runs on both sides; percentiles at Phi
+    of the Student quantile times sqrt(n / (n - 1)), as `summaries.interval` has them for means.
     deviation: that of the replicates times sqrt(n), for seeds that would decide. No interval where
     all replicates are the same number, since they do not tell how much other seeds would differ.
+
+    Args:
+        scores: `[tasks, settings, seeds]`.
+        baseline: the same, of shared seeds.
+        level: of the interval.
     """
     ours, theirs = np.asarray(scores, np.float64), np.asarray(baseline, np.float64)
     if ours.shape != theirs.shape or ours.ndim != 3:

@@ -19,9 +19,12 @@ from ablations.report.statistics.summaries import LEVEL, Floats
 
 @dataclass(frozen=True)
 class Attribution:
-    """A gap and what its details have of it, over seeds. The share of a detail, what it does alone
-    at the start, what its removal takes from the end (with the sign of its being there), and the
-    difference of the last two, its interaction with all others."""
+    """A gap and what its details have of it, over seeds.
+
+    shares: of each detail. alone: what it does alone at the start. removed: what its removal takes
+    from the end (with the sign of its being there). interactions: the difference of the last two, a
+    detail's interaction with all others.
+    """
 
     gap: Comparison
     shares: tuple[Comparison, ...]
@@ -54,7 +57,7 @@ def attribution(
     margin: float | None = None,
     comparisons: int | None = None,
 ) -> Attribution:
-    """What `shares` says of the mean over seeds, with t intervals; and beside it the ends.
+    """Judge the mean over seeds of what `shares` returns, with t intervals, and the ends.
 
     alone `[n, d]`: the score with one detail switched; without `[n, d]`: with all but it. The 5%
     that intervals miss are shared by `comparisons` of them, the details by default: those of the

@@ -15,16 +15,16 @@ FEWEST_SPREAD = 4  # seeds, of which one is left out and the others still differ
 
 
 def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:
-    """log(s / s0) of two arrays `[n]` whose i-th entries share a seed, s the sample deviation.
+    """Compare log(s / s0) of two arrays `[n]` whose i-th entries share a seed.
 
-    difference: the logarithm of the ratio; low, high: its interval by the jackknife over seeds
-    (Miller 1968, "Jackknifing variances"): pseudo-values n * log(s / s0) - (n - 1) * log(s / s0)
-    without one seed, whose Student interval is put around the ratio itself. It knows that the two
-    share their seeds, and rests on no shape: simulated at 20 and 40 seeds, 95% intervals cover 95%
-    of normal returns, 90 to 93% of skewed ones, 91 to 94% at a ceiling, and 93% or more where some
-    runs collapse (`tests/benchmarks/coverage_of_claims.py`); Pitman's and Morgan's, exact for
-    normal returns, did 68 to 75% of skewed ones. No interval where one side does not differ, nor
-    with fewer than four seeds.
+    s is the sample deviation. difference: the logarithm of the ratio; low, high: its interval by
+    the jackknife over seeds (Miller 1968, "Jackknifing variances"): pseudo-values n * log(s / s0) -
+    (n - 1) * log(s / s0) without one seed, whose Student interval is put around the ratio itself.
+    It knows that the two share their seeds, and rests on no shape: simulated at 20 and 40 seeds,
+    95% intervals cover 95% of normal returns, 90 to 93% of skewed ones, 91 to 94% at a ceiling, and
+    93% or more where some runs collapse (`tests/benchmarks/coverage_of_claims.py`); Pitman's and
+    Morgan's, exact for normal returns, did 68 to 75% of skewed ones. No interval where one side
+    does not differ, nor with fewer than four seeds.
     """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
@@ -55,7 +55,7 @@ def _log_ratio(ours: Floats, theirs: Floats) -> Floats:
 
 
 def _deviations(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sample deviation of `[n]` numbers without each in turn, `[n]`."""
+    """Return the sample deviation of `[n]` numbers without each in turn, `[n]`."""
     n, power = len(values), int(powers(values))
     scaled = np.ldexp(values, -power)
     off = scaled - scaled.mean()

@@ -23,15 +23,17 @@ _ROWS_AT_ONCE = 128
 
 
 def deviation(values: ArrayLike) -> Floats:
-    """The sample standard deviation over the last axis, `[..., n]` -> `[...]`, also of numbers so
-    large or so small that their squares are no floats."""
+    """Return the sample standard deviation over the last axis, `[..., n]` -> `[...]`.
+
+    Also of numbers so large or so small that their squares are no floats.
+    """
     rows = np.asarray(values, dtype=np.float64)
     power = powers(rows)
     return np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power)
 
 
 def powers(values: ArrayLike) -> NDArray[np.int32]:
-    """The power of two just above all sizes along the last axis: `[..., n]` -> `[...]`."""
+    """Return the power of two just above all sizes along the last axis: `[..., n]` -> `[...]`."""
     return np.frexp(np.abs(np.asarray(values, dtype=np.float64)).max(axis=-1))[1]
 
 
@@ -48,7 +50,7 @@ def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
 
 
 def summary(scores: ArrayLike, statistic: Statistic = "iqm") -> Floats:
-    """The statistic over the last axis: `[..., n]` -> `[...]`; NaN where there are no scores."""
+    """Compute a statistic over the last axis: `[..., n]` -> `[...]`; NaN of no scores."""
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
     if n == 0:
@@ -57,7 +59,7 @@ def summary(scores: ArrayLike, statistic: Statistic = "iqm") -> Floats:
 
 
 def iqm(scores: ArrayLike) -> Floats:
-    """The interquartile mean over the last axis: `[..., n]` -> `[...]`."""
+    """Compute the interquartile mean over the last axis: `[..., n]` -> `[...]`."""
     return summary(scores, "iqm")
 
 
@@ -84,7 +86,7 @@ def interval(
     replicates: int = REPLICATES,
     seed: int = SEED,
 ) -> tuple[Floats, Floats]:
-    """The (1 - level) interval over the last axis: `[..., n]` -> low `[...]`, high `[...]`.
+    """Return the (1 - level) interval over the last axis: `[..., n]` -> low, high `[...]`.
 
     Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of
     freedom (times sqrt(n / (n - 1)) for the mean). Few scores bound what a bootstrap can reach: of

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
-from ablations.report.scores import Scores, scores
+from ablations.report.results import Results
 from ablations.report.tables.comparison import table
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
-from ablations.report.tables.explained import explained_in_words, explanation, shares_sheet
+from ablations.report.tables.explained import explained_in_words, shares_sheet
 from ablations.report.tables.factorial import effects_in_words, effects_sheet, factorial
 from ablations.report.tables.seeds_needed import power_sheet
 
@@ -25,12 +24,11 @@ __all__ = [
     "default_kind",
     "effects_in_words",
     "explained_in_words",
-    "explanation",
     "sheet",
     "table",
 ]
 
-KINDS: Mapping[str, Callable[[Plan, Path, Scores], Sheet | None]] = {
+KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
     "effects": effects_sheet,
     "efficiency": efficiency_sheet,
     "power": power_sheet,
@@ -45,35 +43,40 @@ _ABSENT = {
 
 
 def default_kind(plan: Plan) -> str:
-    """What `table` shows of a plan where nothing is asked for: "shares" of an explanation,
-    "effects" of a fraction of a factorial, else "comparison"."""
-    if explanation(plan) is not None:
+    """Return the kind of table that a plan has where nothing is asked for.
+
+    "shares" of an explanation, "effects" of a fraction of a factorial, else "comparison".
+    """
+    if plan.study.explanation is not None:
         return "shares"
     found = factorial(plan)
     return "comparison" if found is None or found.full else "effects"
 
 
-def asked(
-    plan: Plan, results: Path, kind: str | None, metric: str | None, score: str
-) -> Table | Sheet:
-    """The table of a kind, or of the plan's default where that is None. Raises UserError where a
-    study has none of that kind, or where any but a comparison is asked for another score."""
-    wanted = kind or default_kind(plan)
+def asked(results: Results, kind: str | None, metric: str | None, score: str) -> Table | Sheet:
+    """Return the table of a kind, by default the plan's own.
+
+    Raises:
+        UserError: the study has none of that kind, or any but a comparison is asked for another
+            score.
+    """
+    wanted = kind or default_kind(results.plan)
     if wanted == "comparison":
-        return table(plan, results, metric=metric, score=score)
+        return table(results, metric=metric, score=score)
     if score != "final":
         raise UserError(f"score '{score}': only a comparison has it, give --kind comparison")
-    return sheet(wanted, plan, results, metric=metric)
+    return sheet(wanted, results, metric=metric)
 
 
-def sheet(kind: str, plan: Plan, results: Path, *, metric: str | None = None) -> Sheet:
-    """ "effects", "efficiency", "power" or "shares". Raises UserError where a study has none of
-    that kind.
+def sheet(kind: str, results: Results, *, metric: str | None = None) -> Sheet:
+    """Return the sheet of a kind: "effects", "efficiency", "power" or "shares".
+
+    Raises:
+        UserError: the study has none of that kind.
     """
     if kind not in KINDS:
         raise unknown("table", kind, ["comparison", *KINDS])
-    found = scores(plan, results, metric=metric)
-    made = KINDS[kind](plan, results, found)
+    made = KINDS[kind](results, metric)
     if made is None:
-        raise UserError(f"study '{plan.study['name']}' {_ABSENT[kind]}")
+        raise UserError(f"study '{results.plan.study.name}' {_ABSENT[kind]}")
     return made

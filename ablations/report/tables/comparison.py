@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
-from ablations.report.scores import Cell, Scores, baseline_of, grouped, is_score, scores
+from ablations.report.results import Results, once
+from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
 from ablations.report.statistics import (
     LEVEL,
-    Aggregate,
     aggregate,
     aggregate_interval,
     interval,
@@ -29,25 +29,29 @@ from ablations.report.tables.pairings import (
     Family,
     Finding,
     Pairing,
-    guarded,
     last_look,
     over_tasks,
     pooled_tasks,
     said,
 )
-from ablations.report.units import Units, normalised, settings_of, units
+from ablations.report.units import Units, normalised, settings_of, units_of_score
 
 
-def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = "final") -> Table:
-    """The comparison that a plan makes, from its records.
+@once
+def table(results: Results, *, metric: str | None = None, score: str = "final") -> Table:
+    """Compare every variant with its baseline.
 
-    metric: column of the curve, the study's by default. score: "final", the mean over the last
-    tenth of training, or "auc", the mean over all of it. Raises UserError for unknown ones,
-    DamagedRecord for a broken record. A metric that is not a return has no margin and no direction.
+    Args:
+        results: of the plan.
+        metric: a column of the curves, by default the study's own. One that is no return has no
+            margin and no direction.
+        score: "final", the mean over the last tenth of training, or "auc", that over all of it.
+
+    Raises:
+        UserError: an unknown metric or score.
     """
-    found = scores(plan, results, metric=metric, score=score)
-    judged = is_score(plan, found.metric)
-    learned = units(plan, results, found) if judged else None
+    plan, found = results.plan, scores(results, metric=metric, score=score)
+    learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
     pooled = {} if learned is None else pooled_tasks(plan, learned)
@@ -65,8 +69,8 @@ def table(plan: Plan, results: Path, *, metric: str | None = None, score: str = 
         whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, found, learned, whole, [ALL_TASKS])
     return Table(
-        study=plan.study["name"],
-        title=plan.study["title"],
+        study=plan.study.name,
+        title=plan.study.title,
         metric=found.metric,
         score=score,
         tasks=tuple(plan.tasks),
@@ -87,12 +91,9 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
     unit = None if learned is None else learned.of(task, pairing.variant)
     low, high = interval(values, "mean")
     iqm_low, iqm_high = interval(values)
-    return Entry(
-        task=task,
-        variant=pairing.variant,
-        baseline=pairing.baseline,
+    return replace(
+        _counted(_judged(pairing, task, judged=learned is not None), cells),
         n=len(values),
-        **_counts(cells),
         n_planned=len(cells),
         unit=None if unit is None else unit.size,
         mean=number(values.mean()) if len(values) else None,
@@ -101,87 +102,89 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
         iqm=number(iqm(values)),
         iqm_low=number(iqm_low),
         iqm_high=number(iqm_high),
-        **_judgement(pairing, judged=learned is not None),
     )
 
 
 def _over_tasks(
     plan: Plan, found: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
 ) -> Entry:
-    """A variant's normalised scores, and the mean over tasks of its differences per unit."""
+    """Make a row of normalised scores, and of the mean over tasks of differences per unit."""
     variant = pairing.variant
     cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
     values = normalised(plan, found, learned, variant)
     mine = [row for row in rows if row.variant == variant]
-    judgement = _judgement(pairing, judged=True)
-    if pairing.baseline is not None:
+    row = _judged(pairing, ALL_TASKS, judged=True)
+    if row.verdict is not None:
         mean = pairing.compare()
-        judgement["verdict"] = over_tasks(
-            Finding.of(judgement["verdict"], mean),
-            guarded(verdict(mean, None), pairing.more_failures),
-            [Finding.of(row.verdict or "", row.comparison) for row in mine],
+        whole = over_tasks(
+            Finding.of(row.verdict, mean),
+            verdict(mean, None).guarded(pairing.more_failures),
+            [Finding.of(one.verdict, one.comparison) for one in mine if one.verdict],
         )
-        if judgement["verdict"] != "undecided":
-            judgement |= dict.fromkeys(("seeds_low", "seeds_to_decide", "seeds_high"))
-    numbers: dict[str, Any] = {}
-    kinds: Mapping[str, Aggregate] = {"": "mean", "iqm_": "task_iqm"}
-    for prefix, kind in kinds.items():
-        low, high = aggregate_interval(values, kind) if values else (np.nan, np.nan)
-        numbers |= {f"{prefix}low": number(low), f"{prefix}high": number(high)}
-        numbers |= {prefix[:-1] or "mean": number(aggregate(values, kind)) if values else None}
-    return Entry(
-        task=ALL_TASKS,
-        variant=variant,
-        baseline=pairing.baseline,
-        n=len(values[0]) if values else 0,
-        **_counts(cells),
-        n_planned=len({cell.seed for cell in cells}),
-        **numbers,
-        **judgement,
+        row = replace(row, verdict=whole)
+        if whole is not Verdict.UNDECIDED:
+            row = replace(row, seeds_low=None, seeds_to_decide=None, seeds_high=None)
+    if values:
+        low, high = aggregate_interval(values, "mean")
+        iqm_low, iqm_high = aggregate_interval(values, "task_iqm")
+        row = replace(
+            row,
+            n=len(values[0]),
+            mean=number(aggregate(values, "mean")),
+            low=number(low),
+            high=number(high),
+            iqm=number(aggregate(values, "task_iqm")),
+            iqm_low=number(iqm_low),
+            iqm_high=number(iqm_high),
+        )
+    return replace(_counted(row, cells), n_planned=len({cell.seed for cell in cells}))
+
+
+def _counted(row: Entry, cells: Sequence[Cell]) -> Entry:
+    ended = Counter(cell.status for cell in cells)
+    return replace(
+        row, n_failed=ended["failed"], n_empty=ended["empty"], n_missing=ended["missing"]
     )
-
-
-def _counts(cells: Sequence[Cell]) -> dict[str, Any]:
-    return {
-        f"n_{status}": sum(cell.status == status for cell in cells)
-        for status in ("failed", "empty", "missing")
-    }
 
 
 # Verdicts
 
 
-def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
-    """The statistical fields of an entry."""
-    about = {"margin": pairing.margin, "same_as": pairing.same_as}
+def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
+    """Make a row of what is compared, without scores."""
+    row = Entry(
+        task, pairing.variant, pairing.baseline, margin=pairing.margin, same_as=pairing.same_as
+    )
     if pairing.baseline is None:
-        return about
+        return row
     if pairing.identical:
         pairs = len(pairing.ours[0]) if pairing.ours else 0
-        return about | {"n_pairs": pairs, "difference": 0.0, "verdict": "identical"}
+        return replace(row, n_pairs=pairs, difference=0.0, verdict=Verdict.IDENTICAL)
     c = pairing.compare()
-    word = said(c, pairing, judged)
-    chance, low, high = None, np.nan, np.nan
+    row = replace(
+        row,
+        n_pairs=c.n,
+        difference=c.difference,
+        difference_low=c.low,
+        difference_high=c.high,
+        level=c.level,
+        deviation=c.deviation,
+        p=c.p,
+        p_adjusted=None if c.p is None else min(1.0, c.p * LEVEL / c.level),
+        wilcoxon_p=c.wilcoxon_p,
+        p_equivalent=c.p_equivalent,
+        verdict=said(c, pairing, judged),
+    )
     if c.n:
-        chance, low, high = probability_of_improvement(pairing.ours, pairing.theirs)
-    seeds = seeds_to_decide(c, pairing.margin) if word == "undecided" else (None,) * 3
-    return about | {
-        "n_pairs": c.n,
-        "difference": c.difference,
-        "difference_low": c.low,
-        "difference_high": c.high,
-        "level": c.level,
-        "deviation": c.deviation,
-        "p": c.p,
-        "p_adjusted": None if c.p is None else min(1.0, c.p * LEVEL / c.level),
-        "wilcoxon_p": c.wilcoxon_p,
-        "p_equivalent": c.p_equivalent,
-        "probability_of_improvement": chance,
-        "improvement_low": number(low),
-        "improvement_high": number(high),
-        "verdict": word,
-        **dict(zip(("seeds_low", "seeds_to_decide", "seeds_high"), seeds, strict=True)),
-    }
+        chance, *ends = probability_of_improvement(pairing.ours, pairing.theirs)
+        low, high = map(number, ends)
+        row = replace(
+            row, probability_of_improvement=chance, improvement_low=low, improvement_high=high
+        )
+    if row.verdict is Verdict.UNDECIDED:
+        seeds = seeds_to_decide(c, pairing.margin)
+        row = replace(row, seeds_low=seeds.low, seeds_to_decide=seeds.seen, seeds_high=seeds.high)
+    return row
 
 
 # The best
@@ -190,13 +193,15 @@ def _judgement(pairing: Pairing, *, judged: bool) -> dict[str, Any]:
 def _marked(
     plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
-    """With the best of each task, and of what is not significantly below it. Only rows of the same
-    task settings are ranked, and on "all tasks" only those in the same units."""
+    """Mark the best of each task, and what is not significantly below it.
+
+    Only rows of the same task settings are ranked, and on "all tasks" only those in the same units.
+    """
     if learned is None:
         return rows
     marks: dict[tuple[str, str], str] = {}
     for task in tasks:
-        families: dict[Any, list[Entry]] = {}
+        families: dict[tuple[str, ...], list[Entry]] = {}
         for row in rows:
             if row.task == task and row.mean is not None:
                 families.setdefault(_family(plan, learned, task, row.variant), []).append(row)
@@ -213,17 +218,19 @@ def _marked(
     ]
 
 
-def _family(plan: Plan, learned: Units, task: str, variant: str) -> Any:
+def _family(plan: Plan, learned: Units, task: str, variant: str) -> tuple[str, ...]:
     if task != ALL_TASKS:
-        return settings_of(plan, task, variant)
+        return (settings_of(plan, task, variant),)
     return learned.source(variant), *(settings_of(plan, one, variant) for one in plan.tasks)
 
 
 def _ranked(
     plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
 ) -> dict[str, str]:
-    """variant -> "best" or "tied". A variant that fails more than another is neither: its mean is
-    of the seeds that survived."""
+    """Rank the rows of a task: variant -> "best" or "tied".
+
+    A variant that fails more than another is neither: its mean is of the seeds that survived.
+    """
     tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
     names = [row.variant for row in rows]
     found, level = last_look(plan, found, tasks, names, LEVEL)

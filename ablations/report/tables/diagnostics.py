@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ablations.records import Plan, usable_curve, usable_record
+from ablations.report.results import Results
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 TRAINING = (
     "policy/clip_fraction",
@@ -25,11 +25,11 @@ TRAINING = (
 )
 
 # (task, seed) -> column -> a number, or None, per stage; one of the columns is step.
-Measured = Mapping[tuple[str, int], Mapping[str, Sequence[Any]]]
+Measured = Mapping[tuple[str, int], Mapping[str, Sequence[float | None]]]
 
 
 def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measured:
-    """The diagnoses (task, seed, hash) that are kept in a folder; those missing are left out."""
+    """Read the diagnoses (task, seed, hash) that a folder has; those missing are left out."""
     found = {}
     for task, seed, name in names:
         record = usable_record(results, name)
@@ -40,9 +40,14 @@ def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measu
 
 
 def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
-    """Bias, variance, RMSE and correlation per task, stage and choice; `reference` is the choice
-    that trained, to which variance and RMSE are put in relation."""
-    rows: list[tuple[Any, ...]] = []
+    """List bias, variance, RMSE and correlation per task, stage and choice.
+
+    Args:
+        plan: whose states were measured.
+        measured: by task and seed.
+        reference: the choice that trained, to which variance and RMSE are put in relation.
+    """
+    rows: list[Values] = []
     choices = list(
         dict.fromkeys(
             column.removesuffix("/bias")
@@ -79,7 +84,7 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
                     )
                 )
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "diagnostics",
         f"Advantage estimates of one critic and policy against the truth, which is Q(s, a) - V(s) "
         f"by Monte-Carlo returns of the task without its time limit. {reference} trained; in the "
@@ -111,33 +116,33 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("step", "count", ("step",)),
-            Shown("choice", "text", ("choice",)),
+            Column("task", "text", ("task",)),
+            Column("step", "count", ("step",)),
+            Column("choice", "text", ("choice",)),
             *_fixed("bias", "bias", 4, "+"),
-            Shown("sd", "fixed", ("sd",), places=4),
+            Column("sd", "fixed", ("sd",), places=4),
             *_fixed("variance ratio", "variance_ratio", 3),
-            Shown("RMSE", "fixed", ("rmse",), places=4),
+            Column("RMSE", "fixed", ("rmse",), places=4),
             *_fixed("RMSE ratio", "rmse_ratio", 3),
             *_fixed("correlation", "correlation", 3),
-            Shown("seeds", "count", ("n",)),
+            Column("seeds", "count", ("n",)),
         ),
     )
 
 
-def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Shown, Shown]:
-    """An estimate and its interval as two columns."""
+def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column, Column]:
+    """Return the columns of an estimate and of its interval."""
     ends = (column, f"{column}_low", f"{column}_high")
     return (
-        Shown(head, "fixed", (column,), sign, places),
-        Shown("[95%]", "fixed", ends, sign, places),
+        Column(head, "fixed", (column,), sign, places),
+        Column("[95%]", "fixed", ends, sign, places),
     )
 
 
-def training_sheet(plan: Plan, results: Path) -> Sheet | None:
-    """Means over training of what the runs of a plan recorded; None before any has."""
-    found = diagnostic_scores(plan, results, names=TRAINING, score="auc")
-    rows: list[tuple[Any, ...]] = []
+def training_sheet(results: Results) -> Sheet | None:
+    """List means over training of what the runs of a plan recorded; None before any has."""
+    plan, found = results.plan, diagnostic_scores(results, TRAINING, "auc")
+    rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
             means = {
@@ -152,7 +157,7 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
         return None
     names = list(found)
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "training",
         "Means over training of what the runs recorded per gradient step, over seeds. "
         "clip_fraction: share of samples whose ratio, or value, was clipped. "
@@ -161,10 +166,9 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
         ("task", "variant", "n", *(f"{n}{end}" for n in names for end in ("", "_low", "_high"))),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            *(Shown(name, "fixed", (name,), places=4) for name in names),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "variant"),
+            *(Column(name, "fixed", (name,), places=4) for name in names),
+            Column("seeds", "count", ("n",)),
         ),
     )
 
@@ -172,15 +176,17 @@ def training_sheet(plan: Plan, results: Path) -> Sheet | None:
 _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
-def _has(one: Mapping[str, Sequence[Any]], stage: int, name: str) -> bool:
-    """Whether a seed has every number of a choice: ratios are paired, so it counts for all choices
-    or for none."""
+def _has(one: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
+    """Whether a seed has every number of a choice.
+
+    Ratios are paired, so it counts for all choices or for none.
+    """
     values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
     return not any(value is None or math.isnan(value) for value in values)
 
 
 def _moments(
-    seeds: Sequence[Mapping[str, Sequence[Any]]], stage: int, name: str
+    seeds: Sequence[Mapping[str, Sequence[float | None]]], stage: int, name: str
 ) -> tuple[np.ndarray, ...]:
     """Bias, variance, RMSE and correlation by seed."""
     table = np.array(

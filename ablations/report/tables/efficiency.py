@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ablations.records import Plan
-from ablations.report.scores import Scores, auc, step_unit
+from ablations.core.verdict import Verdict
+from ablations.report.results import Results
+from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
-from ablations.report.tables.entries import Sheet, Shown, number
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, number, text_columns
 from ablations.report.tables.pairings import last_look
 from ablations.report.units import units
 
 SHARE_OF_THE_WAY = 0.75
 
 
-def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Area under the curve, and steps until a run is 3/4 of the way that its baseline goes."""
-    learned = units(plan, results, found)
-    rows: list[tuple[Any, ...]] = []
+def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List areas under curves, and steps until a run is 3/4 of the way that its baseline goes."""
+    plan, found, learned = results.plan, scores(results, metric=metric), units(results, metric)
+    rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
             cells = found.of(task, variant)
@@ -34,11 +33,11 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             both, _ = last_look(plan, found, [task], pair, LEVEL)
             fails = [sum(c.status == "failed" for c in both.of(task, one)) for one in pair]
             more = fails[0] - fails[1]
-            stability = "unstable" if more > 0 else "unstable baseline" if more < 0 else None
+            stability = Verdict.EQUIVALENT.guarded(more) if more else None
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)
             unit = learned.of(task, variant)
-            if unit is None or plan.study.get("margin_in_metric"):
+            if unit is None or plan.study.margin_in_metric:
                 rows.append((*values, None, None, None, None, None, None))
                 continue
             threshold = unit.low + SHARE_OF_THE_WAY * unit.size
@@ -57,7 +56,7 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
     if not any(row[2] for row in rows):
         return None
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "efficiency",
         f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
         f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "
@@ -83,14 +82,12 @@ def efficiency_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("AUC", "estimate", ("auc", "auc_low", "auc_high")),
-            Shown("[95%]", "interval", ("auc", "auc_low", "auc_high")),
-            Shown("steps", "steps", ("steps",)),
-            Shown("[95%]", "step interval", ("steps_low", "steps_high")),
-            Shown("reached", "share", ("reached", "runs")),
-            Shown("seeds", "seeds", ("n", "n_failed")),
-            Shown("verdict", "text", ("stability",)),
+            *text_columns("task", "variant"),
+            *bounded("AUC", "auc", joint=False),
+            Column("steps", "steps", ("steps",)),
+            Column("[95%]", "step interval", ("steps_low", "steps_high")),
+            Column("reached", "share", ("reached", "runs")),
+            Column("seeds", "seeds", ("n", "n_failed")),
+            Column("verdict", "text", ("stability",)),
         ),
     )

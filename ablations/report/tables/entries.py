@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
+from ablations.core.verdict import Verdict
 from ablations.report.statistics.paired import Comparison
 
 if TYPE_CHECKING:
     import pandas
 
 ALL_TASKS = "all tasks"
+Values = tuple[Any, ...]  # of a row
+Row = dict[str, Any]  # and by the names of their columns
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Entry:
     probability_of_improvement: float | None = None
     improvement_low: float | None = None
     improvement_high: float | None = None
-    verdict: str | None = None
+    verdict: Verdict | None = None
     same_as: str | None = None
     seeds_low: int | None = None
     seeds_to_decide: int | None = None
@@ -116,10 +119,15 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The names of all values of a row."""
         return tuple(field.name for field in fields(Entry))
 
+    def records(self) -> list[Row]:
+        """Return each row by the names of its columns."""
+        return [dict(vars(row)) for row in self.rows]
+
     def entry(self, task: str, variant: str) -> Entry | None:
-        """The row of a task (or "all tasks") and variant."""
+        """Return the row of a task (or "all tasks") and variant."""
         for row in self.rows:
             if (row.task, row.variant) == (task, variant):
                 return row
@@ -131,11 +139,12 @@ class Table:
         return [*self.tasks, *([ALL_TASKS] if self.of(ALL_TASKS) else [])]
 
     def of(self, task: str) -> list[Entry]:
-        """The rows of a task (or "all tasks")."""
+        """Return the rows of a task (or "all tasks")."""
         return [row for row in self.rows if row.task == task]
 
     @property
     def several_baselines(self) -> bool:
+        """Whether variants are compared with different ones."""
         return len({row.baseline for row in self.rows if row.baseline is not None}) > 1
 
     def dataframe(self) -> pandas.DataFrame:
@@ -158,8 +167,8 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A column of a sheet's text: its head, and what is written from which values.
+class Column:
+    """A printed column of a sheet: its head, and what is written from which values.
 
     kind: "text" and "count", the one value; "estimate", the first of (value, low, high), to the
         digits that its interval supports; "interval", the other two; "p"; "steps" and "step
@@ -167,7 +176,8 @@ class Shown:
         "scaled", the first of (value, scale) to two digits of the scale; "fixed", (value) or the
         interval of (value, low, high) to `places` digits; "seeds needed", (low, high),
         None where too many; "seeds", (n, failed).
-    sign: "+" where numbers carry theirs.
+    sign: "+" where numbers carry theirs. right: aligned to the right, by default as single numbers
+        are.
     """
 
     head: str
@@ -175,6 +185,37 @@ class Shown:
     of: tuple[str, ...]
     sign: str = ""
     places: int = 0
+    right: bool | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is aligned to the right."""
+        if self.right is not None:
+            return self.right
+        interval = self.kind == "fixed" and len(self.of) > 1
+        return not interval and self.kind not in ("text", "interval", "step interval")
+
+
+def text_columns(*names: str) -> tuple[Column, ...]:
+    """Return columns of text that are headed as their values are called."""
+    return tuple(Column(name, "text", (name,)) for name in names)
+
+
+def bounded(
+    head: str, name: str, ends: tuple[str, str] | None = None, *, sign: str = "", joint: bool = True
+) -> tuple[Column, Column]:
+    """Return the columns of an estimate and of its interval.
+
+    Args:
+        head: of the estimate.
+        name: of its value.
+        ends: the names of the ends of its interval, by default <name>_low and <name>_high.
+        sign: "+" where numbers carry theirs.
+        joint: whether the interval holds at once with those of other rows.
+    """
+    of = (name, *(ends or (f"{name}_low", f"{name}_high")))
+    interval = "[95% joint]" if joint else "[95%]"
+    return Column(head, "estimate", of, sign), Column(interval, "interval", of, sign)
 
 
 @dataclass(frozen=True)
@@ -189,15 +230,15 @@ class Sheet:
     kind: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    shown: tuple[Shown, ...]
+    rows: tuple[Values, ...]
+    shown: tuple[Column, ...]
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Row]:
         """Each row by the names of its columns."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def dataframe(self) -> pandas.DataFrame:
-        """The values, one row per row; the caption is in `.attrs`."""
+        """Return the values, one row per row; the caption is in `.attrs`."""
         import pandas
 
         frame = pandas.DataFrame(list(self.rows), columns=list(self.columns))
@@ -205,6 +246,6 @@ class Sheet:
         return frame
 
 
-def number(value: Any) -> float | None:
-    """A float, or None for one that is not there or too large to be one."""
+def number(value: SupportsFloat | None) -> float | None:
+    """Return a float; None for what is not there, or too large to be one."""
     return float(value) if value is not None and math.isfinite(value) else None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations.core.plan import Detail, Explanation
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
-from ablations.report.scores import Cell, Scores, is_score
+from ablations.report.results import Results, once
+from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
     LEVEL,
     Attribution,
@@ -21,11 +22,11 @@ from ablations.report.statistics import (
     attribution,
     verdict,
 )
-from ablations.report.tables.entries import Sheet, Shown
-from ablations.report.units import units
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns
+from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
-INERT = "does not act"
+INERT = Verdict.DOES_NOT_ACT
 _NUMBERS = ("share", "alone", "removed", "interaction")
 COLUMNS = (
     *("task", "detail", "change", "n", "n_planned"),
@@ -53,15 +54,11 @@ class Paths:
     gap: bool
 
 
-def explanation(plan: Plan) -> Mapping[str, Any] | None:
-    """What a plan says of the details that it switches; None where it explains no gap."""
-    found: Mapping[str, Any] | None = plan.study.get("explanation")
-    return found
-
-
 def paths(plan: Plan, found: Scores, task: str) -> Paths:
-    about = plan.study["explanation"]
-    details, start, end = list(about["details"]), about["start"], about["end"]
+    """Collect the scores of an explanation on a task."""
+    about = plan.study.explanation
+    assert about is not None
+    details, start, end = list(about.details), about.start, about.end
     by_variant: dict[str, dict[int, Cell]] = {}
     for cell in found.cells:
         if cell.task == task and cell.status == "done":
@@ -83,7 +80,7 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
         for seed, by_kind in rows.items()
         if not any(None in of for of in by_kind.values())
     }
-    orders = {seed: [details.index(name) for name in about["orders"][str(seed)]] for seed in whole}
+    orders = {seed: [details.index(name) for name in about.orders[str(seed)]] for seed in whole}
     acts = [False] * len(details)
     for seed, of in whole.items():
         ends = of["along"][0], of["along"][-1]
@@ -119,20 +116,25 @@ def _differ(one: Cell, other: Cell) -> bool:
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
-def shares_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """The gap and the share of each detail per task, the largest first. None for a plan that
-    explains no gap."""
-    about = explanation(plan)
+@once
+def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List the gap and the share of each detail per task, the largest first.
+
+    Returns:
+        None for a plan that explains no gap.
+    """
+    plan = results.plan
+    about = plan.study.explanation
     if about is None:
         return None
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     left_out = []
-    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    found, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
         paths_ = paths(plan, found, task)
-        unit = None if learned is None else learned.of(task, about["start"])
-        margin = None if unit is None else plan.study["margin"] * unit.size
-        comparisons = len(about["details"]) * len(plan.tasks)
+        unit = None if learned is None else learned.of(task, about.start)
+        margin = None if unit is None else plan.study.margin * unit.size
+        comparisons = len(about.details) * len(plan.tasks)
         made = attribution(
             paths_.orders,
             paths_.along,
@@ -142,43 +144,37 @@ def shares_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             margin,
             comparisons,
         )
-        rows += _rows(plan, task, paths_, made, margin)
+        rows += _rows(plan, about, task, paths_, made, margin)
         if missing := sorted(set(plan.seeds) - set(paths_.seeds)):
             left_out.append(f"{task}: {len(missing)} of {len(plan.seeds)} ({_few(missing)})")
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "shares",
-        _caption(plan, found, left_out),
+        _caption(plan, about, found, left_out),
         COLUMNS,
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("detail", "text", ("detail",)),
-            Shown("change", "text", ("change",)),
-            Shown("share", "estimate", ("share", "share_low", "share_high"), "+"),
-            Shown("[95% joint]", "interval", ("share", "share_low", "share_high"), "+"),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("alone", "estimate", ("alone", "alone_low", "alone_high"), "+"),
-            Shown("removed", "estimate", ("removed", "removed_low", "removed_high"), "+"),
-            Shown(
-                "interaction",
-                "estimate",
-                ("interaction", "interaction_low", "interaction_high"),
-                "+",
-            ),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "detail", "change"),
+            *bounded("share", "share", sign="+"),
+            Column("verdict", "text", ("verdict",)),
+            *(bounded(name, name, sign="+")[0] for name in ("alone", "removed", "interaction")),
+            Column("seeds", "count", ("n",)),
         ),
     )
 
 
 def _rows(
-    plan: Plan, task: str, paths_: Paths, made: Attribution, margin: float | None
-) -> Iterator[tuple[Any, ...]]:
-    about = plan.study["explanation"]
+    plan: Plan,
+    about: Explanation,
+    task: str,
+    paths_: Paths,
+    made: Attribution,
+    margin: float | None,
+) -> Iterator[Values]:
     n, planned = len(paths_.seeds), len(plan.seeds)
     gap = made.gap
     yield (
-        *(task, GAP, f"{about['start']} → {about['end']}", n, planned),
+        *(task, GAP, f"{about.start} → {about.end}", n, planned),
         *(gap.difference, gap.low, gap.high),
         *(None,) * 9,
         *(gap.p, gap.p, margin, _said(gap, margin, paths_.gap)),
@@ -188,27 +184,27 @@ def _rows(
     places = sorted(
         range(len(made.shares)), key=lambda i: (not acts[i], -abs(made.shares[i].difference or 0.0))
     )
-    for i, detail in ((place, list(about["details"])[place]) for place in places):
+    for i, detail in ((place, list(about.details)[place]) for place in places):
         share = made.shares[i]
         ends = [(one[i].difference, one[i].low, one[i].high) for one in parts]
         adjusted = None if share.p is None else min(1.0, share.p * LEVEL / share.level)
         yield (
-            *(task, detail, change(about["details"][detail]), n, planned),
+            *(task, detail, change(about.details[detail]), n, planned),
             *(value for three in ends for value in three),
             *(share.p, adjusted, margin, _said(share, margin, acts[i])),
         )
 
 
-def _said(one: Comparison, margin: float | None, acts: bool) -> str:
+def _said(one: Comparison, margin: float | None, acts: bool) -> Verdict:
     if one.n == 0:
-        return "no seed is complete"
+        return Verdict.NO_SEED_IS_COMPLETE
     if not acts:
         return INERT
-    return "one seed" if one.n == 1 else verdict(one, margin)
+    return Verdict.ONE_SEED if one.n == 1 else verdict(one, margin)
 
 
 def explained_in_words(made: Sheet) -> str:
-    """The gap and its largest shares, task by task."""
+    """Write the gap and its largest shares, task by task."""
     said = []
     for task in dict.fromkeys(row["task"] for row in made.records()):
         gap, *details = (row for row in made.records() if row["task"] == task)
@@ -220,22 +216,24 @@ def explained_in_words(made: Sheet) -> str:
     return "; ".join(said)
 
 
-def change(detail: Mapping[str, Any]) -> str:
-    """What is switched, and the numbers that come with either value: "none → pessimistic
-    (value_clip_range 0.2)"."""
+def change(detail: Detail) -> str:
+    """Write what is switched, and the numbers that come with either value.
+
+    For example "none → pessimistic (value_clip_range 0.2)".
+    """
     moved = []
-    for name, values in detail["settings"].items():
-        sides = zip(values, detail["brings"].get(name, ({}, {})), strict=True)
+    for name, values in detail.settings.items():
+        sides = zip(values, detail.brings.get(name, ({}, {})), strict=True)
         moved.append(" → ".join(_side(value, numbers) for value, numbers in sides))
     return ", ".join(moved)
 
 
-def _side(value: Any, brings: Mapping[str, Any]) -> str:
+def _side(value: object, brings: Mapping[str, object]) -> str:
     numbers = ", ".join(f"{name} {_text(number)}" for name, number in brings.items())
     return f"{_text(value)} ({numbers})" if numbers else _text(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -244,11 +242,10 @@ def _few(seeds: Sequence[int]) -> str:
     return f"seed{'' if len(seeds) == 1 else 's'} {shown}{', ...' if len(seeds) > 8 else ''}"
 
 
-def _caption(plan: Plan, found: Scores, left_out: Sequence[str]) -> str:
-    about = plan.study["explanation"]
-    start, end = about["start"], about["end"]
-    steps = {one["steps"] for one in plan.tasks.values()}
-    held = ", ".join(f"{name}={_text(value)}" for name, value in about["held"].items())
+def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[str]) -> str:
+    start, end = about.start, about.end
+    steps = {one.steps for one in plan.tasks.values()}
+    held = ", ".join(f"{name}={_text(value)}" for name, value in about.held.items())
     said = (
         f"What makes the gap between {start} and {end} in {found.metric}, "
         f"{' or '.join(f'{n:,} steps' for n in sorted(steps) if n) or 'each run to its own end'}. "

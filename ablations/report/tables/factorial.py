@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ablations.core.plan import Settings
+from ablations.core.verdict import Verdict
 from ablations.distributions import fisher_p
 from ablations.records import Plan
-from ablations.report.scores import Scores, is_score
+from ablations.report.results import Results, once
+from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
-from ablations.report.tables.entries import ALL_TASKS, Sheet, Shown
-from ablations.report.tables.pairings import Finding, guarded, last_look, over_tasks
-from ablations.report.units import Learned, Units, settings_of, units
+from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, Values, bounded, text_columns
+from ablations.report.tables.pairings import Finding, last_look, over_tasks
+from ablations.report.units import Learned, Units, settings_of, units_of_score
 
 COLUMNS = (
     *("task", "kind", "factor", "level"),
@@ -23,36 +24,40 @@ COLUMNS = (
 )
 
 
-def settings(plan: Plan) -> dict[str, dict[str, Any]]:
-    """variant -> setting -> value, of all that some variant sets; of what one leaves out the
-    default, where its trainer reads it."""
-    names = {name for about in plan.variants.values() for name in about["sets"]}
-    configs = {cell["variant"]: cell["config"] for cell in reversed(plan.cells)}
-    filled: dict[str, dict[str, Any]] = {}
+def settings(plan: Plan) -> dict[str, Settings]:
+    """Return the value of each setting that some variant sets, by variant.
+
+    Of what one leaves out it is the default, where its trainer reads it.
+    """
+    names = {name for about in plan.variants.values() for name in about.sets}
+    configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
+    filled: dict[str, Settings] = {}
     for variant, about in plan.variants.items():
         config = configs.get(variant, {})
         defaults = {
             **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
             **config.get("numbers", {}),
             **config.get("structure", {}),
-            **about.get("neutral", {}),
+            **(about.neutral or {}),
         }
-        known = {**{n: defaults[n] for n in names if n in defaults}, **about["sets"]}
+        known = {**{n: defaults[n] for n in names if n in defaults}, **about.sets}
         filled[variant] = {name: known[name] for name in sorted(known)}
     return filled
 
 
 def factorial(plan: Plan) -> Design | None:
-    """The factorial that the variants of a plan form, with what they leave out at its default."""
-    return design(settings(plan), plan.study["baseline"])
+    """Find the factorial that the variants form, with what they leave out at its default."""
+    return design(settings(plan), plan.study.baseline)
 
 
-def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Main effects and two-way interactions per task, and over tasks in what was learned."""
+@once
+def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List main effects and two-way interactions per task, and over tasks in what was learned."""
+    plan = results.plan
     found_design = factorial(plan)
     if found_design is None:
         return None
-    learned = units(plan, results, found) if is_score(plan, found.metric) else None
+    found, learned = scores(results, metric=metric), units_of_score(results, metric)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else _sizes(plan, found_design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
@@ -67,13 +72,13 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         margin = None
         if learned is not None and (scaled or place in pooled):
             unit = 1.0 if scaled else sizes[place, next(iter(found_design.variants))]
-            margin = plan.study["margin"] * unit
+            margin = plan.study.margin * unit
         share = 1 if place == ALL_TASKS else len(plan.tasks)
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
         seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
         y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
         contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
     for place, seen, effect in contrasts:
         c = effect.comparison
@@ -87,7 +92,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
             each.append(Finding.of(said, c))
         if learned is None or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
-            said = said.replace("better", "higher").replace("worse", "lower")
+            said = said.undirected
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
@@ -97,7 +102,7 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         )
     reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
     return Sheet(
-        plan.study["name"],
+        plan.study.name,
         "effects",
         f"Effects of what the variants set. {_explained(found_design, found.metric)} Reference: "
         f"{reference}. Paired by seed, on seeds that every variant has; "
@@ -109,14 +114,11 @@ def effects_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         COLUMNS,
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("factor", "text", ("factor",)),
-            Shown("level", "text", ("level",)),
-            Shown("effect", "estimate", ("effect", "low", "high"), "+"),
-            Shown("[95% joint]", "interval", ("effect", "low", "high"), "+"),
-            Shown("p (adj.)", "p", ("p_adjusted",)),
-            Shown("verdict", "text", ("verdict",)),
-            Shown("seeds", "count", ("n",)),
+            *text_columns("task", "factor", "level"),
+            *bounded("effect", "effect", ("low", "high"), sign="+"),
+            Column("p (adj.)", "p", ("p_adjusted",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("seeds", "count", ("n",)),
         ),
     )
 
@@ -127,21 +129,18 @@ def _word(
     found: Scores,
     factorial: Design,
     tasks: Sequence[str],
-) -> str:
-    """The word for an effect on a task, or for its mean over tasks by itself."""
+) -> Verdict:
+    """Return the verdict on an effect on a task, or on its mean over tasks by itself."""
     if identical_effect(found, factorial, effect, tasks):
-        return "identical"
+        return Verdict.IDENTICAL
     c = effect.comparison
-    said = verdict(c, margin) if c.n > 1 else "too few seeds"
+    said = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
     return guarded_effect(said, found, factorial, effect, tasks)
 
 
-_SIDES = ("better", "worse", "higher", "lower")
-
-
 def effects_in_words(made: Sheet) -> str:
-    """ "reacher: torso = shared is better; 14 equivalent", task by task."""
-    tasks: dict[str, dict[str, list[str]]] = {}
+    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
+    tasks: dict[str, dict[Verdict, list[str]]] = {}
     for row in made.records():
         words = tasks.setdefault(row["task"], {})
         words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
@@ -150,11 +149,9 @@ def effects_in_words(made: Sheet) -> str:
         named = [
             f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
             for word, levels in words.items()
-            if word.startswith(_SIDES)
+            if word.sign
         ]
-        counted = [
-            f"{len(levels)} {word}" for word, levels in words.items() if not word.startswith(_SIDES)
-        ]
+        counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
         said.append(f"{task}: " + "; ".join(named + counted))
     return ". ".join(said)
 
@@ -195,8 +192,10 @@ def factorial_scores(
     tasks: Sequence[str],
     sizes: Mapping[tuple[str, str], float],
 ) -> np.ndarray:
-    """`[tasks, n, variants]`, over the seeds that every variant has on every task, per unit where
-    given."""
+    """Return the scores `[tasks, n, variants]` of a factorial.
+
+    Over the seeds that every variant has on every task, per unit where given.
+    """
     by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
     seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
     parts = [
@@ -211,9 +210,11 @@ def factorial_scores(
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
-    """The variants whose differences an effect of a full factorial is made of: with a level, and at
-    the reference; of an interaction's first factor, at the level and at the reference of its
-    second."""
+    """Return the variants whose differences an effect of a full factorial is made of.
+
+    With a level, and at the reference; of an interaction's first factor, at the level and at the
+    reference of its second.
+    """
     names = list(factorial.factors)
     at = {place: variant for variant, place in factorial.variants.items()}
     first = names.index(effect.factors[0])
@@ -232,8 +233,10 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
 def identical_effect(
     found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
-    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0. Of a
-    fraction that cannot be seen where a variant has none that differs in this alone."""
+    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0.
+
+    Of a fraction that cannot be seen where a variant has none that differs in this alone.
+    """
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return factorial.full and any(
         all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
@@ -242,20 +245,22 @@ def identical_effect(
 
 
 def guarded_effect(
-    said: str, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
-) -> str:
-    """A verdict in view of failures on the two sides of an effect. In a fraction every run is on a
-    side of every effect, so that one alone is no sign: the sides must differ by Fisher's exact test
-    at 5%."""
+    said: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+) -> Verdict:
+    """Return a verdict in view of failures on the two sides of an effect.
+
+    In a fraction every run is on a side of every effect, so that one alone is no sign: the sides
+    must differ by Fisher's exact test at 5%.
+    """
 
     def failures(variant: str) -> int:
         return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
 
     if effect.comparison.n < 2:
-        return "unstable" if any(map(failures, factorial.variants)) else said
+        return Verdict.UNSTABLE if any(map(failures, factorial.variants)) else said
     if len(effect.factors) > 1:
         more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
-        return "unstable" if any(more) and said != "undecided" else said
+        return Verdict.UNSTABLE if any(more) and said is not Verdict.UNDECIDED else said
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
     at: dict[int, list[int]] = {}  # the failures of each variant at a level
@@ -267,4 +272,5 @@ def guarded_effect(
         trials = (runs * len(there), runs * len(here))
         if fisher_p((sum(there), sum(here)), trials) >= LEVEL:
             return said
-    return guarded(said, sum(here) - sum(there)).replace("unstable baseline", "unstable reference")
+    guarded = said.guarded(sum(here) - sum(there))
+    return Verdict.UNSTABLE_REFERENCE if guarded is Verdict.UNSTABLE_BASELINE else guarded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.scores import Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
@@ -20,8 +21,8 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
     study = plan.study
     window = {"final": "over the last 10% of training", "auc": "over all of training (AUC)"}
     parts = [
-        f"{_sentence(study['title'])} Claim: {_sentence(study['claim'])}",
-        f"Source: {_sentence(study['claim_source'])}" if study.get("claim_source") else "",
+        f"{_sentence(study.title)} Claim: {_sentence(study.claim)}",
+        f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
         f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
         *_tuned(plan),
@@ -55,11 +56,11 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
 
 
 def _tuned(plan: Plan) -> Iterator[str]:
-    """The values that were tuned for each variant, of one that is the same on all tasks once."""
-    if not (tuned := plan.study.get("tuned")):
+    """Write the values that were tuned for each variant, of one that all tasks share once."""
+    if not (tuned := plan.study.tuned):
         return
     each = []
-    for variant, values in tuned["values"].items():
+    for variant, values in tuned.values.items():
         by_value: dict[float, list[str]] = {}
         for task, value in values.items():
             by_value.setdefault(value, []).append(task)
@@ -69,13 +70,13 @@ def _tuned(plan: Plan) -> Iterator[str]:
         )
         each.append(f"{variant} {shown}")
     yield (
-        f"{tuned['setting']} is each variant's best on the task, tuned on seeds "
-        f"{_ranges(tuned['seeds'])}: {'; '.join(each)}."
+        f"{tuned.setting} is each variant's best on the task, tuned on seeds "
+        f"{_ranges(tuned.seeds)}: {'; '.join(each)}."
     )
 
 
 def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
-    """What the intervals of the differences promise, by their levels."""
+    """Write what the intervals of the differences promise, by their levels."""
     found: dict[bool, set[float]] = {}
     for row in rows:
         if row.level is not None and row.n_pairs:
@@ -84,7 +85,7 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
         return
     yield "Differences: mean over seeds of variant minus baseline, paired by seed."
     if plan.looks:
-        numbers = ", ".join(map(str, plan.looks["seeds"]))
+        numbers = ", ".join(map(str, plan.looks.seeds))
         yield (
             f"Seeds were added at planned looks ({numbers} seeds) to what was still undecided; a "
             "verdict rests on the pairs of the look that decided."
@@ -106,8 +107,8 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
 
 
 def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
-    margin = plan.study["margin"]
-    if plan.study.get("margin_in_metric"):
+    margin = plan.study.margin
+    if plan.study.margin_in_metric:
         return f"Margin: {margin:g}, in units of the metric."
     shares = []
     for task in plan.tasks:
@@ -123,7 +124,7 @@ def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
 
 
 def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
-    """What a reader must know of the cells behind the numbers, one line each."""
+    """Write what a reader must know of the cells behind the numbers, one line each."""
     lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
     for name in lacking:
         yield f"baseline {name} is not part of this run: nothing is compared with it"
@@ -186,7 +187,7 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
 
 
 def _other_settings(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
-    """What is compared across settings of a task, whose scores need not have one unit."""
+    """Write what is compared across settings of a task, whose scores need not have one unit."""
     for row in rows:
         if row.baseline is None or row.baseline not in plan.variants or row.task == ALL_TASKS:
             continue
@@ -214,13 +215,13 @@ def _ties(rows: Sequence[Entry]) -> Iterator[str]:
 
 def _disagreements(rows: Sequence[Entry]) -> Iterator[str]:
     for whole in rows:
-        if whole.verdict != "tasks disagree":
+        if whole.verdict is not Verdict.TASKS_DISAGREE:
             continue
         sides: dict[int, list[str]] = {1: [], -1: []}
         for row in rows:
-            sign = Finding.of(row.verdict or "", row.comparison).sign
-            if row.variant == whole.variant and row.task != ALL_TASKS and sign:
-                sides[sign].append(row.task)
+            if row.verdict and row.variant == whole.variant and row.task != ALL_TASKS:
+                sign = Finding.of(row.verdict, row.comparison).sign
+                sides.setdefault(sign, []).append(row.task)
         above, below = (sides[sign] or ["average"] for sign in (1, -1))
         yield (
             f"tasks disagree on {whole.variant}: better on {', '.join(above)}, worse on "
@@ -254,7 +255,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _versions(found: Scores) -> Iterator[str]:
-    """Records made by other package versions than most."""
+    """Write which records were made by other package versions than most."""
     if len(found.versions) < 2:
         return
     usual, _ = found.versions[0]
@@ -293,7 +294,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 def steps(plan: Plan) -> str:
     """How long the runs are, in the trainer's own steps."""
     unit = step_unit(plan)
-    counts = {task: about["steps"] for task, about in plan.tasks.items()}
+    counts = {task: about.steps for task, about in plan.tasks.items()}
     if not any(counts.values()):
         return "each run to its own end"
     if len(set(counts.values())) == 1:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ablations import looks
+from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.scores import Scores
 from ablations.report.statistics import LEVEL, Comparison, compare, verdict
@@ -44,8 +45,10 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Family:
-    """The comparisons of a plan that share an error rate: those per task, or those of means over
-    tasks (over)."""
+    """The comparisons of a plan that share an error rate.
+
+    over: of means over tasks, else of each task.
+    """
 
     plan: Plan
     found: Scores
@@ -55,8 +58,15 @@ class Family:
     def pairings(
         self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
     ) -> list[Pairing]:
-        """asked: (tasks, variant, baseline). With the level shared over the comparisons that are
-        made (Bonferroni); where seeds were added at looks, each as it was read."""
+        """Pair variants with their baselines.
+
+        The level is shared over the comparisons that are made (Bonferroni); where seeds were added
+        at looks, each is as it was read.
+
+        Args:
+            asked: (tasks, variant, baseline).
+            level: of all at once.
+        """
         if self.plan.looks:
             return [self._read(*one) for one in asked]
         found = [self._pairing(self.found, *one) for one in asked]
@@ -69,9 +79,10 @@ class Family:
         }
         return [replace(one, level=level / max(1, len(made))) for one in found]
 
-    def _first_of(self, variant: str) -> str:
-        """The first variant of the same composition: one name for all that share their cells."""
-        return self.plan.variants.get(variant, {}).get("same_as") or variant
+    def _first_of(self, variant: str | None) -> str | None:
+        """Return the first variant of the same composition, one name for all that share cells."""
+        known = self.plan.variants.get(variant or "")
+        return (known and known.same_as) or variant
 
     def _read(self, tasks: Sequence[str], variant: str, baseline: str | None) -> Pairing:
         """At the look that decided, else at the last that the variant and its baseline reach.
@@ -91,7 +102,7 @@ class Family:
             if pairing.identical:
                 return True
             margin = None if self.over else pairing.margin
-            return verdict(pairing.compare(), margin) != "undecided"
+            return verdict(pairing.compare(), margin) != Verdict.UNDECIDED
 
         ended = min(self.found.ended(task, one) for task in tasks for one in (variant, baseline))
         return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
@@ -136,7 +147,7 @@ class Family:
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
-        share = self.plan.study["margin"]
+        share = self.plan.study.margin
         if self.over:
             return share
         unit = None if self.learned is None else self.learned.of(tasks[0], variant)
@@ -144,20 +155,25 @@ class Family:
 
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
-    """The looks at each of a plan's comparisons: per task, or of means over tasks. What was seen
-    since they were planned may change nothing of it."""
-    share, both = plan.looks["over_tasks" if over else "comparisons"], plan.looks["over_tasks"]
-    return looks.design(plan.looks["seeds"], LEVEL / (2 if both else 1) / share)
+    """Return the looks at each of a plan's comparisons: per task, or of means over tasks.
+
+    What was seen since they were planned may change nothing of it.
+    """
+    planned = plan.looks
+    share = planned.over_tasks if over else planned.comparisons
+    return looks.design(planned.seeds, LEVEL / (2 if planned.over_tasks else 1) / share)
 
 
 def last_look(
     plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
 ) -> tuple[Scores, float]:
-    """What a comparison of all these variants may look at, and its level: where seeds were added at
-    looks, the last look that all of them have reached."""
+    """Return the scores that a comparison of all these variants may look at, and its level.
+
+    Where seeds were added at looks, those of the last look that all of them have reached.
+    """
     if not plan.looks:
         return found, level
-    planned = looks.design(plan.looks["seeds"], level)
+    planned = looks.design(plan.looks.seeds, level)
     ended = min(found.ended(task, variant) for task in tasks for variant in variants)
     place = looks.last_reached(planned, ended)
     if place is None:
@@ -166,8 +182,10 @@ def last_look(
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
-    """variant -> the tasks that its "all tasks" row averages: those where there is a unit. {} where
-    no variant has two."""
+    """Return the tasks that the "all tasks" row of each variant averages.
+
+    Those where there is a unit; {} where no variant has two.
+    """
     found = {
         variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
         for variant in plan.variants
@@ -177,55 +195,56 @@ def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
     return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
 
 
-def said(comparison: Comparison, pairing: Pairing, judged: bool) -> str:
-    """The word for a comparison. judged: whether its metric is a score, where higher is better."""
+def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
+    """Return the verdict on a comparison.
+
+    Args:
+        comparison: of the pairing.
+        pairing: what is compared.
+        judged: whether the metric is a score, where higher is better.
+    """
     if comparison.n < 2:
-        return ("no pairs", "one seed")[comparison.n]
+        return (Verdict.NO_PAIRS, Verdict.ONE_SEED)[comparison.n]
     if not judged:
-        return {1: "higher", -1: "lower", 0: "undecided"}[comparison.sign]
-    return guarded(verdict(comparison, pairing.margin), pairing.more_failures)
-
-
-SAME = ("equivalent", "identical")
-UNSTABLE = ("unstable", "unstable baseline", "unstable reference")
-TOO_FEW = ("no pairs", "one seed", "too few seeds")
+        return verdict(comparison, None).decided.undirected
+    return verdict(comparison, pairing.margin).guarded(pairing.more_failures)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table says of a comparison: a word, and the side of 0 on which the difference lies for
-    sure (1 or -1), 0 where that is open or where failed runs may be why."""
+    """What a table says of a comparison.
 
-    word: str
+    sign: the side of 0 on which the difference lies for sure, 1 or -1; 0 where that is open, or
+    where failed runs may be why.
+    """
+
+    verdict: Verdict
     sign: int
 
     @classmethod
-    def of(cls, word: str, comparison: Comparison) -> Finding:
-        return cls(word, 0 if word in (*UNSTABLE, *TOO_FEW, "identical") else comparison.sign)
+    def of(cls, verdict: Verdict, comparison: Comparison) -> Finding:
+        """Return the finding of a verdict on a comparison."""
+        silent = verdict.unstable or verdict.too_few or verdict is Verdict.IDENTICAL
+        return cls(verdict, 0 if silent else comparison.sign)
 
 
-def over_tasks(mean: Finding, unmargined: str, tasks: Sequence[Finding]) -> str:
-    """The word for a mean over tasks, in view of each task.
+def over_tasks(mean: Finding, unmargined: Verdict, tasks: Sequence[Finding]) -> Verdict:
+    """Return the verdict on a mean over tasks, in view of each task.
 
-    unmargined: its word where the sign alone is judged. Equivalent only where every task is (an
-    intersection-union test, Berger 1982): a mean can be small because tasks cancel. Tasks that lie
-    on two sides of 0 disagree (a qualitative interaction, Gail and Simon 1985; by simultaneous
-    intervals, Piantadosi and Gail 1993), as does a task with the mean, which then says little.
+    Equivalent only where every task is (an intersection-union test, Berger 1982): a mean can be
+    small because tasks cancel. Tasks that lie on two sides of 0 disagree (a qualitative
+    interaction, Gail and Simon 1985; by simultaneous intervals, Piantadosi and Gail 1993), as does
+    a task with the mean, which then says little.
+
+    Args:
+        mean: of the mean.
+        unmargined: its verdict where the sign alone is judged.
+        tasks: of each task.
     """
-    if mean.word in (*TOO_FEW, "identical"):
-        return mean.word
+    if mean.verdict.too_few or mean.verdict is Verdict.IDENTICAL:
+        return mean.verdict
     if {1, -1} <= {mean.sign, *(task.sign for task in tasks)}:
-        return "tasks disagree"
-    if mean.word not in UNSTABLE and all(task.word in SAME for task in tasks):
-        return "equivalent"
-    return unmargined if mean.word == "equivalent" else mean.word
-
-
-def guarded(said: str, more_failures: int) -> str:
-    """A verdict in view of failures: the seeds that survive look better than those it was given."""
-    same = said in SAME
-    if more_failures > 0 and (same or said.startswith("better")):
-        return "unstable"
-    if more_failures < 0 and (same or said.startswith("worse")):
-        return "unstable baseline"
-    return said
+        return Verdict.TASKS_DISAGREE
+    if not mean.verdict.unstable and all(task.verdict.same for task in tasks):
+        return Verdict.EQUIVALENT
+    return unmargined if mean.verdict is Verdict.EQUIVALENT else mean.verdict

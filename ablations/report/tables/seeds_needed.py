@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from ablations.records import Plan
-from ablations.report.scores import Scores
+from ablations.report.results import Results
 from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
-from ablations.report.tables.entries import Sheet, Shown
+from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 
 
-def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
-    """Seeds at which the comparisons of a study decide, from the variance seen."""
-    made = table(plan, results, metric=found.metric)
+def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List the seeds at which the comparisons of a study decide, from the variance seen."""
+    made = table(results, metric=metric)
     compared = [row for row in made.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Values] = []
     for row in compared:
         seen, margin = row.comparison, row.margin or 0.0
         seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
@@ -30,7 +26,7 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
     }
     return Sheet(
-        plan.study["name"],
+        made.study,
         "power",
         "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
         "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
@@ -46,14 +42,13 @@ def power_sheet(plan: Plan, results: Path, found: Scores) -> Sheet | None:
         ),
         tuple(rows),
         (
-            Shown("task", "text", ("task",)),
-            Shown("variant", "text", ("variant",)),
-            Shown("sd", "scaled", ("deviation", "margin")),
-            Shown("margin", "scaled", ("margin", "margin")),
+            *text_columns("task", "variant"),
+            Column("sd", "scaled", ("deviation", "margin")),
+            Column("margin", "scaled", ("margin", "margin")),
             *(
-                Shown(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
+                Column(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
                 for k, name in names.items()
             ),
-            Shown("seeds now", "count", ("n_pairs",)),
+            Column("seeds now", "count", ("n_pairs",)),
         ),
     )

@@ -109,7 +109,7 @@ def _submit(
         run=uuid.uuid4().hex[:8],
         results=str(results),
         time=time.time(),
-        studies=tuple(dict.fromkeys(plan.study["name"] for plan in plans)),
+        studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
         jobs=tuple(tuple(cell.hash for cell in job.cells) for job in jobs),
     )
     checkout = provenance.of_checkout()

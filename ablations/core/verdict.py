@@ -1,0 +1,104 @@
+"""The verdict on a comparison: a type with what follows from it; renderers print its text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """Where the interval of a difference lies, or why nothing can be said.
+
+    "better" and "worse" are of scores; "higher" and "lower" of metrics, and of interactions, that
+    have no good direction. Of those by an undecided amount the interval excludes 0 and holds the
+    margin.
+    """
+
+    BETTER = "better"
+    WORSE = "worse"
+    HIGHER = "higher"
+    LOWER = "lower"
+    BETTER_UNDECIDED = "better, by an undecided amount"
+    WORSE_UNDECIDED = "worse, by an undecided amount"
+    HIGHER_UNDECIDED = "higher, by an undecided amount"
+    LOWER_UNDECIDED = "lower, by an undecided amount"
+    EQUIVALENT = "equivalent"
+    IDENTICAL = "identical"
+    UNDECIDED = "undecided"
+    TASKS_DISAGREE = "tasks disagree"
+    UNSTABLE = "unstable"
+    UNSTABLE_BASELINE = "unstable baseline"
+    UNSTABLE_REFERENCE = "unstable reference"
+    NO_PAIRS = "no pairs"
+    ONE_SEED = "one seed"
+    TOO_FEW_SEEDS = "too few seeds"
+    NO_SEED_IS_COMPLETE = "no seed is complete"
+    DOES_NOT_ACT = "does not act"
+    NOT_RUN_YET = "not run yet"
+    NOTHING_LEARNED = "nothing learned"
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the difference lies above or below 0, else 0."""
+        return _SIGNS.get(self, 0)
+
+    @property
+    def amount_undecided(self) -> bool:
+        """Whether the sign is known, and not whether the difference exceeds the margin."""
+        return self in _DECIDED
+
+    @property
+    def same(self) -> bool:
+        """Whether the difference lies within the margin, or is none at all."""
+        return self in (Verdict.EQUIVALENT, Verdict.IDENTICAL)
+
+    @property
+    def unstable(self) -> bool:
+        """Whether failed runs are why nothing else is said."""
+        return self in (Verdict.UNSTABLE, Verdict.UNSTABLE_BASELINE, Verdict.UNSTABLE_REFERENCE)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few seeds for an interval."""
+        return self in (Verdict.NO_PAIRS, Verdict.ONE_SEED, Verdict.TOO_FEW_SEEDS)
+
+    @property
+    def decided(self) -> Verdict:
+        """The verdict without its undecided amount."""
+        return _DECIDED.get(self, self)
+
+    @property
+    def undirected(self) -> Verdict:
+        """The verdict where no direction is good: "higher" for "better"."""
+        return _UNDIRECTED.get(self, self)
+
+    def guarded(self, more_failures: int) -> Verdict:
+        """Return the verdict in view of failures: seeds that survive look better than they are.
+
+        Args:
+            more_failures: how many more runs of the variant failed than of its baseline.
+        """
+        if more_failures > 0 and (self.same or self.sign > 0):
+            return Verdict.UNSTABLE
+        if more_failures < 0 and (self.same or self.sign < 0):
+            return Verdict.UNSTABLE_BASELINE
+        return self
+
+
+_UNDIRECTED = {
+    Verdict.BETTER: Verdict.HIGHER,
+    Verdict.WORSE: Verdict.LOWER,
+    Verdict.BETTER_UNDECIDED: Verdict.HIGHER_UNDECIDED,
+    Verdict.WORSE_UNDECIDED: Verdict.LOWER_UNDECIDED,
+}
+_DECIDED = {
+    Verdict.BETTER_UNDECIDED: Verdict.BETTER,
+    Verdict.WORSE_UNDECIDED: Verdict.WORSE,
+    Verdict.HIGHER_UNDECIDED: Verdict.HIGHER,
+    Verdict.LOWER_UNDECIDED: Verdict.LOWER,
+}
+_SIGNS = {
+    **dict.fromkeys((Verdict.BETTER, Verdict.BETTER_UNDECIDED), 1),
+    **dict.fromkeys((Verdict.HIGHER, Verdict.HIGHER_UNDECIDED), 1),
+    **dict.fromkeys((Verdict.WORSE, Verdict.WORSE_UNDECIDED), -1),
+    **dict.fromkeys((Verdict.LOWER, Verdict.LOWER_UNDECIDED), -1),
+}

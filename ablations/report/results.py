@@ -1,0 +1,80 @@
+"""The results of a plan: its records, read once, and all that is worked out from them, kept."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+
+from ablations.core.plan import CellEntry
+from ablations.curve import Curve, logged
+from ablations.records import Plan, Record, read_runs
+
+if TYPE_CHECKING:
+    from ablations.parquet import Columns
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Run(NamedTuple):
+    """A cell of a plan and its record, if it has one.
+
+    metrics: the names of all columns of its curve. curves: those that were asked for.
+    """
+
+    cell: CellEntry
+    record: Record | None
+    metrics: tuple[str, ...]
+    curves: Mapping[str, Curve]
+
+
+class Results:
+    """A plan and the folder with its records.
+
+    Args:
+        plan: whose cells are read.
+        folder: the results folder.
+        metrics: what is kept of each curve beside the study's own metric, where it has them. Any
+            other can be asked for, and then all records are read again.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, metrics: Sequence[str] = ()) -> None:
+        """Read nothing before it is asked for."""
+        self.plan, self.folder = plan, folder
+        self.kept: dict[Hashable, object] = {}
+        self._metrics = {plan.study.metric, *metrics}
+        self._runs: list[Run] | None = None
+
+    def runs(self, *metrics: str) -> list[Run]:
+        """Return all cells in the plan's order, with the curves of these metrics."""
+        if self._runs is None or not self._metrics.issuperset(metrics):
+            self._metrics.update(metrics)
+            self._runs = [self._run(*run) for run in read_runs(self.folder, self.plan)]
+        return self._runs
+
+    def _run(self, cell: CellEntry, record: Record | None, columns: Columns) -> Run:
+        steps = columns.pop("step", [])
+        if record is not None:  # one object of equals, as plans and curves of thousands are
+            record = replace(record, config=cell.config)
+        curves = {n: logged(steps, columns[n]) for n in columns if n in self._metrics}
+        return Run(cell, record, tuple(columns), curves)
+
+
+def once(function: Callable[Concatenate[Results, P], R]) -> Callable[Concatenate[Results, P], R]:
+    """Keep what a function makes of results, by its further arguments."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def keeping(results: Results, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature.bind(results, *args, **kwargs)
+        bound.apply_defaults()
+        key = (function, *bound.args[1:], *bound.kwargs.values())
+        if key not in results.kept:
+            results.kept[key] = function(results, *args, **kwargs)
+        return cast(R, results.kept[key])
+
+    return keeping
