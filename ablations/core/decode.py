@@ -88,6 +88,8 @@ class As:
 
 _ANY = "infinite and NaN too"
 AnyFloat = Annotated[float, _ANY]
+_BYTES = "with bytes that are no text, as Python has them"
+PathText = Annotated[str, _BYTES]  # the name of a file or folder
 Count = Annotated[int, Within(0, 2**62)]
 Positive = Annotated[int, Within(1, 2**62)]
 
@@ -148,6 +150,19 @@ def _text(value: Any) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise Mismatch(f"is no Unicode text: {shown(value)}") from None
+    return value
+
+
+def _path_text(value: Any) -> str:
+    try:
+        return _text(value)
+    except Mismatch:
+        if type(value) is not str:
+            raise
+    try:
+        value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise Mismatch(f"is no path: {shown(value)}") from None
     return value
 
 
@@ -216,7 +231,8 @@ _SIMPLE: Mapping[Any, Check] = {
 
 def _annotated(kind: Any, *conditions: Any) -> Check:
     kind = next((one.kind for one in conditions if isinstance(one, As)), kind)
-    check = _any_float if _ANY in conditions else _check(kind)
+    special: Mapping[object, Check] = {_ANY: _any_float, _BYTES: _path_text}
+    check = next((special[one] for one in conditions if one in special), None) or _check(kind)
 
     def run(value: Any) -> Any:
         decoded = check(value)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
-from ablations.core.decode import As, Count, Matches, Positive, Within, closed
+from ablations.core.decode import As, Count, Matches, PathText, Positive, Within, closed
 from ablations.core.record import Configuration
 from ablations.names import NAME
 
@@ -73,7 +73,7 @@ class StoredStudy:
     metric: str
     step_unit: str | None = None
     base: str | None = None
-    file: str | None = None
+    file: PathText | None = None
     tuned: Tuned | None = None
     explanation: Explanation | None = None
 
@@ -86,6 +86,16 @@ class Formula:
     summary: str
     formula: str
     source: str
+
+
+class Place(TypedDict, total=False):
+    """What running a command needs and no result depends on: its folder and files, its limit."""
+
+    here: PathText
+    named: list[PathText]
+    depends: list[PathText] | None
+    without: PathText | None
+    timeout: float | None
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ class StoredVariant:
     formulas: Mapping[str, Formula] | None = None
     same_as: str | None = None
     neutral: Mapping[str, object] | None = None
-    place: Mapping[str, object] | None = None
+    place: Annotated[Mapping[str, object], As(Place)] | None = None
 
 
 @dataclass(frozen=True)
