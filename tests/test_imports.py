@@ -55,7 +55,7 @@ ALLOWED = {
     },
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", "tasks", *COMMON},
-    "episode": {"policies", "sweep", "trainers", "tasks", *COMMON},
+    "episode": {"policies", "report", "sweep", "trainers", "tasks", *COMMON},
 }
 ABOVE_ALL = {"", "cli"}
 # Of the engine, what these two may see.

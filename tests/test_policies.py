@@ -316,13 +316,14 @@ def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
 def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
     from ablations.trainers.control import brax_policies
 
-    config = {"trainer": {"name": "ppo"}, "structure": {"torso": "shared"}}
+    about = {"trainer": {"name": "ppo"}, "task": {"name": "fast", "settings": {}}, "numbers": {}}
+    config = {**about, "choices": {}, "structure": {"torso": "shared"}}
     with pytest.raises(UserError, match="cannot express torso=shared"):
         brax_policies.write({}, config, 1, tmp_path)
     with pytest.raises(UserError, match="trainer 'toy' has none"):
         brax_policies.write({}, {"trainer": {"name": "toy"}}, 1, tmp_path)
     normalised = {"value_normalization": {"name": "popart"}}
-    config = {"trainer": {"name": "ppo"}, "structure": {"torso": "separate"}, "choices": normalised}
+    config = {**about, "structure": {"torso": "separate"}, "choices": normalised}
     with pytest.raises(UserError, match="cannot express value_normalization=popart"):
         brax_policies.write({}, config, 1, tmp_path)
 

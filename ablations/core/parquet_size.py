@@ -81,6 +81,8 @@ def _size(data: bytes) -> Size:
 
 def _pages(data: bytes, about: Struct) -> Iterator[tuple[Struct, bytes]]:
     """The pages of a column: header and content."""
+    if not about[7]:  # of a column without rows
+        return
     at = min(about[9], about.get(11) or about[9])
     end = at + about[7]
     if not 4 <= at <= end <= len(data):

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ablations.episode.scene import Scene
 from ablations.records import write_atomically
+from ablations.report.figures.palette import stylesheet
 
 HERE = Path(__file__).parent
 VIEWER = "three.min.js"  # r140 as npm has it (three@0.140.0, build/), with its licence beside
@@ -86,7 +87,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
         steps=max(len(run.rewards) for run in runs),
         data=_compressed(json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()),
         frames=_compressed(b"".join(frames)),
-        style=Markup((HERE.parent / "report" / "page" / "page.css").read_text())
+        style=Markup(stylesheet() + (HERE.parent / "report" / "page" / "page.css").read_text())
         + Markup((HERE / "episode.css").read_text()),
         script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
         library=_compressed((HERE / VIEWER).read_bytes()),

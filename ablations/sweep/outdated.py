@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from ablations import plugins
 from ablations.errors import count
-from ablations.records import DamagedRecord, Plan, cell_folder, read_record
+from ablations.records import Plan, cell_folder, usable_record
 from ablations.request import Request
 from ablations.trainers.revisions import current, differences, stated
 
@@ -46,9 +45,8 @@ def edited(plan: Plan, results: Path) -> list[str]:
     for cell in plan.cells:
         of = used.setdefault((cell.task, cell.variant), [])
         if of[:1] != [{}]:
-            with contextlib.suppress(DamagedRecord):
-                if (record := read_record(results, cell.hash)) is not None:
-                    of.append(record.provenance.get("plugins", {}))
+            if (record := usable_record(results, cell.hash)) is not None:
+                of.append(record.provenance.get("plugins", {}))
     lines = plugins.edited(one for of in used.values() for one in of)
     return [f"{plan.study.name}: {line}" for line in lines]
 

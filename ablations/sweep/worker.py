@@ -285,7 +285,7 @@ def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> Prepared:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:300]
+    text = " ".join(str(error).split())[:300].encode(errors="backslashreplace").decode()
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 

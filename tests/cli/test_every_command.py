@@ -300,5 +300,6 @@ def test_two_kinds_in_a_folder_and_what_does_not_fit(tmp_path: Path) -> None:
         if (why := fault(answer, refused))
     }
     assert not faults
-    assert not fault(damaged, "is damaged: `ablations run mine` writes it again, or the import")
+    assert not damaged.code
+    assert "left out: the plan 'results/plans/mine/" in damaged.err
     assert not fault(mended, ""), "a damaged plan of imported runs is written by importing again"

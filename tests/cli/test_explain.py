@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 ENDS = ("toy/up", "toy/down")
 NAME = "toy.up_to_down"
@@ -43,7 +44,7 @@ def test_a_gap_is_explained_and_seeds_are_added(shell) -> None:
     text = (shell.folder / page).read_text()
     assert "From toy/up to toy/down" in text
     assert "toy_direction" in text
-    assert 'class="picture"' in text
+    assert re.search(r'id="[^"]*\.shares"', text)
 
 
 def test_what_cannot_be_explained_is_one_line(shell) -> None:

@@ -222,5 +222,7 @@ def test_a_damaged_archive_is_one_line(ran, tmp_path: Path, damage: str, capsys)
         write_checksum(path)
     assert main(["table", "toy", "--results", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1
+    first, second = said.splitlines()
+    assert first.startswith("ablations: left out: the archive '")
+    assert second.startswith("ablations: 'toy' has not run in")
     assert f"the archive '{path}'" in said

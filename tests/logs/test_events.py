@@ -152,7 +152,7 @@ def began(tmp_path: Path) -> tuple[Run, Claim]:
     steps = {"points": 1, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
     config = {"command": line, "structure": {}, "task": {"name": "t"}, "run": steps, "seed": 0}
     cell = Cell("mine", "t", "up", 0, "c" * 16, config, place={"here": str(tmp_path)})
-    order = Order("r", str(tmp_path), str(tmp_path / "cache"), (cell,))
+    order = Order("r", str(tmp_path), (cell,))
     held = hold(tmp_path, cell.hash)
     assert held is not None
     return Run(cell, tmp_path, order), held

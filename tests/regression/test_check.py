@@ -377,7 +377,7 @@ def test_a_data_frame_is_as_good_as_an_array() -> None:
     assert sorted(found.seeds) == sorted(seeds)
     np.testing.assert_array_equal(found.of(seeds).values, array(seeds))
     with pytest.raises(UserError, match="the curve of seed 11 has no value where its final score"):
-        from_user(frame.iloc[:-2])
+        from_user(frame.iloc[:-3])
     with pytest.raises(UserError, match="has the columns seed, step and value"):
         from_user(frame.rename(columns={"step": "steps"}))
     with pytest.raises(UserError, match="two values at one step"):

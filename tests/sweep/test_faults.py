@@ -337,7 +337,7 @@ def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> N
     entries = tuple(CellEntry(c.task, c.variant, c.seed, c.hash, c.config) for c in cells)
     about = StoredStudy(study, "", "", "", "up", 0.05, False, "training/return")
     variants, tasks = {"up": StoredVariant(None, "", {})}, {"line": StoredTask(100, {}, "")}
-    write_plan(results, Plan({"study": study, **flags}, about, variants, tasks, entries))
+    write_plan(results, Plan({"profile": study, **flags}, about, variants, tasks, entries))
 
 
 def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(

@@ -81,7 +81,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "prepared", lambda *_: Synthetic())
-    worker.Worker(Order("r", str(results), str(results / "cache"), tuple(of)), 0).run()
+    worker.Worker(Order("r", str(results), tuple(of)), 0).run()
     assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
 
 

@@ -39,6 +39,7 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
                 "task": {"name": "fast", "settings": {}},
                 "structure": {"num_envs": 8 * (program + 1), "num_minibatches": 1},
                 "choices": {},
+                "numbers": {},
                 "run": {
                     "points": 10,
                     "updates_per_chunk": steps // 100,
