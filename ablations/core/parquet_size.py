@@ -81,7 +81,7 @@ def _size(data: bytes) -> Size:
 
 def _pages(data: bytes, about: Struct) -> Iterator[tuple[Struct, bytes]]:
     """The pages of a column: header and content."""
-    if not about[7]:  # of a column without rows
+    if not about[5]:  # a column without rows has no page
         return
     at = min(about[9], about.get(11) or about[9])
     end = at + about[7]

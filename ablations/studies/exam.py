@@ -2,7 +2,7 @@
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.library_defaults import DEFAULTS
-from ablations.studies.profiles import control
+from ablations.studies.profiles import control, evidence
 
 CANDIDATES = {"baseline": Variant({}, summary="the task's own settings"), **DEFAULTS}
 
@@ -16,7 +16,7 @@ register(
         variants=CANDIDATES,
         margin=0.05,
         metric="evaluation/return",
-        profiles=control(quick=("baseline",), paper=CANDIDATES),
+        profiles=control(quick=("baseline",), paper=CANDIDATES) | evidence(CANDIDATES, seeds=5),
         geometry="common",
     )
 )

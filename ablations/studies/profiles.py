@@ -90,22 +90,39 @@ def claims(
     }
 
 
-# Of the protocol in docs/evidence.md: tasks that pass `ablations exam`, at the length and with the
-# settings at which they do.
+# Candidates of the protocol in docs/evidence.md: `ablations exam` decides which of them judge. On
+# two seeds of 1,000,000 steps the baseline's last evaluations came to 3,540 on ant, where standing
+# still is paid 1,000, to 2,630 on halfcheetah, and to 490 on hopper once being alive is not paid.
+# With spring physics halfcheetah's seeds part by a factor of two, and on hopper and walker2d the
+# baseline does worse than standing still.
 JUDGED: dict[str, dict[str, Any]] = {
-    "ant": {},
+    "ant": {"backend": "spring"},
+    "halfcheetah": {"backend": "positional"},
+    "hopper": {"backend": "positional", "healthy_reward": 0.0, "entropy_coefficient": 1e-3},
 }
+_OF_TASKS = ("backend", "healthy_reward")
 _BASE: dict[str, Any] = {
     "num_minibatches": 16,
-    "learning_rate": 1e-3,
+    "learning_rate": 3e-4,
     "discount": 0.99,
 }
 
 
 def evidence(
-    variants: Iterable[str], *, seeds: int, tasks: Iterable[str] = tuple(JUDGED), **settings: Any
+    variants: Iterable[str],
+    *,
+    seeds: int,
+    tasks: Iterable[str] = tuple(JUDGED),
+    trained: bool = True,
+    **settings: Any,
 ) -> dict[str, Profile]:
-    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps."""
+    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps.
+
+    trained: with the baseline's settings; else with those of the tasks alone.
+    """
+    own = {task: JUDGED[task] for task in tasks}
+    if not trained:
+        own = {task: {n: v for n, v in of.items() if n in _OF_TASKS} for task, of in own.items()}
     return {
         "evidence": Profile(
             tasks=tuple(tasks),
@@ -115,8 +132,8 @@ def evidence(
             evaluations=10,
             evaluation_envs=64,
             variants=tuple(variants),
-            settings=_BASE | settings,
-            task_settings={task: JUDGED[task] for task in tasks},
+            settings=_BASE | settings if trained else settings,
+            task_settings=own,
         )
     }
 

@@ -1,7 +1,7 @@
 """What doing nothing, and doing anything, is worth."""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.profiles import control
+from ablations.studies.profiles import control, evidence
 
 POLICIES = {
     "zero": Variant({"policy": "zero"}, summary="actions of 0"),
@@ -19,6 +19,7 @@ register(
         margin=0.05,
         metric="evaluation/return",
         trainer="trivial",
-        profiles=control(quick=POLICIES, paper=POLICIES),
+        profiles=control(quick=POLICIES, paper=POLICIES)
+        | evidence(POLICIES, seeds=5, trained=False),
     )
 )

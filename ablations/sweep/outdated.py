@@ -44,9 +44,8 @@ def edited(plan: Plan, results: Path) -> list[str]:
     used: dict[tuple[str, str], list[Mapping[str, str]]] = {}
     for cell in plan.cells:
         of = used.setdefault((cell.task, cell.variant), [])
-        if of[:1] != [{}]:
-            if (record := usable_record(results, cell.hash)) is not None:
-                of.append(record.provenance.get("plugins", {}))
+        if of[:1] != [{}] and (record := usable_record(results, cell.hash)) is not None:
+            of.append(record.provenance.get("plugins", {}))
     lines = plugins.edited(one for of in used.values() for one in of)
     return [f"{plan.study.name}: {line}" for line in lines]
 
