@@ -159,6 +159,8 @@ def run_all(commands: Sequence[tuple[Path, Sequence[str]]]) -> list[Outcome]:
     """Run commands, each in a folder of its own, in one child after the other: the next one where
     one ends the child."""
     before = [snapshot(folder) for folder, _ in commands]
+    # A child begins with the memory of the process of tests that it is forked from.
+    inherited = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     outcomes: list[Outcome] = []
     while len(outcomes) < len(commands):
         with child() as (inside, answer):
@@ -174,7 +176,7 @@ def run_all(commands: Sequence[tuple[Path, Sequence[str]]]) -> list[Outcome]:
             harm = [(kind, f"signal {answer.signal}")]
             outcomes.append(Outcome(harm=harm, megabytes=answer.megabytes))
     for state, (folder, words), outcome in zip(before, commands, outcomes, strict=True):
-        if outcome.megabytes * 1e6 > MEMORY:
+        if (outcome.megabytes - inherited) * 1e6 > MEMORY:
             outcome.harm.append(("memory", f"{outcome.megabytes} MB"))
         if any(folder.parent.rglob(EXECUTED)):
             outcome.harm.append(("executed", "planted code"))

@@ -96,6 +96,7 @@ def test_a_run_returns_the_curves_of_its_own_plan(
 
     def run(plans, folder, **_):
         write_plan(folder, plan(Request("gae", "smoke", seeds=7)))
+        return local.Outcome(cells=2, found=2)
 
     monkeypatch.setattr(local, "run", run)
     flags = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 1}

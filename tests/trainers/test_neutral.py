@@ -110,7 +110,7 @@ def test_a_new_detail_renames_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in AWAY.items():
         there = plan(Request("gae", "smoke", seeds=1, set={name: value})).cells
         assert here.isdisjoint(cell.hash for cell in there), name
-        assert sum(name in there[0]["config"][part] for part in PARTS) == 1
+        assert sum(name in there[0].config[part] for part in PARTS) == 1
 
 
 def test_a_number_that_a_choice_of_before_now_reads(monkeypatch: pytest.MonkeyPatch) -> None:
