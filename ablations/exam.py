@@ -19,18 +19,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ablations.errors import count
-from ablations.records import Plan, read_curve, read_results
+from ablations.errors import UserError, count
+from ablations.records import Plan, read_runs
 from ablations.report.tables.entries import Column, Sheet
 from ablations.request import Request
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+
 METRIC = "evaluation/return"
 EVALUATIONS, LAST = 10, 3  # of a run; those that its score is the mean of
 LENGTHS = 3  # thirds of the longest run
+SPACED = LENGTHS * EVALUATIONS  # evaluations of the longest run
 LEAD, PLACE, AT_CEILING = 5.0, 0.5, 0.2
 NEAR_CEILING = 0.005  # of the unit
 SLOPE = 0.05  # of the unit, over the last fifth: below, the baseline has levelled off
@@ -152,7 +159,7 @@ def requests(
         "seeds": tuple(seeds),
         "steps": steps,
     }
-    run = {"evaluations": LENGTHS * EVALUATIONS, "points": LENGTHS * EVALUATIONS}
+    run = {"evaluations": SPACED, "points": SPACED}
     trained = {**common, "set": {**given, **run}, "variants": ("baseline",)}
     if len(rates) > 1:
         trained["vary"] = {"learning_rate": tuple(rates)}
@@ -169,60 +176,76 @@ def requests(
 
 
 def plans(asked: Sequence[Request]) -> list[Plan]:
-    """Return the plans of an exam. Raises UserError for what makes no sense."""
-    return [plan(request) for request in asked]
+    """Return the plans of an exam. Raises UserError for what makes no sense, and for runs that are
+    too short for its evaluations."""
+    planned = [plan(request) for request in asked]
+    for cell in (cell for made in planned for cell in made.cells):
+        run = cell.config["run"]
+        if run["evaluations"] < SPACED:
+            steps = SPACED * run["iteration_steps"]
+            raise UserError(
+                f"an exam evaluates {SPACED} times, and a run of this length on {cell.task} has "
+                f"room for {run['evaluations']}: give --steps {steps} or more"
+            )
+    return planned
 
 
 def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
     """Return what the records say of each task; cells that have not run are left out."""
-    trivial, *trained = planned
+    trivial, *trained = [(made, _curves(made, results)) for made in planned]
     return [
         Task(
             name,
-            dict(_trivial(trivial, name, results)),
-            tuple(one for made in trained for one in _candidates(made, name, results)),
+            {
+                policy: fmean(values.mean() for _, values in curves)
+                for policy in trivial[0].variants
+                if (curves := [one for one in trivial[1].get((name, policy), []) if one])
+            },
+            tuple(
+                one
+                for made, curves in trained
+                for variant in made.variants
+                for one in _candidates(name, variant, curves.get((name, variant), []))
+            ),
         )
-        for name in trivial.tasks
+        for name in trivial[0].tasks
     ]
 
 
-def _trivial(made: Plan, name: str, results: Path) -> Iterator[tuple[str, float]]:
-    for policy in made.variants:
-        scores = [values.mean() for _, values, _ in _evaluations(made, name, policy, results)]
-        if scores:
-            yield policy, fmean(scores)
+def _candidates(name: str, variant: str, curves: Sequence[Curve | None]) -> Iterator[Candidate]:
+    """Yield a variant at each third of its runs; one without scores where all of them failed."""
+    ended = [one for one in curves if one is not None]
+    failed = len(curves) - len(ended)
+    if failed and not ended:
+        yield Candidate(name, variant, 0, (), failed, math.nan)
+    for third in range(1, LENGTHS + 1) if ended else ():
+        # Ten evaluations of a run of this length are as many apart as it has thirds.
+        kept = [values[: third * EVALUATIONS][third - 1 :: third] for _, values in ended]
+        yield Candidate(
+            name,
+            variant,
+            int(ended[0][0][third * EVALUATIONS - 1]),
+            tuple(float(values[-LAST:].mean()) for values in kept),
+            failed,
+            fmean(float(values[-1] - values[-1 - EVALUATIONS // 5]) for values in kept),
+        )
 
 
-def _candidates(made: Plan, name: str, results: Path) -> Iterator[Candidate]:
-    for variant in made.variants:
-        curves = list(_evaluations(made, name, variant, results))
-        ended = [(steps, values) for steps, values, failed in curves if not failed]
-        failed = len(curves) - len(ended)
-        for third in range(1, LENGTHS + 1) if ended else ():
-            every = third  # the spacing of ten evaluations of a run of this length
-            kept = [values[: third * EVALUATIONS][every - 1 :: every] for _, values in ended]
-            yield Candidate(
-                name,
-                variant,
-                int(ended[0][0][third * EVALUATIONS - 1]),
-                tuple(float(values[-LAST:].mean()) for values in kept),
-                failed,
-                fmean(float(values[-1] - values[-1 - EVALUATIONS // 5]) for values in kept),
-            )
-
-
-def _evaluations(made: Plan, name: str, variant: str, results: Path) -> Iterator[tuple[Any, ...]]:
-    """Yield steps `[n]`, returns `[n]` and whether it failed of every cell that has run."""
+def _curves(made: Plan, results: Path) -> dict[tuple[str, str], list[Curve | None]]:
+    """Return the steps and returns `[n]` of all evaluations of each cell that has run, by task and
+    variant; None for one that failed, or has an evaluation that is no number."""
     import numpy as np
 
-    for cell, record in read_results(results, made):
-        if record is None or (cell.task, cell.variant) != (name, variant):
+    found: dict[tuple[str, str], list[Curve | None]] = {}
+    for cell, record, columns in read_runs(results, made):
+        if record is None:
             continue
-        curve = read_curve(results, record)
-        values = np.array([np.nan if v is None else v for v in curve.get(METRIC, ())], float)
+        values = np.array([np.nan if v is None else v for v in columns.get(METRIC, ())], float)
         seen = np.isfinite(values)
-        failed = record.status != "done"
-        yield np.asarray(curve["step"])[seen], values[seen], failed
+        whole = record.status == "done" and seen.sum() == SPACED
+        curve = (np.asarray(columns["step"])[seen], values[seen]) if whole else None
+        found.setdefault((cell.task, cell.variant), []).append(curve)
+    return found
 
 
 def sheet(made: Sequence[Task]) -> Sheet:

@@ -91,12 +91,12 @@ def test_the_verdict_knows_neither_zero_nor_unit_of_the_return() -> None:
 
 def written(results: Path, name: str) -> list[Task]:
     """An exam whose records rise by 1 at each of thirty evaluations, seed by seed 100 higher."""
-    planned = exam.plans(exam.requests([name], rates=(1e-3,), seeds=(0, 1), steps=30_720))
+    planned = exam.plans(exam.requests([name], rates=(1e-3,), seeds=(0, 1), steps=61_440))
     for made in planned:
         for cell in made.cells:
             rises = 0.0 if cell.variant in ("zero", "uniform") else 1.0
             columns = {
-                "step": np.arange(1, 31) * 1024,
+                "step": np.arange(1, 31) * 2048,
                 "evaluation/return": 100.0 * cell.seed + rises * np.arange(1, 31),
             }
             write_record(results, Record(cell.hash, cell.config, "done"), columns)
@@ -106,7 +106,7 @@ def written(results: Path, name: str) -> list[Task]:
 def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path: Path) -> None:
     (task,) = written(tmp_path, "fast")
     assert task.trivial == {"zero": 50.0, "uniform": 50.0}
-    assert [one.steps for one in task.candidates] == [10_240, 20_480, 30_720]
+    assert [one.steps for one in task.candidates] == [20_480, 40_960, 61_440]
     # the mean of evaluations 8, 9, 10 of ten, which are 1, 2 or 3 of the thirty apart
     assert [one.scores for one in task.candidates] == [
         (9.0, 109.0),
@@ -117,6 +117,20 @@ def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path: Path) -> None
     rows = exam.sheet([task]).records()
     assert [row["verdict"] for row in rows[:2]] == ["learns nothing"] * 2
     assert [row["seeds"] for row in rows[2:]] == [2, 2, 2]
+
+
+def test_runs_that_failed_stay_in_the_table(tmp_path: Path) -> None:
+    planned = exam.plans(exam.requests(["fast"], rates=(1e-3, 3e-3), seeds=(0, 1), steps=30_720))
+    for cell in (cell for made in planned for cell in made.cells):
+        lost = cell.variant.endswith("0.003") or (cell.variant.endswith("0.001") and cell.seed)
+        returns = [*np.arange(29.0), None if lost else 29.0]
+        columns = {"step": np.arange(1, 31) * 1024, "evaluation/return": returns}
+        write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
+    (task,) = exam.results_of(planned, tmp_path)
+    *thirds, gone = task.candidates
+    assert [(len(one.scores), one.failed) for one in thirds] == [(1, 1)] * 3
+    assert (gone.scores, gone.failed) == ((), 2)
+    assert [row["verdict"] for row in exam.sheet([task]).records()][-1] == "2 runs failed"
 
 
 def test_what_is_set_reaches_whom_it_concerns() -> None:
@@ -139,6 +153,7 @@ def test_the_command_plans_and_refuses(shell) -> None:
     for flags, reason in (
         (("nosuch",), "unknown task 'nosuch'"),
         (("fast", "--rates", "quick"), "--rates takes numbers"),
+        (("fast", "--steps", "4096"), "give --steps 15360 or more"),
         (("fast", "--presets", "nosuch"), "unknown variant of 'exam' 'nosuch'"),
     ):
         line = shell("exam", *flags, "--dry-run", code=2).stderr
