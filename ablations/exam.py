@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, count
 from ablations.records import Plan, read_runs
-from ablations.report.tables.entries import Column, Sheet
+from ablations.report.tables.entries import Column, Sheet, number
 from ablations.request import Request
 from ablations.sweep.plan import plan
 from ablations.tasks import task
@@ -261,12 +261,12 @@ def sheet(made: Sequence[Task]) -> Sheet:
                     one.name,
                     candidate.variant,
                     candidate.steps,
-                    candidate.mean,
-                    candidate.deviation,
-                    one.lead(candidate),
-                    100 * one.place(candidate),
+                    number(candidate.mean),
+                    number(candidate.deviation),
+                    number(one.lead(candidate)),
+                    number(100 * one.place(candidate)),
                     100 * one.at_ceiling(candidate),
-                    100 * one.slope(candidate),
+                    number(100 * one.slope(candidate)),
                     len(candidate.scores),
                     "; ".join(complaints) or "passes",
                 )
