@@ -18,8 +18,8 @@ one ran.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
+import operator
 import os
 import secrets
 import shutil
@@ -49,6 +49,7 @@ FORMAT = 1
 
 MOST_RECORD = 4_000_000  # bytes of a record.json
 MOST_CURVE = 256_000_000  # and of its curve
+_NUMBERS = {int, float, type(None)}
 MOST_NAME = 1000
 
 
@@ -312,12 +313,12 @@ def read_curve(results: Path, record: Record) -> parquet.Columns:
 def require_curve(columns: parquet.Columns) -> None:
     """Raise ValueError for columns that are no curve."""
     steps = columns.get("step")
-    if steps is None or not all(type(step) is int and step >= 0 for step in steps):
+    if steps is None or not {int}.issuperset(map(type, steps)) or min(steps, default=0) < 0:
         raise ValueError("has no column of steps")
-    if any(later < step for step, later in itertools.pairwise(steps)):
+    if any(map(operator.gt, steps, steps[1:])):
         raise ValueError("has steps that go back")
     for name, values in columns.items():
-        if not all(value is None or type(value) in (int, float) for value in values):
+        if not _NUMBERS.issuperset(map(type, values)):
             raise ValueError(f"has a column of no numbers, {shown(name)}")
 
 

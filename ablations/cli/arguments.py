@@ -9,7 +9,7 @@ import difflib
 import errno
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -234,15 +234,29 @@ def plans(options: argparse.Namespace) -> list[Plan]:
 
 
 def shown(options: argparse.Namespace) -> list[Plan]:
-    """The plans whose results a command shows; says on stderr which of them earlier code, or an
-    earlier state of a plugin, computed."""
-    from ablations.sweep.outdated import edited, outdated
+    """Return the plans whose results a command shows; say on stderr which cells of them earlier
+    code computed."""
+    from ablations.sweep.outdated import outdated
 
     found = plans(options)
-    for plan in found:
-        for line in filter(None, [outdated(plan, options.results), *edited(plan, options.results)]):
-            print(f"ablations: {printable(line)}", file=sys.stderr)
+    warn(filter(None, (outdated(plan, options.results) for plan in found)))
     return found
+
+
+def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
+    """Return `shown`; say also which plugins were edited between cells, for a command that shows
+    no notes and has no records at hand."""
+    from ablations.sweep.outdated import edited
+
+    found = shown(options)
+    warn(line for plan in found for line in edited(plan, options.results))
+    return found
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Print lines on stderr, each as one of this command."""
+    for line in lines:
+        print(f"ablations: {printable(line)}", file=sys.stderr)
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:

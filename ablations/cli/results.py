@@ -20,6 +20,7 @@ from ablations.cli.arguments import (
     resolved,
     selection,
     shown,
+    shown_with_edits,
     whole,
 )
 from ablations.errors import UserError, count
@@ -263,7 +264,7 @@ def _figure(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
-    for plan in shown(options):
+    for plan in shown_with_edits(options):
         written = write_figures(
             plan,
             options.results,
@@ -338,12 +339,14 @@ def _export(options: argparse.Namespace) -> None:
 
     if options.format == "archive":
         folder = options.output or options.results / "archive"
-        for path in exchange.archive(shown(options), options.results, folder, options.metric):
+        for path in exchange.archive(
+            shown_with_edits(options), options.results, folder, options.metric
+        ):
             print(path)
         return
     suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
     path = options.output or options.results / "export" / f"runs{suffix}"
-    chosen = shown(options)
+    chosen = shown_with_edits(options)
     exchange.export(chosen, options.results, path, options.format, options.metric)
     if options.format == "marl-eval":  # which has no place for them
         for line in (one for plan in chosen for one in exchange.unfinished(plan, options.results)):

@@ -22,6 +22,7 @@ from ablations.cli.arguments import (
     resolved,
     selection,
     shown,
+    warn,
 )
 from ablations.errors import UserError, count, printable
 from ablations.request import budget_of
@@ -286,6 +287,7 @@ def _status(options: argparse.Namespace) -> None:
 
     queue = remembered()
     found = status(shown(options), options.results, queue)
+    warn(found.edited)
     if options.json:
         print(json.dumps(found.rows, indent=1))
         if found.silent:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablations.records import DamagedRecord, OtherFormat, Plan, read_record
+from ablations import plugins
+from ablations.records import DamagedRecord, OtherFormat, Plan, Record, read_record
 from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.slurm import commands
@@ -18,10 +19,12 @@ STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 
 @dataclass(frozen=True)
 class Status:
-    """rows: one per cell. silent: why the queue of the cluster could not be asked, or None; what it
-    has is then among the missing."""
+    """rows: one per cell. edited: a line for each plugin that was edited between the cells of a
+    plan. silent: why the queue of the cluster could not be asked, or None; what it has is then
+    among the missing."""
 
     rows: tuple[dict[str, Any], ...]
+    edited: tuple[str, ...] = ()
     silent: str | None = None
 
     @property
@@ -41,20 +44,25 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
 
     queue: how Slurm's is asked; None: anew.
     """
-    rows, lost = [], []
+    rows, lost, edited = [], [], []
     for plan in plans:
+        used: list[Mapping[str, str]] = []
         for cell in cells_of(plan):
+            record = _read(results, cell)
+            if isinstance(record, Record):
+                used.append(record.provenance.get("plugins", {}))
             row = {
                 "study": cell.study,
                 "task": cell.task,
                 "variant": cell.variant,
                 "seed": cell.seed,
                 "hash": cell.hash,
-                **_state(results, cell),
+                **_state(results, cell, record),
             }
             rows.append(row)
             if row["state"] in ("missing", "running"):
                 lost.append(row)
+        edited += [f"{plan.study.name}: {line}" for line in plugins.edited(used)]
     silent = None
     if lost:
         try:
@@ -64,7 +72,7 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
         for row in lost:
             if row["hash"] in held:
                 row |= _in_queue(held[row["hash"]], running=row["state"] == "running")
-    return Status(tuple(rows), silent)
+    return Status(tuple(rows), tuple(edited), silent)
 
 
 def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
@@ -82,11 +90,17 @@ def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
     return {"reason": held.why_ended, "log": held.last_line()}
 
 
-def _state(results: Path, cell: Cell) -> dict[str, Any]:
+def _read(results: Path, cell: Cell) -> Record | Exception | None:
+    """Return a cell's record, None where there is none, or why it cannot be read."""
     try:
-        record = read_record(results, cell.hash)
+        return read_record(results, cell.hash)
     except (DamagedRecord, OtherFormat, PermissionError) as why:
-        return {"state": "damaged", "reason": str(why)}
+        return why
+
+
+def _state(results: Path, cell: Cell, record: Record | Exception | None) -> dict[str, Any]:
+    if isinstance(record, Exception):
+        return {"state": "damaged", "reason": str(record)}
     if record is not None:
         if record.status == "done":
             return {"state": "done"}
