@@ -90,9 +90,9 @@ def claims(
     }
 
 
-# Candidates of the protocol in docs/evidence.md: `ablations exam` decides which of them judge, on the
-# baseline and on policies that learn nothing. What they rest on is results/reference/exam. On
-# halfcheetah positional physics part two seeds least, and a run with it takes seven times as long.
+# Candidates of the protocol in docs/evidence.md: `ablations exam` decides which of them judge, by
+# the baseline and policies that learn nothing. What they rest on is results/reference/exam. On
+# halfcheetah positional physics part two seeds least, and a run with it takes six times as long.
 _MOVING = {"backend": "positional", "healthy_reward": 0.0, "entropy_coefficient": 1e-3}
 JUDGED: dict[str, dict[str, Any]] = {
     "ant": {"backend": "spring"},
