@@ -8,6 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+NEAR = 0.6  # of two names that one may be a slip of the other; farther, a hint misleads
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
@@ -15,6 +16,10 @@ EXTRAS = {
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
 }
+
+
+class Note(UserWarning):
+    """What a user should know about how a command understood him; a line, no error."""
 
 
 class UserError(Exception):
@@ -26,7 +31,7 @@ class UserError(Exception):
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
     hint = f"did you mean '{near[0]}'? " if near else ""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names[:SHOWN])}{more}")

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from ablations.cli import (
     checking,
     claiming,
+    comparing,
     describe,
     examining,
     explaining,
@@ -29,7 +30,7 @@ from ablations.cli import (
 )
 from ablations.cli.arguments import Parser, unpack
 from ablations.core.files import SetAside
-from ablations.errors import UserError, missing_extra, one_line
+from ablations.errors import Note, UserError, missing_extra, one_line
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -59,12 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.simplefilter("always", SetAside)
+        warnings.simplefilter("always", Note)
         warnings.showwarning = _Lines(warnings.showwarning)
         return _run(arguments)
 
 
 class _Lines:
-    """Prints what is set aside, a line each, up to MOST_LINES; other warnings as before."""
+    """Print notes, and what is set aside up to MOST_LINES, a line each, once."""
 
     def __init__(self, others: Callable[..., None]):
         self._others = others
@@ -73,6 +75,11 @@ class _Lines:
     def __call__(
         self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
     ) -> None:
+        if issubclass(category, Note):
+            if (note := one_line(str(message))) not in self._printed:
+                print(f"ablations: {note}", file=sys.stderr)
+            self._printed.add(note)
+            return
         if not issubclass(category, SetAside):
             self._others(message, category, *where, **more)
             return
@@ -170,6 +177,7 @@ def _parser() -> Parser:
     for room in (
         describe,
         running,
+        comparing,
         tuning,
         examining,
         explaining,

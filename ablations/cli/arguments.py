@@ -112,7 +112,9 @@ def add_command(
 
 def whole(text: str) -> int:
     try:
-        value = float(text.replace("_", ""))
+        digits = text.replace("_", "")
+        scale = {"k": 1e3, "M": 1e6}.get(digits[-1:], 1)
+        value = scale * float(digits[:-1] if scale > 1 else digits)
         if not value.is_integer():
             raise ValueError
     except (ValueError, OverflowError):
@@ -269,7 +271,11 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
         load_installed_plugins()
     for name in wanted:
         presets.preset(name)
-    return resolved([*options.studies, *wanted], selection(options))
+    found = resolved([*options.studies, *wanted], selection(options))
+    for task, stored in ((t, s) for plan in found for t, s in plan.tasks.items()):
+        if options.steps and stored.steps != options.steps:
+            warn([f"{options.steps:,} steps on {task} are {stored.steps:,}: iterations are whole"])
+    return found
 
 
 def unpack(options: argparse.Namespace) -> None:

@@ -98,5 +98,8 @@ def preset(name: str) -> Preset:
     """The preset of that name. Raises UserError."""
     known = presets()
     if name not in known:
-        raise unknown("preset", name, known)
+        spelled = [one for one in known if one == name.lower().replace("-", "_")]
+        if not spelled:
+            raise unknown("preset", name, known)
+        return known[spelled[0]]
     return known[name]

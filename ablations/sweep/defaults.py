@@ -9,12 +9,20 @@ from ablations.errors import UserError, unknown
 from ablations.request import Request
 from ablations.studies import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, control, language
+from ablations.sweep import comparison
 from ablations.tasks import Task
 from ablations.trainers import Definition
 
 
+def study_of(request: Request) -> Study:
+    """Return the study of a request. Raises UserError."""
+    if request.study.startswith(comparison.PREFIX):
+        return comparison.study_of(request)
+    return study_named(request.study)
+
+
 def study_named(name: str) -> Study:
-    """The study of that name; a preset is a study of one variant. Raises UserError."""
+    """Return the study of that name; a preset is a study of one variant. Raises UserError."""
     if name in studies.studies() or name not in presets.presets():
         if name not in studies.studies():
             raise unknown("study", name, [*studies.studies(), *presets.presets()])

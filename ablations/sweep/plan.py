@@ -22,7 +22,7 @@ from ablations.request import ARITHMETICS, FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.command import study_file
-from ablations.sweep.defaults import defaults, require_presets, study_named
+from ablations.sweep.defaults import defaults, require_presets, study_of
 from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task
 from ablations.trainers import Definition, trainer
@@ -42,7 +42,7 @@ def plan(request: Request) -> Plan:
         from ablations.sweep import explanation
 
         return explanation.plan(request)
-    selected = select(study_named(request.study), request)
+    selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile
     require_presets(study, request)
     tasks = {name: trainer(study.trainer).task(name) for name in selected.tasks}

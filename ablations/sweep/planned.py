@@ -14,6 +14,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
 from ablations.sweep.command import study_file
+from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 
 def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
@@ -119,7 +120,21 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
     for name in selection:
         if name not in Selection.__annotations__:
             raise unknown("selection", name, Selection.__annotations__)
-    return [Request(study_file.name_of(one), **_given(selection)) for one in studies]
+    return [_in_our_names(Request(study_file.name_of(one), **_given(selection))) for one in studies]
+
+
+def _in_our_names(request: Request) -> Request:
+    """Return a request with names of the field replaced by ours, where its trainer has these."""
+    if FIELD_NAMES.keys().isdisjoint({*request.set, *request.vary}):
+        return request
+    from ablations.sweep.defaults import study_of
+    from ablations.trainers import trainer
+
+    plugins.load()
+    known = trainer(study_of(request).trainer).settings
+    return replace(
+        request, set=in_our_names(request.set, known), vary=in_our_names(request.vary, known)
+    )
 
 
 def _resolve(request: Request) -> Plan:

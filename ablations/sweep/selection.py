@@ -13,6 +13,7 @@ from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
 
+PRESET = "preset"  # what is varied, where libraries are compared
 RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs", "arithmetic")
 
 
@@ -75,12 +76,17 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
             )
     grid = len(request.vary) > 1
     variants = {
-        where: Variant({**sets, **at}, grid=grid, preset=baseline.preset, tuned=baseline.tuned)
+        where: Variant(
+            {**sets, **{name: value for name, value in at.items() if name != PRESET}},
+            grid=grid,
+            preset=at.get(PRESET, baseline.preset),
+            tuned=baseline.tuned,
+        )
         for where, at in combinations(request.vary, level_text)
     }
     return dataclasses.replace(
         study,
-        title=f"{study.title}: {', '.join(request.vary)}",
+        title=": ".join(filter(None, (study.title, ", ".join(request.vary)))),
         claim="",
         claim_source="",
         baseline=next(iter(variants)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +84,16 @@ def tasks() -> Mapping[str, Task]:
 
 
 def task(name: str) -> Task:
-    if name not in _TASKS:
-        raise unknown("task", name, _TASKS)
-    return _TASKS[name]
+    """Return the task of that name. Raise UserError, which knows how Gymnasium spells ours."""
+    if name in _TASKS:
+        return _TASKS[name]
+    if gymnasium := re.fullmatch(r"([A-Z]\w+)-v\d+", name):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", gymnasium[1]).lower()
+        near = [one for one in (words, words.replace("_", "")) if one in _TASKS]
+        if near:
+            raise UserError(f"{name} of Gymnasium is Brax's '{near[0]}' here, other physics")
+        raise UserError(
+            f"{name} of Gymnasium is none of the tasks here (`ablations list tasks`); your own "
+            f"training script can be a study: docs/any-trainer.md"
+        )
+    raise unknown("task", name, _TASKS)

@@ -136,6 +136,11 @@ class Definition:
 
         return composition.known_numbers(self)
 
+    @property
+    def settings(self) -> set[str]:
+        """The names of all that one can set on it."""
+        return {*self.axes, *self.known_numbers(), *self.structure}
+
     def reads(
         self,
         structure: Mapping[str, Any],

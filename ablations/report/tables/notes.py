@@ -21,7 +21,7 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
     study = plan.study
     window = {"final": "over the last 10% of training", "auc": "over all of training (AUC)"}
     parts = [
-        f"{_sentence(study.title)} Claim: {_sentence(study.claim)}",
+        _sentence(study.title) + (f" Claim: {_sentence(study.claim)}" if study.claim else ""),
         f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
         f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",

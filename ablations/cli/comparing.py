@@ -1,0 +1,59 @@
+"""The command `compare`: values of any setting, or libraries, without a study file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
+from ablations.cli.results import FORMATS
+from ablations.cli.running import add_running, carry_out
+from ablations.errors import UserError
+from ablations.request import parse_levels
+
+
+def add_commands(commands: Any) -> None:
+    one = add_command(
+        commands,
+        "compare",
+        _compare,
+        "values of any setting, or libraries: a study by itself, and its table",
+    )
+    one.add_argument(
+        "compared",
+        nargs="+",
+        metavar="NAME=A,B|PRESET",
+        help="a setting and its values, the first of them the baseline; or presets, such as sb3 "
+        "cleanrl",
+    )
+    add_selection(one)
+    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_running(one)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ablations.report import formats, tables
+    from ablations.report.results import Results
+    from ablations.sweep import comparison
+    from ablations.sweep.plan import plan
+    from ablations.sweep.prepare import missing
+
+    load_installed_plugins()
+    if options.vary:
+        raise UserError("--vary is for studies: name what is to be compared instead")
+    given = {name: value for name, value in selection(options).items() if value is not None}
+    asked = comparison.request(_levels(options.compared), given)
+    found = plan(asked)
+    code = carry_out(options, [found])
+    if not (options.dry_run or options.script or missing([found], options.results)):
+        table = tables.table(Results(found, options.results))
+        print(f"\n{formats.render(table, options.format)}\n")
+    return code
+
+
+def _levels(compared: Sequence[str]) -> dict[str, list[Any]]:
+    """Return what is varied, over which values."""
+    presets = [text for text in compared if "=" not in text]
+    levels = parse_levels(text for text in compared if "=" in text)
+    return levels | ({"preset": presets} if presets else {})

@@ -1,0 +1,79 @@
+"""The study that compares values of settings, or presets, without a study file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ablations import presets, tasks
+from ablations.errors import UserError, unknown
+from ablations.request import Request
+from ablations.studies import Study, Variant
+from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, language
+from ablations.sweep.selection import PRESET
+from ablations.trainers import Definition, trainers
+from ablations.trainers.field_names import in_our_names
+
+PREFIX = "compare."
+_TASKS_OWN = "the task's own settings"
+
+
+def name_of(settings: Iterable[str]) -> str:
+    """Return the name of the study that compares values of these settings."""
+    return PREFIX + "-".join(sorted(settings))
+
+
+def request(levels: Mapping[str, Sequence[Any]], selection: Mapping[str, Any]) -> Request:
+    """Return the request that compares values of settings, [name, ...] under "preset" being
+    libraries."""
+    every = {name for one in trainers().values() for name in one.settings}
+    named = in_our_names(levels, every)
+    return Request(name_of(named), vary=named, **selection)
+
+
+def study_of(request: Request) -> Study:
+    """Return the study of a request whose name is a `name_of`: its baseline is the task's own
+    settings, and the values that the request varies take the place of its variants.
+
+    Raises UserError where no trainer has all of the settings, or the request varies others than
+    the name says.
+    """
+    if request.variants:
+        raise UserError("--variants is for studies: a comparison is of the values that it names")
+    if name_of(request.vary) != request.study:
+        settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
+        raise UserError(f"'{request.study}' compares no values: `ablations compare {settings}`")
+    of = _trainer(request)
+    variants = ("baseline",)
+    own = {"margin": 0.05, "trainer": of.name, "profiles": control(variants, variants)}
+    own["profiles"] |= evidence(variants, seeds=40)
+    if of.name == "language":
+        own = LANGUAGE_SCORE | {"profiles": language(variants, variants)}
+    return Study(
+        name=request.study,
+        title="",
+        claim="",
+        claim_source="",
+        baseline="baseline",
+        variants={"baseline": Variant({}, summary=_TASKS_OWN)},
+        geometry="common",
+        **own,
+    )
+
+
+def _trainer(request: Request) -> Definition:
+    """Return the trainer that has what is varied, on the tasks and of the presets in question."""
+    known = trainers()
+    named = [request.base] if request.base else request.vary.get(PRESET, ())
+    for name in named:
+        return known[presets.preset(str(name)).trainer]
+    asked = [tasks.task(name) for name in request.tasks or ()]
+    settings = {*request.vary} - {PRESET} - {name for task in asked for name in task.settings}
+    able = [one for one in known.values() if settings <= one.settings]
+    fitting = [one for one in able if all(one.name in task.hyperparameters for task in asked)]
+    if not able:
+        every = {name for one in known.values() for name in one.settings}
+        for name in sorted(settings - every):
+            raise unknown("setting", name, every)
+        raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: compare one alone")
+    return (fitting or able)[0]

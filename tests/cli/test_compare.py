@@ -1,0 +1,121 @@
+"""`ablations compare`, and the names that the field has for our settings."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from ablations import cli
+from ablations.errors import Note, UserError
+from ablations.request import Request
+from ablations.sweep import comparison
+from ablations.sweep.plan import plan
+from ablations.trainers.field_names import FIELD_NAMES, in_our_names
+
+QUICK = ("--quiet", "--cluster", "debug", "--seeds", "2", "--steps", "100")
+
+
+def hashes(request: Request) -> dict[tuple[str, int], str]:
+    """The cell of each value and seed."""
+    return {(one.variant, one.seed): one.hash for one in plan(request).cells}
+
+
+def test_a_setting_is_compared_without_a_study_file(shell) -> None:
+    made = shell("compare", "rate=0.1,0.2", "--tasks", "line", *QUICK, "--format", "csv").stdout
+    rows = [*csv.DictReader(io.StringIO(made.strip().rpartition("\n\n")[2]))]
+    assert [row["variant"] for row in rows] == ["rate=0.1", "rate=0.2"]
+    again = shell("table", "compare.rate", "--format", "csv").stdout
+    assert again.strip() == made.strip().rpartition("\n\n")[2]
+    assert len(shell.curves()) == 4
+
+
+def test_the_cells_are_those_of_any_other_study_at_the_same_settings() -> None:
+    levels = {"gae_lambda": [0.95, 0.9]}
+    same = {"profile": "smoke", "tasks": "fast"}
+    mine = hashes(comparison.request(levels, same))
+    assert mine == hashes(Request("single_choices", vary=levels, **same))
+
+
+def test_libraries_are_compared_at_the_task_s_geometry() -> None:
+    same = {"profile": "smoke", "tasks": "fast"}
+    mine = hashes(comparison.request({"preset": ["cleanrl", "sb3"]}, same))
+    theirs = hashes(Request("library_defaults", variants=("cleanrl", "sb3"), **same))
+    assert {(f"preset={name}", seed): one for (name, seed), one in theirs.items()} == mine
+
+
+@pytest.mark.parametrize(
+    ("levels", "selection", "trainer"),
+    [
+        ({"advantage": ["standard", "brax"]}, {}, "ppo"),
+        ({"prompt_advantage": ["batch", "per_prompt"]}, {}, "language"),
+        ({"learning_rate": [1e-3, 1e-4]}, {}, "ppo"),
+        ({"learning_rate": [1e-3, 1e-4]}, {"tasks": "arithmetic"}, "language"),
+        ({"learning_rate": [1e-3, 1e-4]}, {"base": "verl_grpo"}, "language"),
+        ({"preset": ["verl_grpo", "trl_grpo"]}, {}, "language"),
+        ({"episode_length": [50, 100]}, {"tasks": "fast"}, "ppo"),
+    ],
+)
+def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer) -> None:
+    request = comparison.request(levels, selection)
+    assert comparison.study_of(request).trainer == trainer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["compare", "obs_norm=1,2"], "unknown setting 'obs_norm'"),
+        (["compare", "gae_lamda=1,2"], "did you mean 'gae_lambda'?"),
+        (["compare", "gae_lambda=1"], "two values or more"),
+        (["compare", "lr=1e-3,1e-4", "learning_rate=1,2"], "lr is learning_rate here: it is given"),
+        (["compare", "gae_lambda=1,0.9", "--variants", "a"], "--variants is for studies"),
+        (["compare", "gae_lambda=1,0.9", "--vary", "epochs=1,2"], "--vary is for studies"),
+        (["compare", "advantage=standard,bracks"], "did you mean 'brax'?"),
+        (["compare", "sb3", "cleanrll"], "did you mean 'cleanrl'?"),
+        (["compare", "prompt_advantage=batch,none", "torso=shared,separate"], "no trainer has"),
+        (["run", "compare.activation"], "`ablations compare activation=A,B`"),
+        (["run", "gae", "--tasks", "HalfCheetah-v4"], "Brax's 'halfcheetah' here"),
+        (["run", "gae", "--tasks", "InvertedDoublePendulum-v5"], "'inverted_double_pendulum'"),
+        (["run", "gae", "--tasks", "CartPole-v1"], "docs/any-trainer.md"),
+        (["run", "gae", "--steps", "1Q"], "not a whole number"),
+    ],
+)  # fmt: skip
+def test_wrong_comparisons_are_refused_in_a_line(arguments, line, tmp_path, capsys) -> None:
+    assert cli.main([*arguments, "--dry-run", "--results", str(tmp_path)]) == 2
+    assert line in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1 + said.count(" here\n")
+
+
+def test_names_of_the_field_stand_for_ours(tmp_path, capsys) -> None:
+    flags = ["--profile", "smoke", "--dry-run", "--results", str(tmp_path)]
+    assert cli.main(["run", "gae", "--set", "gamma=0.9", "n_steps=8", *flags]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "ablations: gamma is discount here",
+        "ablations: n_steps is unroll_length here",
+    ]
+
+
+def test_steps_become_whole_iterations_and_names_of_presets_take_any_case(tmp_path, capsys) -> None:
+    flags = ["--tasks", "fast", "--dry-run", "--results", str(tmp_path)]
+    assert cli.main(["compare", "SB3", "CleanRL", *flags]) == 0
+    assert capsys.readouterr().err == ""
+    assert cli.main(["run", "gae", "--steps", "1k", *flags]) == 0
+    assert "1,000 steps on fast are 1,024: iterations are whole" in capsys.readouterr().err
+
+
+def test_every_name_of_the_field_is_a_setting_of_a_trainer_that_has_another_name() -> None:
+    from ablations.trainers import trainers
+
+    every = {name for one in trainers().values() for name in one.settings}
+    assert set(FIELD_NAMES.values()) <= every
+    assert every.isdisjoint(FIELD_NAMES)
+
+
+def test_a_trainer_s_own_name_means_itself() -> None:
+    assert in_our_names({"lr": 1}, {"lr", "learning_rate"}) == {"lr": 1}
+    with pytest.warns(Note, match="lr is learning_rate here"):
+        assert in_our_names({"lr": 1}, {"learning_rate"}) == {"learning_rate": 1}
+    assert in_our_names({"lr": 1}, {"momentum"}) == {"lr": 1}
+    with pytest.raises(UserError, match="given twice"):
+        in_our_names({"lr": 1, "learning_rate": 2}, {"learning_rate"})
