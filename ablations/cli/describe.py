@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
 
     said = "the resolved configuration: formulas, numbers, differences"
     one = add_command(commands, "show", _show, said, reads_records="none")
-    one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET")
+    one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING")
     one.add_argument("--against", metavar="PRESET", help="of a preset: what differs from another")
     add_selection(one)
 
@@ -55,8 +55,16 @@ def _show(options: argparse.Namespace) -> None:
     if options.name in presets() or options.against:
         print("\n".join(preset_lines(options.name, options.against)))
         return
-    given = {name: value for name, value in selection(options).items() if value is not None}
-    print(printable("\n".join(show(options.name, options.results, given))))
+    from ablations.cli.describe_setting import setting_lines, setting_names
+    from ablations.studies import studies
+    from ablations.trainers.field_names import FIELD_NAMES
+
+    setting = FIELD_NAMES.get(options.name, options.name)
+    lines = list(setting_lines(setting)) if setting in setting_names() else []
+    if not lines or options.name in studies():
+        given = {name: value for name, value in selection(options).items() if value is not None}
+        lines = [*show(options.name, options.results, given), "", *lines]
+    print(printable("\n".join(lines).rstrip()))
 
 
 def catalogue(kind: str) -> dict[str, Any]:
@@ -216,8 +224,13 @@ def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str
             raise UserError(f"{flags}: a cell is what it is; a selection is of a study's")
         yield from _cell(record)
     else:
-        every = [*known, *(f"{study}/{v}" for study in known for v in known[study].variants)]
-        raise unknown("study, variant or cell", name, every)
+        from ablations.cli.describe_setting import setting_names
+        from ablations.presets import presets
+
+        if slash and head in known:
+            raise unknown(f"variant of '{head}'", rest, known[head].variants)
+        every = [*known, *presets(), *setting_names()]
+        raise unknown("study, variant, preset, setting or cell", name, every)
 
 
 def preset_lines(name: str, against: str | None = None) -> Iterator[str]:

@@ -1,0 +1,114 @@
+"""`ablations show SETTING`: an axis, a number or an option, and who sets it to what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import variants as registry
+from ablations.presets import presets
+from ablations.trainers import Definition, Option, trainers
+from ablations.trainers.composition import neutral
+
+if TYPE_CHECKING:
+    from variants import Axis, Choice, Number
+
+_SHORT = 60  # characters of a list of values in a line
+
+
+def setting_names() -> list[str]:
+    """Return the names of all axes, numbers and options of all trainers."""
+    return sorted({*registry.axes(), *(n for one in trainers().values() for n in one.settings)})
+
+
+def setting_lines(name: str) -> Iterator[str]:
+    """Describe a setting: its choices or its range, and who has which value.
+
+    name: one of `setting_names`.
+    """
+    having = [one for one in trainers().values() if name in one.settings]
+    users = _users(name, having)
+    if name in registry.axes():
+        axis = registry.axis(name)
+        yield from _axis_lines(axis, having, users)
+        levels: Sequence[Any] = axis.names[:2]
+    else:
+        for one in having:
+            number, option = one.known_numbers().get(name), one.structure.get(name)
+            yield from (
+                _number_lines(name, number, one) if number else _option_lines(name, option, one)
+            )
+        for value, who in users.items():
+            yield f"    {value:<20} {', '.join(who)}"
+        levels = [*users][:2]
+    if len(levels) == 2:
+        yield f"try it: ablations compare {name}={','.join(map(str, levels))} --tasks fast"
+
+
+def _axis_lines(
+    axis: Axis, having: Sequence[Definition], users: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    yield f"{axis.name}: {axis.summary}"
+    yield f"    an axis of {', '.join(one.name for one in having) or 'no trainer'}"
+    if axis.loop:
+        yield "    its choices are names that the trainer's loop reads"
+    else:
+        yield f"    a choice may read {', '.join([*(axis.inputs or {}), *axis.numbers])}"
+    for choice in axis.values():
+        yield ""
+        yield f"{choice.name}: {choice.summary}"
+        yield from (f"        {line.strip()}" for line in choice.formula.splitlines())
+        yield from _reading_lines(choice)
+        yield f"    source    {choice.source}"
+        if choice.name in users:
+            yield f"    used by   {', '.join(users[choice.name])}"
+
+
+def _reading_lines(choice: Choice) -> Iterator[str]:
+    if choice.inputs:
+        yield f"    reads     {', '.join(choice.inputs)}"
+    for name, number in choice.numbers.items():
+        yield f"    number    {name}={_range(number)}: {number.summary}"
+
+
+def _number_lines(name: str, number: Number, of: Definition) -> Iterator[str]:
+    yield f"{name}: {number.summary}"
+    yield f"    a number of {of.name}: {_range(number)}"
+    readers = [
+        f"{axis}={choice.name}"
+        for axis in of.axes
+        for choice in registry.axis(axis).values()
+        if name in choice.numbers
+    ]
+    if readers:
+        yield f"    read by {', '.join(readers)}"
+
+
+def _option_lines(name: str, option: Option | None, of: Definition) -> Iterator[str]:
+    assert option is not None
+    yield f"{name}: {option.summary}"
+    allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
+    yield f"    a structural option of {of.name}: {option.default}{allowed}"
+
+
+def _range(number: Number) -> str:
+    return f"{number.default:g} ({number.low:g} to {number.high:g})"
+
+
+def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
+    """Return value, as text -> the presets that have it, and the trainers whose default it is."""
+    found: dict[str, list[str]] = {}
+    names = {one.name for one in having}
+    for preset in presets().values():
+        if preset.trainer not in names:
+            continue
+        values = preset.values()
+        left_out = {
+            n: v for part in neutral(trainers()[preset.trainer]).values() for n, v in part.items()
+        }
+        value = values.get(name, left_out.get(name))
+        value = value["name"] if isinstance(value, dict) else value
+        if value is not None:
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            found.setdefault(shown, []).append(preset.name)
+    return found

@@ -1,0 +1,51 @@
+"""`ablations show SETTING`."""
+
+from __future__ import annotations
+
+import pytest
+
+import variants
+from ablations import cli
+from ablations.cli.describe_setting import setting_lines, setting_names
+from ablations.presets import presets
+from ablations.trainers import trainers
+
+
+def test_every_setting_is_described() -> None:
+    for name in setting_names():
+        text = "\n".join(setting_lines(name))
+        if name in variants.axes():
+            for choice in variants.axis(name).values():
+                assert f"\n{choice.name}: {choice.summary}" in text
+                assert choice.source in text
+                assert choice.formula.splitlines()[0].strip() in text
+        else:
+            assert any(f" of {trainer}: " in text for trainer in trainers())
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [("value_clip", "cleanrl"), ("discount", "sb3"), ("torso", "rsl_rl")]
+)
+def test_who_has_which_value(name, preset) -> None:
+    value = presets()[preset].values().get(name, "separate")
+    lines = list(setting_lines(name))
+    if name == "value_clip":
+        lines = "\n".join(lines).partition(f"\n{value}: ")[2].partition("\n\n")[0].splitlines()
+        assert any(preset in line for line in lines if "used by" in line)
+    else:
+        assert any(preset in line and line.split()[0] == f"{value}" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("gamma", 0, "discount: γ"),
+        ("value_coefficient", 0, "claim "),
+        ("value_coefficient", 0, "a number of ppo"),
+        ("brx", 2, "did you mean 'brax'?"),
+        ("gae/brx", 2, "unknown variant of 'gae' 'brx': did you mean 'brax'?"),
+    ],
+)
+def test_names_of_the_field_and_names_that_are_none(name, code, says, capsys) -> None:
+    assert cli.main(["show", name]) == code
+    assert says in "".join(capsys.readouterr())
