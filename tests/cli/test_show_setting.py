@@ -39,7 +39,7 @@ def test_who_has_which_value(name, preset) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "says"),
     [
-        ("gamma", 0, "discount: γ"),
+        ("gamma", 0, "a number of ppo: 0.97"),
         ("value_coefficient", 0, "claim "),
         ("value_coefficient", 0, "a number of ppo"),
         ("brx", 2, "did you mean 'brax'?"),
