@@ -23,7 +23,7 @@ from ablations.request import Request
 if TYPE_CHECKING:
     from ablations.studies import Study
 
-KINDS = ("axes", "presets", "studies", "tasks", "trainers")
+KINDS = ("axes", "presets", "runs", "studies", "tasks", "trainers")
 
 
 def add_commands(commands: Any) -> None:
@@ -39,6 +39,14 @@ def add_commands(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
+    if options.kind == "runs":
+        from ablations.cli.history import run_lines, runs_as_data
+
+        if options.json:
+            print(json.dumps(runs_as_data(options.results), indent=1))
+        else:
+            print("\n".join(run_lines(options.results)))
+        return
     load_installed_plugins()
     if options.json:
         print(json.dumps(catalogue(options.kind), indent=1, ensure_ascii=False))

@@ -14,6 +14,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
 from ablations.sweep.command import study_file
+from ablations.sweep.history import last_plan
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 
@@ -54,7 +55,7 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
 def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Plan:
     """The plan of a request, as `planned` looks for it."""
     if not _given(selection):
-        return read_plan(results, request.study)
+        return last_plan(results, request.study)
     name = digest(request.flags())
     if not plan_path(results, request.study, name).exists():
         request = _as_explained(results, request)

@@ -1,0 +1,81 @@
+"""`ablations list runs`, `ablations remove`, and what a study's name means."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ablations import cli
+from ablations.records import Plan, Record, cell_folder, write_plan, write_record
+from ablations.request import Request
+from ablations.sweep.history import last_plan, remove, stored_runs
+from ablations.sweep.plan import plan
+
+
+def stored(results: Path, *, done: int, at: int = 0, study: str = "gae", **selection) -> Plan:
+    """A plan whose first cells have records, written at a time."""
+    made = plan(Request(study, "smoke", tasks=("fast",), **selection))
+    for cell in made.cells[:done]:
+        write_record(results, Record(cell.hash, cell.config, "done"), {"step": []})
+    path = write_plan(results, made)
+    os.utime(path, (at, at))
+    return made
+
+
+def test_runs_are_listed_with_the_command_that_ran_them(tmp_path, capsys) -> None:
+    stored(tmp_path, done=2, at=100, seeds=(0,), variants=("standard", "brax"))
+    stored(tmp_path, done=1, at=200, study="value_clipping", seeds=(3, 4), set={"epochs": 2})
+    assert cli.main(["list", "runs", "--json", "--results", str(tmp_path)]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert [(run["study"], run["done"], run["last"]) for run in runs] == [
+        ("value_clipping", 1, True),
+        ("gae", 2, True),
+    ]
+    assert runs[0]["command"].endswith("--seeds 3-4 --set epochs=2")
+    assert cli.main(["list", "runs", "--results", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(run["command"] in line for run, line in zip(runs, lines, strict=True))
+    for run in runs:  # the command asks for the same plan
+        again = [*run["command"].split()[1:], "--dry-run", "--results", str(tmp_path)]
+        assert cli.main(again) == 0
+        assert f"{run['done']} done" in capsys.readouterr().out
+
+
+def test_a_plan_that_stopped_before_its_first_cell_hides_nothing(tmp_path) -> None:
+    first = stored(tmp_path, done=1, at=100, seeds=(0,))
+    stopped = stored(tmp_path, done=0, at=200, seeds=(1,))
+    assert last_plan(tmp_path, "gae") == first
+    (tmp_path / "work" / stopped.cells[0].hash).mkdir(parents=True)
+    assert last_plan(tmp_path, "gae") == stopped, "it runs, or can go on"
+
+
+def test_the_only_plan_is_the_last_though_nothing_of_it_ran(tmp_path) -> None:
+    only = stored(tmp_path, done=0)
+    assert last_plan(tmp_path, "gae") == only
+
+
+@pytest.mark.parametrize("listed_only", [True, False])
+def test_a_study_goes_and_cells_that_another_has_stay(tmp_path, listed_only) -> None:
+    mine = stored(tmp_path, done=9, seeds=(0, 1, 2), variants=("standard", "brax"))
+    other = stored(tmp_path, done=9, study="single_choices", vary={"gae_lambda": (0.95, 0.9)})
+    shared = {one.hash for one in mine.cells} & {one.hash for one in other.cells}
+    assert shared, "both have the task's own settings"
+    remove(tmp_path, "gae", dry_run=listed_only)
+    there = {one.hash for one in mine.cells if cell_folder(tmp_path, one.hash).exists()}
+    assert there == ({one.hash for one in mine.cells} if listed_only else shared)
+    assert all(cell_folder(tmp_path, one.hash).exists() for one in other.cells)
+    assert ("gae" in {run.plan.study.name for run in stored_runs(tmp_path)}) == listed_only
+
+
+def test_nothing_goes_while_nobody_knows_what_another_study_has(tmp_path, capsys) -> None:
+    mine = stored(tmp_path, done=1)
+    stored(tmp_path, done=1, study="value_clipping")
+    damaged = next((tmp_path / "plans" / "value_clipping").glob("*.json"))
+    damaged.write_text("{")
+    for name in ("gae", "nosuch"):
+        assert cli.main(["remove", name, "--yes", "--results", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert cell_folder(tmp_path, mine.cells[0].hash).exists()
