@@ -91,16 +91,27 @@ def claims(
 
 
 # Candidates of the protocol in docs/evidence.md: `ablations exam` decides which of them judge, by
-# the baseline and policies that learn nothing. What they rest on is results/reference/exam. On
-# halfcheetah positional physics part two seeds least, and a run with it takes six times as long.
-_MOVING = {"backend": "positional", "healthy_reward": 0.0, "entropy_coefficient": 1e-3}
+# the baseline and policies that learn nothing. What they rest on is results/reference/exam. A run
+# of halfcheetah is short and judged on few episodes, as its positional physics takes six times as
+# long as ant's, and its baseline's seeds differ little.
 JUDGED: dict[str, dict[str, Any]] = {
-    "ant": {"backend": "spring"},
-    "hopper": _MOVING,
-    "walker2d": _MOVING,
-    "halfcheetah": {"backend": "spring"},
+    "ant": {"backend": "spring", "steps": 1_000_000},
+    "halfcheetah": {
+        "backend": "positional",
+        "entropy_coefficient": 1e-3,
+        "steps": 400_000,
+        "evaluation_envs": 16,
+    },
+    "hopper": {"backend": "positional", "entropy_coefficient": 1e-3, "steps": 700_000},
+    "reacher": {"backend": "generalized", "entropy_coefficient": 1e-3, "steps": 1_000_000},
+    "walker2d": {
+        "backend": "positional",
+        "healthy_reward": 0.0,
+        "entropy_coefficient": 1e-3,
+        "steps": 1_000_000,
+    },
 }
-_OF_TASKS = ("backend", "healthy_reward")
+_OF_TASKS = ("backend", "healthy_reward", "steps", "evaluation_envs")
 _BASE: dict[str, Any] = {
     "num_minibatches": 16,
     "learning_rate": 3e-4,
@@ -127,7 +138,6 @@ def evidence(
         "evidence": Profile(
             tasks=tuple(tasks),
             seeds=seeds,
-            steps=1_000_000,
             points=20,
             evaluations=10,
             evaluation_envs=64,
