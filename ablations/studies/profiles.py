@@ -99,7 +99,7 @@ JUDGED: dict[str, dict[str, Any]] = {
     "halfcheetah": {
         "backend": "positional",
         "entropy_coefficient": 1e-3,
-        "steps": 400_000,
+        "steps": 368_640,
         "evaluation_envs": 16,
     },
     "hopper": {"backend": "positional", "entropy_coefficient": 1e-3, "steps": 700_000},
