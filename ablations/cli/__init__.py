@@ -49,8 +49,23 @@ class _Version(argparse.Action):
     def __call__(self, *_: Any) -> NoReturn:
         from importlib.metadata import version
 
-        print(f"rl-ablations {version('rl-ablations')}")
+        print(f"rl-ablations {version('rl-ablations')}{_commit()}")
         sys.exit(0)
+
+
+def _commit() -> str:
+    """Return the commit of a clone that is run from, to be printed beside the version."""
+    from subprocess import SubprocessError
+
+    from ablations.git import git
+
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        return f" ({git(root, 'describe', '--always', '--dirty').decode().strip()})"
+    except (OSError, SubprocessError):
+        return ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
