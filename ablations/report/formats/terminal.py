@@ -1,0 +1,168 @@
+"""A comparison as a terminal shows it: the answer first, no wider than the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from ablations.core.verdict import Verdict
+from ablations.errors import count, printable
+from ablations.report.formats.numbers import Digits, estimate, seeds_text, verdict_text
+from ablations.report.tables.entries import ALL_TASKS, Entry, Table
+
+NARROWEST = 60
+_GAP = "  "
+_LISTED = 4  # findings that the answer names
+
+
+class _Mark(NamedTuple):
+    sign: str
+    style: str
+
+
+_SAME, _OPEN = _Mark("=", "cyan"), _Mark("?", "yellow")
+_BETTER, _WORSE, _OTHER = _Mark("▲", "green"), _Mark("▼", "red"), _Mark("!", "magenta")
+
+
+def terminal(made: Table, width: int = 80) -> list[Text]:
+    """Return the lines of a table, none wider than `width` where that is `NARROWEST` or more.
+
+    In order: the study, the answer with its bound, and for each task what the baseline learned and
+    a row per variant: mean with its 95% interval, the effect in percent of what was learned with
+    its joint interval, and the verdict.
+    """
+    width = max(width, NARROWEST)
+    seeds = max((row.n_planned for row in made.rows), default=0)
+    lines = [
+        _ends(Text(f"{made.study} · {made.title}", "bold"), count(seeds, "paired seed"), width),
+        *_wrapped(answer(made), width),
+    ]
+    names = max((cell_len(row.variant) for row in made.rows), default=0)
+    for task in made.places:
+        rows = made.of(task)
+        lines += [Text(), _ends(Text(task, "bold"), _unit(rows), width)]
+        lines += _rows(rows, min(names, width // 3), width)
+    return lines
+
+
+def answer(made: Table) -> str:
+    """Return what a table says, in a sentence or two: effects with intervals, or their bound."""
+    rows = [row for row in made.rows if row.task != ALL_TASKS and row.baseline is not None]
+    rows = [row for row in rows if row.verdict is not None and not row.verdict.too_few]
+    if not rows:
+        return "Nothing is compared yet."
+    differing = [row for row in rows if row.verdict and row.verdict.sign]
+    differing.sort(key=lambda row: -abs(row.difference or 0.0) / (row.unit or 1.0))
+    same = [row for row in rows if row.verdict is not None and row.verdict.same]
+    parts = [_finding(row, made) for row in differing[:_LISTED]]
+    if len(differing) > _LISTED:
+        parts.append(f"and {len(differing) - _LISTED} more differ")
+    if len(same) == len(rows):
+        parts.append(f"No difference that matters: any effect is below {_bound(same)}")
+    elif same:
+        parts.append(f"{len(same)} of {len(rows)} make no difference that matters")
+    if rest := len(rows) - len(differing) - len(same):
+        parts.append(f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided")
+    return f"{'; '.join(parts)}."
+
+
+def _finding(row: Entry, made: Table) -> str:
+    where = f" on {row.task}" if len(made.tasks) > 1 else ""
+    verdict = row.verdict.decided if row.verdict else ""
+    return f"{row.variant} is {verdict}{where} ({_effect(row)})"
+
+
+def _bound(rows: Sequence[Entry]) -> str:
+    """Return the largest effect that the intervals leave open."""
+    ends = [
+        (max(abs(row.difference_low or 0.0), abs(row.difference_high or 0.0)), row.unit)
+        for row in rows
+    ]
+    if all(unit for _, unit in ends):
+        return f"{100 * max(end / (unit or 1.0) for end, unit in ends):.2g}% of what was learned"
+    return f"{max(end for end, _ in ends):.3g}"
+
+
+def _rows(rows: Sequence[Entry], names: int, width: int) -> Iterator[Text]:
+    digits = Digits(rows)
+    cells = [(" ".join(digits.score(row)).strip(), _effect(row), *_verdict(row)) for row in rows]
+    means, effects = (max((cell_len(one[k]) for one in cells), default=0) for k in (0, 1))
+    for row, (mean, effect, mark, verdict) in zip(rows, cells, strict=True):
+        line = Text(_GAP)
+        if cell_len(row.variant) > names:  # a name that is long has a line of its own
+            yield Text(_GAP + _cut(row.variant, width - len(_GAP)))
+            line.append(" " * names)
+        else:
+            line.append(row.variant + " " * (names - cell_len(row.variant)))
+        if 2 * len(_GAP) + names + means + effects + 16 > width:
+            mean = mean.partition(" [")[0]
+            line.append(f"{_GAP}{mean}{_GAP}{effect}")
+        else:
+            line.append(f"{_GAP}{mean:<{means}}{_GAP}{effect:<{effects}}")
+        word = Text(f"{_GAP}{mark.sign} {verdict}" if verdict else "", mark.style)
+        if line.cell_len + word.cell_len > width:
+            yield line
+            line = Text(" " * (len(_GAP) + names))
+            word.truncate(width - line.cell_len, overflow="ellipsis")
+        line.append_text(word)
+        line.rstrip()
+        yield line
+
+
+def _verdict(row: Entry) -> tuple[_Mark, str]:
+    if row.baseline is None or row.verdict is None:
+        return _Mark(" ", "dim"), verdict_text(row) or ("" if row.baseline else "baseline")
+    text = verdict_text(row)
+    if row.n_failed or row.n_missing:
+        text += f" · {seeds_text(row)} seeds"
+    if row.verdict.same:
+        return _SAME, text
+    if row.verdict.sign:
+        return (_BETTER if row.verdict.sign > 0 else _WORSE), text
+    return (_OPEN if row.verdict is Verdict.UNDECIDED or row.verdict.too_few else _OTHER), text
+
+
+def _effect(row: Entry) -> str:
+    """Return the effect in percent of what the baseline learned; in the metric without that."""
+    if row.difference is None:
+        return ""
+    scale = 100 / row.unit if row.unit and row.task != ALL_TASKS else 1.0
+    scale = 100.0 if row.task == ALL_TASKS else scale
+    ends = (row.difference_low, row.difference_high)
+    low, high = (None if end is None else end * scale for end in ends)
+    text = estimate(row.difference * scale, low, high, "+")
+    return text.replace(" [", "% [", 1) if scale != 1.0 and " [" in text else text
+
+
+def _unit(rows: Sequence[Entry]) -> str:
+    head = next((row for row in rows if row.unit), None)
+    if head is None or head.unit is None or head.task == ALL_TASKS:
+        return ""
+    margin = next((row.margin for row in rows if row.margin), None)
+    unit = f"learned {head.unit:,.3g}"
+    return f"{unit}; margin {100 * margin / head.unit:.3g}% of it" if margin else unit
+
+
+def _ends(left: Text, right: str, width: int) -> Text:
+    """Return a line with text at both of its ends; the right one goes where there is no room."""
+    left = left.copy()
+    left.truncate(width, overflow="ellipsis")
+    room = width - left.cell_len - cell_len(right)
+    if right and room >= len(_GAP):
+        left.append(" " * room + right, "dim")
+    return left
+
+
+def _cut(text: str, width: int) -> str:
+    cut = Text(text)
+    cut.truncate(width, overflow="ellipsis")
+    return cut.plain
+
+
+def _wrapped(text: str, width: int) -> Iterator[Text]:
+    from rich.console import Console
+
+    yield from Text(printable(text)).wrap(Console(width=width), width)

@@ -1,0 +1,86 @@
+"""The table of a terminal: no wider than the screen, and the answer is what its rows say."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablations.core.verdict import Verdict
+from ablations.report.formats.numbers import verdict_text
+from ablations.report.formats.terminal import NARROWEST, answer, terminal
+from ablations.report.results import Results
+from ablations.report.tables import table
+from tests.report.synthetic import synthetic_study
+
+SEEDS = range(8)
+LONG = "advantage_statistics=per_group,advantage_scope=minibatch"
+
+
+def scores(mean: float, spread: float = 0.01) -> list[float]:
+    return [mean + spread * (seed - 3.5) for seed in SEEDS]
+
+
+def made(tmp_path, effects, tasks=("hopper",), **how):
+    finals = {
+        (task, name): scores(1.0 + effect)
+        for task in tasks
+        for name, effect in {"base": 0.0, **effects}.items()
+    }
+    return table(Results(synthetic_study(tmp_path, finals, **how), tmp_path))
+
+
+@pytest.mark.parametrize("width", [NARROWEST, 80, 120])
+@pytest.mark.parametrize("tasks", [("hopper",), ("hopper", "inverted_double_pendulum")])
+def test_no_line_is_too_wide_and_none_loses_its_verdict(tmp_path, width, tasks) -> None:
+    finals = {"same": 0.0, "better": 0.5, "worse": -0.5, LONG: 0.04}
+    one = made(tmp_path, finals, tasks, failed={("hopper", "worse", 0): "diverged"})
+    lines = terminal(one, width)
+    assert max(line.cell_len for line in lines) <= width
+    text = " ".join(line.plain for line in lines)
+    for row in one.rows:
+        assert verdict_text(row)[:20] in text
+        assert row.variant in text or f"{row.variant[: width - 10]}" in text
+
+
+def test_what_does_not_matter_is_said_with_its_bound(tmp_path) -> None:
+    finals = {
+        ("hopper", "base"): scores(1.0),
+        ("hopper", "a"): scores(1.001, -0.001),
+        ("hopper", "b"): scores(1.01, 0.015),
+    }
+    one = table(Results(synthetic_study(tmp_path, finals), tmp_path))
+    bound = max(
+        max(abs(row.difference_low), abs(row.difference_high)) / row.unit
+        for row in one.rows
+        if row.verdict is Verdict.EQUIVALENT
+    )
+    assert answer(one) == (
+        f"No difference that matters: any effect is below {100 * bound:.2g}% of what was learned."
+    )
+
+
+def test_the_largest_effects_come_first_with_their_intervals(tmp_path) -> None:
+    one = made(tmp_path, {"small": 0.1, "large": -0.6, "none": 0.0})
+    said = answer(one)
+    assert said.index("large is worse (-6") < said.index("small is better (+1")
+    assert "1 of 3 make no difference that matters" in said
+
+
+def test_what_is_open_is_counted(tmp_path) -> None:
+    finals = {("hopper", "base"): scores(1.0, 0.1), ("hopper", "a"): scores(1.02, 0.1)[::-1]}
+    one = table(Results(synthetic_study(tmp_path, finals), tmp_path))
+    assert one.rows[1].verdict is Verdict.UNDECIDED
+    assert answer(one) == "1 of 1 is not decided."
+
+
+@pytest.mark.parametrize("missing", [[("hopper", "a", seed) for seed in SEEDS]])
+def test_before_anything_has_run_nothing_is_answered(tmp_path, missing) -> None:
+    assert answer(made(tmp_path, {"a": 0.0}, missing=missing)) == "Nothing is compared yet."
+
+
+def test_colours_follow_the_verdict(tmp_path) -> None:
+    lines = terminal(made(tmp_path, {"up": 0.5, "down": -0.5, "same": 0.0}))
+    styles = {
+        name: {str(span.style) for line in lines if name in line.plain for span in line.spans}
+        for name in ("  up", "  down", "  same")
+    }
+    assert styles == {"  up": {"green"}, "  down": {"red"}, "  same": {"cyan"}}
