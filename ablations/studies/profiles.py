@@ -90,31 +90,28 @@ def claims(
     }
 
 
-# Candidates of the protocol in docs/evidence.md: `ablations exam` decides which of them judge, by
-# the baseline and policies that learn nothing. What they rest on is results/reference/exam. A run
-# of halfcheetah is short and judged on few episodes, as its positional physics takes six times as
-# long as ant's, and its baseline's seeds differ little.
+# The tasks that passed the exam of docs/evidence.md, at the shortest third of a run with which they
+# did; the table is results/reference/exam. halfcheetah is judged on few episodes, as its positional
+# physics is slow and its baseline's seeds differ little.
 JUDGED: dict[str, dict[str, Any]] = {
-    "ant": {"backend": "spring", "steps": 1_000_000},
+    "walker2d": {
+        "backend": "positional",
+        "healthy_reward": 0.0,
+        "entropy_coefficient": 1e-3,
+        "steps": 360_448,
+    },
+    "ant": {"backend": "spring", "steps": 688_128},
     "halfcheetah": {
         "backend": "positional",
         "entropy_coefficient": 1e-3,
         "steps": 368_640,
         "evaluation_envs": 16,
     },
-    "hopper": {"backend": "positional", "entropy_coefficient": 1e-3, "steps": 700_000},
-    "reacher": {"backend": "generalized", "entropy_coefficient": 1e-3, "steps": 1_000_000},
-    "walker2d": {
-        "backend": "positional",
-        "healthy_reward": 0.0,
-        "entropy_coefficient": 1e-3,
-        "steps": 1_000_000,
-    },
 }
 _OF_TASKS = ("backend", "healthy_reward", "steps", "evaluation_envs")
 _BASE: dict[str, Any] = {
     "num_minibatches": 16,
-    "learning_rate": 3e-4,
+    "learning_rate": 1e-3,
     "discount": 0.99,
 }
 

@@ -8,7 +8,7 @@ from ablations.studies.profiles import control, evidence
 # Each away from the baseline of the profile. Without advantages that are estimated anew for every
 # pass, which cannot be had beside running statistics of values.
 CHANGES: dict[str, dict[str, Any]] = {
-    "three times the learning rate": {"learning_rate": 1e-3},
+    "a third of the learning rate": {"learning_rate": 3e-4},
     "lambda 0.9": {"gae_lambda": 0.9},
     "discount 0.97": {"discount": 0.97},
     "Brax's GAE": {"advantage": "brax"},
