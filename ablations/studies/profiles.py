@@ -98,7 +98,7 @@ JUDGED: dict[str, dict[str, Any]] = {
         "backend": "positional",
         "healthy_reward": 0.0,
         "entropy_coefficient": 1e-3,
-        "steps": 360_448,
+        "steps": 440_320,
     },
     "ant": {"backend": "spring", "steps": 688_128},
     "halfcheetah": {
