@@ -26,6 +26,7 @@ from ablations.cli import (
     results,
     running,
     tuning,
+    watching,
 )
 from ablations.cli.arguments import Parser, unpack
 from ablations.core.files import SetAside
@@ -170,6 +171,7 @@ def _parser() -> Parser:
     for room in (
         describe,
         running,
+        watching,
         tuning,
         examining,
         explaining,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
 from ablations.cli.results import FORMATS
-from ablations.cli.running import add_running, carry_out, duration, seconds_here
-from ablations.errors import UserError, count
+from ablations.cli.running import add_running, carry_out, processes
+from ablations.errors import UserError, count, duration
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -75,7 +75,6 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     from ablations.sweep.cell import cells_of, distinct
     from ablations.sweep.machine import accelerators
     from ablations.sweep.prepare import missing
-    from ablations.trainers import trainer
 
     about = plan.study.explanation
     assert about is not None
@@ -98,12 +97,13 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     accelerator = accelerators() > 0
     programs = {cell.program(accelerator=accelerator) for cell in todo}
     if todo:
-        whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
+        whole = todo[0].backend.completed(todo[0].config)
         fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
         compiled = [name for name, one in details.items() if fixed & set(one.settings)]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
-        if not todo[0].is_command:
+        if todo[0].backend.compiles:
             yield f"{count(len(programs), 'program')} to compile{why}{join}"
         if options.cluster in ("local", "debug"):
-            yield f"about {duration(seconds_here(options, todo))} on this machine"
+            estimate = processes(options).estimate(todo, options.results)
+            yield f"about {duration(estimate.seconds)} on this machine"

@@ -42,7 +42,7 @@ class Progress:
         self._steps = {cell.hash: cell.steps for cell in cells}
         self._total = sum(self._steps.values())
         self._told = all(self._steps.values())  # how many steps each cell takes
-        self._compiles = not any(cell.is_command for cell in cells)
+        self._compiles = all(cell.backend.compiles for cell in cells)
         self._waiting = dict.fromkeys(self._steps)
         self._arrivals = Arrivals(results)
         self._done_steps = 0

@@ -19,7 +19,8 @@ from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
-from ablations.sweep.cell import Cell, cells_of, program_of
+from ablations.sweep.backends.compiled import BACKEND
+from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.trainers.composition import resolve
@@ -74,10 +75,10 @@ def test_an_accelerator_gets_a_program_per_composition(axis: str, choice: str) -
     """Its lanes are seeds and numbers."""
     config = cells()[0].config
     changed = config | {"choices": {**config["choices"], axis: {"name": choice, "revision": 1}}}
-    assert program_of(config, accelerator=True) != program_of(changed, accelerator=True)
-    assert program_of(config) == program_of(changed)
+    assert BACKEND.program(config, accelerator=True) != BACKEND.program(changed, accelerator=True)
+    assert BACKEND.program(config, accelerator=False) == BACKEND.program(changed, accelerator=False)
     number = config | {"seed": 9, "numbers": {**config["numbers"], "learning_rate": 0.1}}
-    assert program_of(config, accelerator=True) == program_of(number, accelerator=True)
+    assert BACKEND.program(config, accelerator=True) == BACKEND.program(number, accelerator=True)
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:

@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from ablations.core.plan import StoredStudy
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
+from ablations.sweep.backends import Speed
+from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.cell import Cell
 from ablations.sweep.crew import Crew
+from ablations.sweep.estimate import pack
 from ablations.sweep.order import Order
-from ablations.sweep.slurm import cluster, commands, packing, submissions
+from ablations.sweep.slurm import cluster, commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
@@ -54,8 +57,8 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
     ]
 
 
-def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, packing.Speed]:
-    return {one.program(): packing.Speed(rate, 10.0, megabytes) for one in of}
+def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, Speed]:
+    return {one.program(): Speed(rate, 10.0, megabytes) for one in of}
 
 
 @settings(deadline=None)  # the first example imports JAX
@@ -68,8 +71,8 @@ def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, packi
 )
 def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
     mine = cells(seeds, programs)
-    packed = packing.pack(
-        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate)
+    packed = pack(
+        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600).resources, speeds(mine, rate)
     )
     packed_cells = [cell.hash for job in packed for cell in job.cells]
     assert sorted(packed_cells) == sorted(cell.hash for cell in mine)
@@ -87,32 +90,31 @@ def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes,
 def test_as_long_as_asked_for() -> None:
     mine = cells(64)
     measured = speeds(mine, rate=10.0)  # 100 s a cell
-    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=30), measured)
+    packed = pack(mine, Cluster(cpus=4, job_minutes=30).resources, measured)
     # 17 cells after each other fit into 30 minutes less 10 s, on 4 cores 68
     assert [len(job.cells) for job in packed] == [64]
     assert packed[0].seconds == pytest.approx(10 + 16 * 100)
-    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=5), measured)
+    packed = pack(mine, Cluster(cpus=4, job_minutes=5).resources, measured)
     assert [len(job.cells) for job in packed] == [8] * 8
-    alone = packing.pack(mine, Cluster(cpus=4, job_minutes=0), measured)
+    alone = pack(mine, Cluster(cpus=4, job_minutes=0).resources, measured)
     assert [len(job.cells) for job in alone] == [4] * 16
 
 
 def test_no_more_workers_than_the_memory_holds() -> None:
     mine = cells(8)
     measured = speeds(mine, 100.0, megabytes=1000)
-    (job,) = packing.pack(mine, Cluster(cpus=8, memory=4000), measured)
+    (job,) = pack(mine, Cluster(cpus=8, memory=4000).resources, measured)
     assert job.workers == 3
     with pytest.raises(UserError, match="raise --memory"):
-        packing.pack(mine, Cluster(cpus=8, memory=1400), measured)
+        pack(mine, Cluster(cpus=8, memory=1400).resources, measured)
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    assert packing.lanes_of(Cluster()) == 1
-    assert packing.lanes_of(Cluster(gpus=1)) == packing.LANES_PER_GPU
-    assert packing.lanes_of(Cluster(gpus=4)) == 4 * packing.LANES_PER_GPU
-    assert packing.lanes_of(Cluster(gpus=4, lanes=6)) == 8
+    assert BACKEND.lanes(1000, 0, Cluster(lanes=6).resources.lanes) == 1
+    assert [BACKEND.lanes(1000, gpus, None) for gpus in (1, 4)] == [16, 64]
+    assert BACKEND.lanes(1000, 4, 6) == 8
     mine = cells(20)
-    packed = packing.pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0), speeds(mine, 1000.0))
+    packed = pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
     assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
         (6, 1, 8),
         (7, 1, 8),
@@ -251,7 +253,7 @@ plugins.load(["toy"])
 from ablations.request import Request
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Program
+from ablations.sweep.backends.compiled.program import Program
 cells = cells_of(plan(Request("toy", seeds=4)))
 program = Program(cells[0], lanes=8)
 block = program.start(cells)

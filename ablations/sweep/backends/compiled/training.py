@@ -27,7 +27,7 @@ from ablations.sweep.snapshots import Snapshots
 from ablations.trainers.leaves import Mismatch
 
 if TYPE_CHECKING:
-    from ablations.sweep.program import Program
+    from ablations.sweep.backends.compiled.program import Program
 
 
 class Training:

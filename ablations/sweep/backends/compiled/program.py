@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.errors import UserError, count
+from ablations.sweep.backends.compiled.executables import Compiled, by_turns, find_or_make, place
+from ablations.sweep.backends.compiled.training import Training
 from ablations.sweep.cell import Cell
-from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
-from ablations.sweep.training import Training
 from ablations.trainers import Variant, trainer
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
@@ -201,11 +201,11 @@ class Program:
         return jax.vmap(named) if self.lanes > 1 else named
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
-        """Of at most `lanes` of its cells, as `Prepared` says."""
+        """Return a batch of at most `lanes` of its cells; see `Prepared`."""
         return Training(self, cells, results, keeping)
 
     def abandon(self) -> None:
-        """Nothing of it runs outside of this process."""
+        """Do nothing: nothing of it runs outside of this process."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """At most `lanes` cells of this program with equally long runs, ready to train side by

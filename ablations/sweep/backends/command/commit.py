@@ -15,7 +15,7 @@ from pathlib import Path
 from ablations.errors import UserError
 from ablations.git import PLAIN, git
 from ablations.records import permitted
-from ablations.sweep.command.code import Code, digest_of, root_of
+from ablations.sweep.backends.command.code import Code, digest_of, root_of
 
 
 @dataclass(frozen=True)
