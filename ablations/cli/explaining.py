@@ -75,6 +75,7 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     from ablations.sweep.cell import cells_of, distinct
     from ablations.sweep.machine import accelerators
     from ablations.sweep.prepare import missing
+    from ablations.trainers import trainer
 
     about = plan.study.explanation
     assert about is not None
@@ -94,16 +95,17 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
         f"{count(len(plan.cells), 'cell')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
         f"different: {done:,} done, {len(todo):,} to run"
     )
-    accelerator = accelerators() > 0
-    programs = {cell.program(accelerator=accelerator) for cell in todo}
-    if todo:
-        whole = todo[0].backend.completed(todo[0].config)
+    if not todo:
+        return
+    if todo[0].backend.compiles:
+        accelerator = accelerators() > 0
+        programs = {cell.program(accelerator=accelerator) for cell in todo}
+        whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
         fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
-        compiled = [name for name, one in details.items() if fixed & set(one.settings)]
+        compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
-        if todo[0].backend.compiles:
-            yield f"{count(len(programs), 'program')} to compile{why}{join}"
-        if options.cluster in ("local", "debug"):
-            estimate = processes(options).estimate(todo, options.results)
-            yield f"about {duration(estimate.seconds)} on this machine"
+        yield f"{count(len(programs), 'program')} to compile{why}{join}"
+    if options.cluster in ("local", "debug"):
+        estimate = processes(options).estimate(todo, options.results)
+        yield f"about {duration(estimate.seconds)} on this machine"

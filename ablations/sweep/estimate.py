@@ -99,12 +99,13 @@ def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed
     jobs = []
     for (program, _, _), mine in groups.items():
         speed, backend = speeds[program], mine[0].backend
-        lanes = backend.lanes(len(mine), resources.gpus, resources.lanes)
+        workers, lanes = backend.shape(
+            len(mine), _workers(resources, speed), resources.gpus, resources.lanes
+        )
         lanes = min(lanes, even_lanes(len(mine), resources.gpus))
         unsaved, why = backend.unsaved(mine[0], speed, lanes)
         if unsaved + resources.reserve > 60 * resources.limit:
             raise UserError(f"the time limit of {resources.limit} minutes is too short for {why}")
-        workers = backend.processes(_workers(resources, speed), resources.gpus)
         block_seconds = (mine[0].steps or 1) * lanes / speed.rate
         rounds = (60 * resources.minutes - speed.compile_seconds) / block_seconds
         rounds = max(1, math.floor(min(rounds, len(mine))))
@@ -133,12 +134,13 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
         if "trainer" in record.config and (kind := backend.kind(record.config)) in kinds:
             exact[backend.program(record.config, accelerator=accelerator)].append(made)
             alike[kind].append(made)
-    return {
-        program: cell.backend.speed(exact[program], cell)
-        or cell.backend.speed(alike[cell.backend.kind(cell.config)], cell)
-        or cell.backend.assumed_speed(cell, accelerator=accelerator)
-        for program, cell in wanted.items()
-    }
+    found = {}
+    for program, cell in wanted.items():
+        for like in (exact[program], alike[cell.backend.kind(cell.config)]):
+            found[program] = cell.backend.speed(cell, like, accelerator=accelerator)
+            if found[program].measured:
+                break
+    return found
 
 
 def _records(results: Path) -> Iterable[Record]:

@@ -86,8 +86,8 @@ class Processes:
 
     def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
         """Return the jobs, one after the other, in which cells would run."""
+        workers = min(self.workers or cores(), len(cells))
         devices = backend_of_all(cells).accelerators()
-        workers = min(self.workers or (1 if devices else cores()), len(cells))
         return estimate(cells, results, Resources(workers, devices, self.lanes))
 
     def carry_out(
@@ -111,15 +111,14 @@ class Processes:
         """Return the work order of some cells."""
         backend = backend_of_all(todo)
         devices = backend.accelerators()
-        lanes = backend.lanes(len(todo), devices, self.lanes)
-        workers = self.workers or (1 if devices else cores())
+        workers, lanes = backend.shape(len(todo), cores(), devices, self.lanes)
         checkout = provenance.of_checkout()
         provenance.keep_difference(results, checkout)
         return Order(
             run=uuid.uuid4().hex[:8],
             results=str(results),
             cells=backend.ready(todo, results),
-            workers=min(workers, math.ceil(len(todo) / lanes)),
+            workers=min(self.workers or workers, math.ceil(len(todo) / lanes)),
             lanes=lanes,
             accelerator=devices > 0,
             threads=self.threads,

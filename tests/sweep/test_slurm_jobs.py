@@ -110,9 +110,9 @@ def test_no_more_workers_than_the_memory_holds() -> None:
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    assert BACKEND.lanes(1000, 0, Cluster(lanes=6).resources.lanes) == 1
-    assert [BACKEND.lanes(1000, gpus, None) for gpus in (1, 4)] == [16, 64]
-    assert BACKEND.lanes(1000, 4, 6) == 8
+    assert BACKEND.shape(1000, 4, 0, Cluster(lanes=6).resources.lanes) == (4, 1)
+    assert [BACKEND.shape(1000, 4, gpus, None) for gpus in (1, 4)] == [(1, 16), (1, 64)]
+    assert BACKEND.shape(1000, 4, 4, 6) == (1, 8)
     mine = cells(20)
     packed = pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
     assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [

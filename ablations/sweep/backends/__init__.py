@@ -77,17 +77,14 @@ class Backend(Protocol):
     def program(self, config: Config, *, accelerator: bool) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
 
-    def completed(self, config: Config) -> Config:
-        """Return a configuration with the details that it leaves out, as they are neutral."""
-
     def accelerators(self) -> int:
         """Return how many accelerators of this machine it uses."""
 
-    def lanes(self, cells: int, devices: int, asked: int | None) -> int:
-        """Return how many of so many cells run side by side in one worker."""
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return the workers for so many cells, and how many run side by side in each.
 
-    def processes(self, workers: int, devices: int) -> int:
-        """Return how many of at most so many workers share the accelerators of a machine."""
+        workers: at most. devices: accelerators, which all workers share. lanes: as a flag asks.
+        """
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return cells as an order has them, with what their provenance will need."""
@@ -111,11 +108,8 @@ class Backend(Protocol):
     def kind(self, config: Config) -> tuple[str, ...]:
         """Return what configurations have in common that take about as long per step."""
 
-    def speed(self, made: Sequence[Mapping[str, Any]], cell: Cell) -> Speed | None:
-        """Return the speed by provenances of cells; None where these have none."""
-
-    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
-        """Return the speed of what has never run here."""
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+        """Return the speed by provenances of cells, or by assumption where these have none."""
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
         """Return for how many seconds at most a job has nothing to save; and why it is too much for

@@ -37,21 +37,13 @@ class CommandBackend:
         """Return what names a line on a task, whose commands take about as long as each other."""
         return digest({name: config[name] for name in ("trainer", "task", "command")})
 
-    def completed(self, config: Config) -> Config:
-        """Return it as it is: a command leaves nothing out."""
-        return config
-
     def accelerators(self) -> int:
         """Return 0: a command finds its own."""
         return 0
 
-    def lanes(self, cells: int, devices: int, asked: int | None) -> int:
-        """Return 1: a worker runs one command at a time."""
-        return 1
-
-    def processes(self, workers: int, devices: int) -> int:
-        """Return at most one per accelerator."""
-        return min(workers, devices) if devices else workers
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return at most a worker per accelerator; each runs one command at a time."""
+        return min(workers, devices) if devices else workers, 1
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return the cells with the commit of their repository."""
@@ -86,18 +78,13 @@ class CommandBackend:
         """Return the task and the line."""
         return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
 
-    def speed(self, made: Sequence[Mapping[str, Any]], cell: Cell) -> Speed | None:
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
         """Return the speed by the median of the seconds."""
         seconds = sorted(one["seconds"] for one in made if one.get("seconds"))
-        if not seconds:
-            return None
         sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
-        rate = (cell.steps or 1) / max(seconds[len(seconds) // 2], 1e-3)
-        return Speed(rate, 0.0, max(sizes, default=ASSUMED_MEGABYTES))
-
-    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
-        """Return that of a command of ten minutes."""
-        return Speed((cell.steps or 1) / ASSUMED_SECONDS, 0.0, ASSUMED_MEGABYTES, measured=False)
+        takes = seconds[len(seconds) // 2] if seconds else ASSUMED_SECONDS
+        megabytes = max(sizes, default=ASSUMED_MEGABYTES)
+        return Speed((cell.steps or 1) / max(takes, 1e-3), 0.0, megabytes, measured=bool(seconds))
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
         """Return the length of a whole command, unless it can resume; 0 where that was never

@@ -45,22 +45,15 @@ class CompiledBackend:
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, accelerator=accelerator))
 
-    def completed(self, config: Config) -> Config:
-        """Return the whole composition. Raises UserError for a trainer that is not there."""
-        return trainer(config["trainer"]["name"]).completed(config)
-
     def accelerators(self) -> int:
         """Return all of this machine."""
         return machine.accelerators()
 
-    def lanes(self, cells: int, devices: int, asked: int | None) -> int:
-        """Return so many that a batch is dealt evenly to the devices; on a CPU 1, if not asked."""
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return one worker for all accelerators, with lanes that are dealt evenly to them; on a
+        CPU all workers, of one lane if not asked."""
         default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
-        return even_lanes(asked or default, devices)
-
-    def processes(self, workers: int, devices: int) -> int:
-        """Return 1 with accelerators: one process has all of them."""
-        return 1 if devices else workers
+        return 1 if devices else workers, even_lanes(lanes or default, devices)
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return the cells as they are."""
@@ -126,24 +119,19 @@ class CompiledBackend:
         """Return the task and the trainer."""
         return config["task"]["name"], config["trainer"]["name"]
 
-    def speed(self, made: Sequence[Mapping[str, Any]], cell: Cell) -> Speed | None:
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
         """Return the median rate, with the longest compilation and the largest process."""
         made = [one for one in made if one.get("steps_per_second")]
-        if not made:
-            return None
         rates = sorted(one["steps_per_second"] for one in made)
+        assumed = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
         compiled = [one["compile_seconds"] for one in made if one.get("compile_seconds")]
         sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
         return Speed(
-            rate=rates[len(rates) // 2],
+            rate=rates[len(rates) // 2] if rates else assumed,
             compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
             megabytes=max(sizes, default=ASSUMED_MEGABYTES),
+            measured=bool(rates),
         )
-
-    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
-        """Return that of a Brax task."""
-        rate = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
-        return Speed(rate, ASSUMED_COMPILE_SECONDS, ASSUMED_MEGABYTES, measured=False)
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
         """Return the length of a chunk: a job that never ends one has nothing to save."""
