@@ -199,8 +199,8 @@ def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
         longest = duration(max(job.seconds for job in jobs))
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
         yield (
-            f"    {backend.title(program)}: {packed}{of} cell{'' if sizes == [1] else 's'}, {crew},"
-            f" about {longest}{'' if here else ' each'} "
+            f"    {backend.title.format(program)}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
+            f"{crew}, about {longest}{'' if here else ' each'} "
             f"({backend.pace(first.cells[0], speed)}, {how})"
         )
     programs = f"{count(compiled, 'program')} to compile, " if compiled else ""

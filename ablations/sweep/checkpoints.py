@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.decode import decode
 from ablations.records import canonical, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -179,7 +180,7 @@ def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
             lane=Lane(dict(description["columns"]), tuple(diverged) if diverged else None),
             state=_read_arrays(folder / "state", description["arrays"]),
         ),
-        spent=_spent(description["spent"]),
+        spent=decode(Spent, description["spent"]),
         score=description["score"],
     )
 
@@ -240,11 +241,6 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     ]
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     return ", ".join(found[:3]) + more
-
-
-def _spent(written: Mapping[str, Any]) -> Spent:
-    found = Spent(**written)
-    return replace(found, resumed=tuple(found.resumed), arithmetic=tuple(found.arithmetic))
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

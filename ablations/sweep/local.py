@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from rich.console import Console
 
@@ -66,6 +66,7 @@ class Processes:
     keeping: Keeping = field(default_factory=Keeping)
     quiet: bool = False
     output: TextIO | None = None
+    _here: ClassVar[str | None] = None
 
     def run(
         self,
@@ -139,12 +140,6 @@ class Processes:
         finally:
             path.unlink(missing_ok=True)
 
-    def _workers(self, order: Order) -> str:
-        return order.backend.crew(order.workers, order.lanes)
-
-    def _notices(self, order: Order) -> list[str]:
-        return order.backend.notices(shell=True)
-
     def _say(self, *lines: str) -> None:
         for line in () if self.quiet else lines:
             print(line, file=self.output or sys.stdout, flush=True)
@@ -156,13 +151,16 @@ class Processes:
         line = (
             f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run;{compiled if order.backend.compiles else ''} {self._workers(order)}"
+            f"run;{compiled if order.backend.compiles else ''} "
+            f"{self._here or order.backend.crew(order.workers, order.lanes)}"
         )
-        return [line, *self._notices(order)]
+        return [line, *order.backend.notices(shell=self._here is None)]
 
 
 class ThisProcess(Processes):
     """This process, for debuggers; see `Executor`."""
+
+    _here = "in this process"
 
     def _execute(self, order: Order, deadline: float | None) -> None:
         worker = Worker(order, 0)
@@ -170,12 +168,6 @@ class ThisProcess(Processes):
             worker.run()
         finally:
             worker.release()
-
-    def _workers(self, order: Order) -> str:
-        return "in this process"
-
-    def _notices(self, order: Order) -> list[str]:
-        return order.backend.notices(shell=False)
 
 
 def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:

@@ -83,11 +83,7 @@ class Order:
 
     def write(self, path: Path) -> Path:
         """Write it as JSON; return the path."""
-        fields = vars(self) | {
-            "cells": [vars(cell) for cell in self.cells],
-            "keeping": vars(self.keeping),
-        }
-        write_atomically(path, json.dumps(fields))
+        write_atomically(path, json.dumps(vars(self), default=vars))
         return path
 
     @classmethod

@@ -196,7 +196,8 @@ class Worker:
         finally:
             self._training = False
         for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            self._publish_end(cell, one, training.ended(index), costs | training.cost(index))
+            self._publish(cell, one, training.ended(index), costs | training.cost(index))
+            one.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
         """The cell's program; each function is compiled by one worker, and the others find it in
@@ -212,10 +213,6 @@ class Worker:
             return program, round(program.compile_seconds, 3)
         return self._program[1], 0.0
 
-    def _publish_end(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
-        self._publish(cell, held, ended.fields, about, ended.columns, ended.policies, ended.files)
-        held.finish()
-
     def _publish_failure(
         self,
         cells: Sequence[Cell],
@@ -225,8 +222,7 @@ class Worker:
     ) -> None:
         """Their checkpoints stay: another try may go on from them."""
         for cell, one in zip(cells, held, strict=True):
-            outcome = {"status": "failed", "failure": "error", "reason": _one_line(error)}
-            self._publish(cell, one, outcome, {"log": _tail_of(error), **about})
+            self._publish(cell, one, _failed(_one_line(error)), {"log": _tail_of(error), **about})
             one.release()
 
     def _give_up(self, cell: Cell, held: Claim) -> None:
@@ -235,26 +231,27 @@ class Worker:
             f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a "
             f"crash in native code): see the logs under '{self.results / 'work' / 'logs'}'"
         )
-        outcome = {"status": "failed", "failure": "error", "reason": reason}
-        self._publish(cell, held, outcome, {})
+        self._publish(cell, held, _failed(reason), {})
         held.release()
 
-    def _publish(
-        self,
-        cell: Cell,
-        held: Claim,
-        outcome: Mapping[str, Any],
-        about: Mapping[str, Any],
-        columns: Mapping[str, Any] | None = None,
-        policies: Path | None = None,
-        files: Path | None = None,
-    ) -> None:
+    def _publish(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
         made = {**self.order.provenance, **self.backend.provenance(cell, self.order)}
-        record = Record(cell.hash, cell.config, provenance={**made, **about}, **outcome)
-        curve, within = columns or {"step": []}, work_folder(self.results, cell.hash)
-        first = write_record(self.results, record, curve, policies, files, within=within)
+        record = Record(cell.hash, cell.config, provenance={**made, **about}, **ended.fields)
+        first = write_record(
+            self.results,
+            record,
+            ended.columns,
+            ended.policies,
+            ended.files,
+            within=work_folder(self.results, cell.hash),
+        )
         print(f"{'ended' if first else 'doubled'} {cell.hash}", flush=True)
         self._claims.remove(held)
+
+
+def _failed(reason: str) -> Ended:
+    fields = {"status": "failed", "failure": "error", "reason": reason}
+    return Ended(fields, {"step": []})
 
 
 def _one_line(error: BaseException) -> str:

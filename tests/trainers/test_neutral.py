@@ -263,10 +263,7 @@ def test_programs_of_details(toy: Definition) -> None:
     trainers.register(specialised, again=True)
     run = {"run": {"updates_per_chunk": 1, "evaluation_envs": 1}}
     variety: tuple[dict[str, Any], ...] = ({}, {"toy_fn": "double"}, {"toy_option": 2})
-    names = [
-        BACKEND.program(resolve(TASK, specialised, values) | run, accelerator=False)
-        for values in variety
-    ]
+    names = [BACKEND.program(resolve(TASK, specialised, values) | run) for values in variety]
     assert len(set(names)) == 3
     config = resolve(TASK, specialised, {}) | run
     assert specialised.compiled_in(config, accelerator=False) == ("toy_fn",)
@@ -276,7 +273,7 @@ def test_programs_of_details(toy: Definition) -> None:
     data = as_data(config)
     assert float(composed.chunk(jnp.float32(0), data)[0]) == pytest.approx(0.3)
     trainers.register(PLAIN, again=True)
-    assert BACKEND.program(resolve(TASK, PLAIN, {}) | run, accelerator=False) == names[0]
+    assert BACKEND.program(resolve(TASK, PLAIN, {}) | run) == names[0]
 
 
 def configs(made: Plan) -> dict[str, Mapping[str, Any]]:

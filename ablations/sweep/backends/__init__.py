@@ -69,16 +69,21 @@ class Prepared(Protocol):
 class Backend(Protocol):
     """What the sweep asks of either way to run cells. Stateless; importing one starts no JAX.
 
-    compiles: whether cells share programs that are compiled first.
+    What a backend has no need of it inherits.
+
+    compiles: whether cells share programs that are compiled first. title: what a program, whose
+    name is {}, is called in the plan of a run.
     """
 
     compiles: bool
+    title: str
 
-    def program(self, config: Config, *, accelerator: bool) -> str:
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
 
     def accelerators(self) -> int:
-        """Return how many accelerators of this machine it uses."""
+        """Return how many accelerators of this machine are dealt out; 0: cells find their own."""
+        return 0
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         """Return the workers for so many cells, and how many run side by side in each.
@@ -88,16 +93,19 @@ class Backend(Protocol):
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return cells as an order has them, with what their provenance will need."""
+        return tuple(cells)
 
     def notices(self, *, shell: bool) -> list[str]:
         """Return what a user should know before workers start. shell: also of the variables of
         this process."""
+        return []
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
 
     def require_device(self, order: Order) -> None:
         """Raise UserError in a worker that lacks the accelerator of its order."""
+        return
 
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
         """Prepare the program of a cell. sharing: how many cells of the order are of it."""
@@ -114,9 +122,6 @@ class Backend(Protocol):
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
         """Return for how many seconds at most a job has nothing to save; and why it is too much for
         a time limit, and what would help, in words."""
-
-    def title(self, program: str) -> str:
-        """Return what a program is called in the plan of a run."""
 
     def crew(self, workers: int, lanes: int) -> str:
         """Return a number of workers in words."""

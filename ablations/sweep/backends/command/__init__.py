@@ -19,7 +19,7 @@ from ablations.core.plan import Config
 from ablations.errors import count, duration
 from ablations.records import digest
 from ablations.sweep import provenance
-from ablations.sweep.backends import Prepared, Speed
+from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.backends.command.repository import noted
 from ablations.sweep.cell import Cell
 from ablations.sweep.order import Order
@@ -28,18 +28,15 @@ ASSUMED_SECONDS = 600.0
 ASSUMED_MEGABYTES = 2500
 
 
-class CommandBackend:
+class CommandBackend(Backend):
     """See `Backend`."""
 
     compiles = False
+    title = "commands"  # a digest of a line tells nobody anything
 
-    def program(self, config: Config, *, accelerator: bool) -> str:
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
         """Return what names a line on a task, whose commands take about as long as each other."""
         return digest({name: config[name] for name in ("trainer", "task", "command")})
-
-    def accelerators(self) -> int:
-        """Return 0: a command finds its own."""
-        return 0
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         """Return at most a worker per accelerator; each runs one command at a time."""
@@ -49,10 +46,6 @@ class CommandBackend:
         """Return the cells with the commit of their repository."""
         return noted(cells, results)
 
-    def notices(self, *, shell: bool) -> list[str]:
-        """Return nothing: a command has all of the shell's settings."""
-        return []
-
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return that of whoever runs it; commands side by side share out the GPUs."""
         environment = dict(os.environ)
@@ -60,9 +53,6 @@ class CommandBackend:
         if order.accelerator and len(gpus) >= order.workers:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: order.workers])
         return environment
-
-    def require_device(self, order: Order) -> None:
-        """Require nothing: a command looks for its device itself."""
 
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
         """Return what runs the commands of a line, one after the other."""
@@ -95,10 +85,6 @@ class CommandBackend:
             f"{cell.variant} on {cell.task}, whose command takes about {seconds / 60:.0f} minutes "
             f"and cannot resume: raise --time, or say how it resumes"
         )
-
-    def title(self, program: str) -> str:
-        """Return what they are: a digest of a line tells nobody anything."""
-        return "commands"
 
     def crew(self, workers: int, lanes: int) -> str:
         """Return the number of workers."""

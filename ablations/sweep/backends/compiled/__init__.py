@@ -18,7 +18,7 @@ from ablations.core.plan import Config
 from ablations.errors import UserError, count
 from ablations.records import digest
 from ablations.sweep import machine, provenance
-from ablations.sweep.backends import Prepared, Speed
+from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.cell import Cell
 from ablations.sweep.machine import even_lanes
 from ablations.sweep.order import Order
@@ -32,12 +32,13 @@ ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_MEGABYTES = 2500
 
 
-class CompiledBackend:
+class CompiledBackend(Backend):
     """See `Backend`."""
 
     compiles = True
+    title = "program {}"
 
-    def program(self, config: Config, *, accelerator: bool) -> str:
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
         """Return the digest of all of a configuration that is not data. A diagnosis is compiled
         for one composition."""
         if "diagnosis" in config:
@@ -54,10 +55,6 @@ class CompiledBackend:
         CPU all workers, of one lane if not asked."""
         default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
         return 1 if devices else workers, even_lanes(lanes or default, devices)
-
-    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return the cells as they are."""
-        return tuple(cells)
 
     def notices(self, *, shell: bool) -> list[str]:
         """Return what workers do not get of the shell, and whether programs are not kept."""
@@ -141,10 +138,6 @@ class CompiledBackend:
             f"minutes at {speed.rate:,.0f} steps/s ({'measured' if speed.measured else 'assumed'}):"
             f" raise --time, or cut the run in more with --set points=N"
         )
-
-    def title(self, program: str) -> str:
-        """Return the program by its name."""
-        return f"program {program}"
 
     def crew(self, workers: int, lanes: int) -> str:
         """Return the workers with their lanes."""
