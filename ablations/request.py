@@ -26,8 +26,8 @@ SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 
 class Selection(TypedDict, total=False):
-    """Which part of a study, at which settings: what all verbs take. Without one they mean the last
-    run, and `run` means the profile `quick`.
+    """A part of a study, at some settings: what all verbs take. Without one they mean the last run,
+    and `run` means the profile `quick`.
 
     profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
     0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more

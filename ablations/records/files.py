@@ -103,7 +103,7 @@ def as_read(fields: Mapping[str, Any]) -> Any:
 
 
 def checksum_of(fields: Mapping[str, Any]) -> str:
-    """Of what a record or a plan says, as it is read from its file, without its own checksum."""
+    """Return that of what a record or a plan says, as read from its file, without its own."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

@@ -43,7 +43,7 @@ class DamagedPlan(UserError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study with its flags resolved to; with the records, enough for every table.
+    """A study with its flags, resolved to cells; with the records, enough for every table.
 
     request: the selection flags: profile, tasks, variants, seeds, until, steps, set.
     cells: one entry per (task, variant, seed); where seeds are added, those of the looks that were
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def imported(self) -> bool:
-        """Whether other people ran it: nothing here can run it again."""
+        """Return whether other people ran it: nothing here can run it again."""
         return "imported" in self.request
 
     @property
@@ -175,8 +175,8 @@ def read_runs(
 
 
 class Unit(TypedDict):
-    """How far a variant went on a task, from the lowest to the highest point of its mean curve, or
-    null where it learned nothing; and the hashes of the cells that say so."""
+    """The stretch that a variant learned on a task, from the lowest to the highest point of its
+    mean curve, or null where it learned nothing; and the hashes of the cells that say so."""
 
     learned: list[float] | None
     cells: list[str]

@@ -1,4 +1,4 @@
-"""What two compositions differ in, as details that can be switched one by one."""
+"""The differences of two compositions, as details that can be switched one by one."""
 
 from __future__ import annotations
 

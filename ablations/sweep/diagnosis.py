@@ -25,13 +25,13 @@ REVISION = 2
 
 
 def folder(results: Path) -> Path:
-    """Where diagnoses are kept: a results folder of their own."""
+    """Return where diagnoses are kept: a results folder of their own."""
     return results / "diagnoses"
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """What a plan asks for: the cells of its baseline, or of its first variant where the baseline
-    is not selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
+    """Return the cells of a plan's baseline, or of its first variant where the baseline is not
+    selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
     name = plan.study.baseline
     name = name if name in plan.variants else next(iter(plan.variants))
     return [_diagnosed(cell) for cell in cells_of(plan) if cell.variant == name]

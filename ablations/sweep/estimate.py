@@ -1,4 +1,4 @@
-"""How long cells take, and in which jobs they are packed: by records, else by assumption.
+"""The duration of cells, and the jobs into which they are packed: by records, else by assumption.
 
 The one estimator of runs on this machine, jobs of a cluster and the cost of claims.
 """
@@ -26,7 +26,7 @@ SPARE_MEMORY = 1.5
 
 @dataclass(frozen=True)
 class Resources:
-    """What a job has.
+    """The resources of a job.
 
     lanes: cells side by side in a worker; None: as the backend says. threads: of each command.
     memory: in megabytes; None or 0: as much as it needs. minutes: how long it should take; limit:
@@ -69,12 +69,12 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """How long the jobs take one after the other."""
+        """Return how long the jobs take one after the other."""
         return sum(job.seconds for job in self.jobs)
 
     @property
     def hours(self) -> float:
-        """Hours of cores, or of GPUs where there are any."""
+        """Return hours of cores, or of GPUs where there are any."""
         return sum(job.seconds * (self.gpus or job.workers) for job in self.jobs) / 3600
 
 

@@ -45,7 +45,7 @@ class Side(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is switched in one of a seed's cells, and how that is called."""
+    """The details that are switched in one of a seed's cells, and how that is called."""
 
     variant: str
     switched: Set
@@ -166,8 +166,8 @@ def _profile(study: Study, name: str) -> Profile:
 def _values(
     start: Side, end: Side, one: Task, request: Request
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is set at either end. The structure of presets is the task's, unless the request says
-    otherwise; what a flag sets holds for both."""
+    """Return the settings of either end. The structure of presets is the task's, unless the request
+    says otherwise; what a flag sets holds for both."""
     request = replace(request, geometry=request.geometry or "common")
 
     def of(side: Side) -> dict[str, Any]:

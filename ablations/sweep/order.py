@@ -21,7 +21,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Keeping:
-    """How often and how much of running cells is saved. None of it changes a result.
+    """The saving of running cells: how often, how much. None of it changes a result.
 
     minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
     how many of those stay, besides the best. snapshots: how many policies of a cell are kept,

@@ -150,7 +150,7 @@ def _configurations(
 
 
 def _require_that_flags_act(study: Study, request: Request, every: Sequence[Any]) -> None:
-    """What a flag sets or varies must change something, in some variant on some task."""
+    """Require that what a flag sets or varies changes something, in some variant on some task."""
     flags = {name: f"--set {name}" for name in request.set}
     flags |= {name: f"--vary {name}" for name in request.vary}
     _require_effects(study, flags, every)
@@ -170,14 +170,14 @@ def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) ->
 
 
 def _require_that_variants_act(study: Study, every: Sequence[Any]) -> None:
-    """What variants differ in must change something."""
+    """Require that what variants differ in changes something."""
     if len(study.variants) > 1:
         varied = {name for variant in study.variants.values() for name in variant.sets}
         _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
 
 
 def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> None:
-    """What a study sets for all of its variants must be read by one of them."""
+    """Require that what a study sets for all of its variants is read by one of them."""
     tasks = {one["task"]["name"] for one in every}
     shared = {
         *study.settings,
@@ -321,8 +321,8 @@ def schedule(
     profile: Profile,
     task: Task,
 ) -> dict[str, Any]:
-    """How long a configuration trains, where its curve has points, and its arithmetic, where that
-    is not portable."""
+    """Return how long a configuration trains, where its curve has points, and its arithmetic, where
+    that is not portable."""
     arithmetic = values.get("arithmetic", ARITHMETICS[0])
     if arithmetic not in ARITHMETICS:
         raise unknown("arithmetic", arithmetic, ARITHMETICS)

@@ -120,7 +120,7 @@ class Progress:
         return "compiling" if self._compiles else "time left not known yet"
 
     def _bar(self, steps: int, done: int) -> ProgressBar:
-        """Of steps, or of cells where nobody knows how many steps there will be."""
+        """Draw steps, or cells where nobody knows how many steps there will be."""
         if self._told:
             return ProgressBar(total=max(1, self._total), completed=steps, width=30)
         return ProgressBar(total=max(1, len(self._steps)), completed=done, width=30)

@@ -152,8 +152,8 @@ class Worker:
         return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
-        """How many cells may run beside this one and with it: fewer than ordered where the program
-        at hand has found that no more fit."""
+        """Return how many cells may run side by side with this one: fewer than ordered where the
+        program at hand has found that no more fit."""
         if self._program is not None and self._program[0] == self._programs[cell.hash]:
             return self._program[1].lanes
         return self.order.lanes
@@ -285,7 +285,7 @@ def end_with_parent(release: Callable[[], None], parent: int) -> None:
 
 
 def _why(error: OSError | UserError, order: Order) -> str:
-    """Why no worker of an order could go on, in a line."""
+    """Return why no worker of an order could go on, in a line."""
     if isinstance(error, UserError):
         return str(error)
     reason = error.strerror or error

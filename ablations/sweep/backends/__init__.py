@@ -54,7 +54,7 @@ class RunningBatch(Protocol):
 
 
 class Prepared(Protocol):
-    """What is made once for all the cells of a program."""
+    """A program, prepared once for all of its cells."""
 
     compile_seconds: float
     lanes: int  # how many cells run side by side
@@ -67,7 +67,7 @@ class Prepared(Protocol):
 
 
 class Backend(Protocol):
-    """What the sweep asks of either way to run cells. Stateless; importing one starts no JAX.
+    """A way to run cells, as the sweep asks for it. Stateless; importing one starts no JAX.
 
     What a backend has no need of it inherits.
 

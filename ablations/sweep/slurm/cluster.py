@@ -1,4 +1,4 @@
-"""What every job asks a cluster for: a few settings, from flags or from a small TOML file.
+"""Settings of the jobs of a cluster, from flags or from a small TOML file.
 
 partition = "cpu"
 time = "2:00:00"
@@ -29,7 +29,7 @@ _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is asked for each job.
+    """The settings of each job.
 
     time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
     of each job, on one node. gpu_type: their name in Slurm, such as a100; None: any. memory: of

@@ -1,4 +1,4 @@
-"""What Slurm says of jobs, and of itself: its own commands, asked once per question.
+"""Slurm's own commands, asked about jobs and about itself, once per question.
 
 Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
 who is still going to work on the others.
@@ -49,13 +49,13 @@ class State:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, waits, or will be run again."""
+        """Return whether it runs, waits, or will be run again."""
         return self.name not in ENDED and self.name != "GONE" and not self.held
 
     @property
     def held(self) -> bool:
-        """Whether it is kept until somebody lets it go: Slurm gave up to start it, or it was put
-        back to be looked at."""
+        """Return whether it is kept until somebody lets it go: Slurm gave up to start it, or it was
+        put back to be looked at."""
         failed = self.name == "PENDING" and "launch failed" in self.reason
         return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
@@ -137,8 +137,8 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
 
 def is_running(job: str) -> bool:
-    """Whether Slurm still has a job running, also where it will soon end it; True where it does not
-    answer."""
+    """Return whether Slurm still has a job running, also where it will soon end it; True where it
+    does not answer."""
     try:
         done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
     except Silent:
@@ -196,7 +196,7 @@ def names_of_this_machine() -> set[str]:
 
 
 def complaint(text: str) -> str:
-    """What a command of Slurm complains of: its last line, without the prefix."""
+    """Return the complaint of a command of Slurm: its last line, without the prefix."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()

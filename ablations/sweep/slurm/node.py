@@ -1,5 +1,5 @@
-"""What one job of a cluster does: a crew of workers on whatever it was given, until its cells have
-records or its time is up.
+"""The work of one job of a cluster: a crew of workers on its order, until its cells have records or
+its time is up.
 
 submitit starts it, with the arguments it was pickled with. Nothing that submitit keeps is asked for
 afterwards; the records and checkpoints of the cells are what counts. So a job that Slurm runs

@@ -30,7 +30,7 @@ def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
 
 
 def code_of(place: Mapping[str, Any]) -> Code:
-    """What a command rests on, as its place has it."""
+    """Return the code that a command rests on, as its place has it."""
     depends, without = place["depends"], place["without"]
     return Code(
         Path(place["here"]),

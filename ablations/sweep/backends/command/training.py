@@ -87,7 +87,7 @@ class Commands:
 
 @dataclass
 class _Seen:
-    """What the log said last."""
+    """The last step and score of the log."""
 
     step: int = 0
     score: float | None = None
@@ -249,7 +249,7 @@ class Run:
         self._next_look = now + LOOK_PAUSE * (now - started)
 
     def _events_in(self, folder: Path) -> logs.Events:
-        """What was read of a folder of event files until now."""
+        """Return what was read of a folder of event files until now."""
         if self._events is None or self._events.folder != folder:
             self._events = logs.Events(folder)
         return self._events

@@ -239,7 +239,7 @@ class Program:
         return tuple(map(self._place, (training, measuring, data)))
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Any, ...]:
-        """What the trainer gives to init, of a block padded with its last cell."""
+        """Return what the trainer gives to init, of a block padded with its last cell."""
         if self.trainer.start is None:
             return ()
         block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
@@ -295,7 +295,7 @@ class Block:
 
     @property
     def finished(self) -> bool:
-        """Whether every cell is at its end, or has diverged."""
+        """Return whether every cell is at its end, or has diverged."""
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
@@ -332,7 +332,7 @@ class Block:
         return Saved(self.point, self.lanes[index].copy(), state)
 
     def policy(self, index: int) -> dict[str, np.ndarray]:
-        """What the trainer keeps of a cell's policy, on the host."""
+        """Return what the trainer keeps of a cell's policy, on the host."""
         return to_arrays(self._program.trainer.policy(self._lane_of(self._state, index)))
 
     def _lane_of(self, tree: Any, index: int) -> Any:
