@@ -100,8 +100,12 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     if todo[0].backend.compiles:
         accelerator = accelerators() > 0
         programs = {cell.program(accelerator=accelerator) for cell in todo}
-        whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
-        fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
+        config = todo[0].config
+        definition = trainer(config["trainer"]["name"])
+        fixed = {
+            *definition.compiled_in(config, accelerator=accelerator),
+            *definition.completed(config)["structure"],
+        }
         compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""

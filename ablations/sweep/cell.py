@@ -11,7 +11,6 @@ from ablations.core.plan import Config
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.sweep.backends import Backend, backend_of
-from ablations.trainers import trainer
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,10 @@ class Cell:
     @property
     def ranked_by(self) -> str:
         """Return the column by which its policies are better or worse."""
+        from ablations.trainers import trainer  # and NumPy, which a crew starts without
+
         evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
         return evaluated if self.config["run"]["evaluations"] else trained
-
-    def compiled_in(self, *, accelerator: bool = False) -> tuple[str, ...]:
-        """Return the axes whose choice is part of its program."""
-        return trainer(self.config["trainer"]["name"]).compiled_in(
-            self.config, accelerator=accelerator
-        )
 
     def program(self, *, accelerator: bool = False) -> str:
         """Return the name of the program that it runs in."""

@@ -20,7 +20,6 @@ from ablations.records import Plan, write_plan
 from ablations.sweep.backends import Speed
 from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.cell import Cell
-from ablations.sweep.crew import Crew
 from ablations.sweep.estimate import pack
 from ablations.sweep.order import Order
 from ablations.sweep.slurm import cluster, commands, submissions
@@ -171,12 +170,11 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
 def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     command = replace(cells(1)[0], config={"command": {}})
-    crew = object.__new__(Crew)
-    crew.order = Order("r", "results", (command,), workers=2, accelerator=True)
-    given = [crew._environment(index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
+    order = Order("r", "results", (command,), workers=2, accelerator=True)
+    given = [command.backend.environment(order, n)["CUDA_VISIBLE_DEVICES"] for n in range(2)]
     assert given == ["4,6", "5,7"]
-    crew.order = replace(crew.order, cells=tuple(cells(1)))
-    assert crew._environment(0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+    order = replace(order, cells=tuple(cells(1)))
+    assert order.backend.environment(order, 0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
 
 
 def test_memory() -> None:
@@ -321,7 +319,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
 def test_a_crew_starts_without_jax() -> None:
     """A job of a cluster imports this, and workers do the rest."""
     script = (
-        "import sys, ablations.sweep.slurm.node; print(sorted({'jax', 'numpy'} & set(sys.modules)))"
+        "import sys, ablations.sweep.slurm.node, ablations.sweep.backends.compiled\n"
+        "print(sorted({'jax', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -22,7 +22,6 @@ from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.cell import Cell
 from ablations.sweep.machine import even_lanes
 from ablations.sweep.order import Order
-from ablations.trainers import trainer
 
 LANES_PER_DEVICE = 16
 # Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
@@ -43,6 +42,8 @@ class CompiledBackend(Backend):
         for one composition."""
         if "diagnosis" in config:
             return digest({name: value for name, value in config.items() if name != "seed"})
+        from ablations.trainers import trainer  # and NumPy, which a crew starts without
+
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, accelerator=accelerator))
 

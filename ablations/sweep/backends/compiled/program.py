@@ -90,9 +90,10 @@ class Program:
         locks: Path | None = None,
     ):
         self.lanes = lanes
-        fixed = cell.compiled_in(accelerator=accelerator)
+        definition = trainer(cell.config["trainer"]["name"])
+        fixed = definition.compiled_in(cell.config, accelerator=accelerator)
         self.trainer, self._as_data = compose(cell.config, fixed)
-        choices = trainer(cell.config["trainer"]["name"]).completed(cell.config)["choices"]
+        choices = definition.completed(cell.config)["choices"]
         self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
         self._compile(cell, cell.program(accelerator=accelerator), locks)
