@@ -8,7 +8,7 @@ import math
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TextIO
@@ -98,11 +98,12 @@ class Processes:
         started = time.monotonic()
         if work.todo:
             order = self.order(work.todo, results)
-            self._say(*self._announced(work, order, names))
+            self._say(self._announced(work, order, names))
             with running(results):
                 self._execute(order, deadline)
         else:
-            self._say(f"{names}: all {count(len(work.cells), 'cell')} are done; nothing to run")
+            cells = count(len(work.cells), "cell")
+            self._say([f"{names}: all {cells} are done; nothing to run"])
         stopped = deadline is not None and time.monotonic() >= deadline
         outcome = outcome_of(work, results, stopped=stopped)
         outcome.seconds = time.monotonic() - started
@@ -140,21 +141,21 @@ class Processes:
         finally:
             path.unlink(missing_ok=True)
 
-    def _say(self, *lines: str) -> None:
+    def _say(self, lines: Iterable[str]) -> None:
         for line in () if self.quiet else lines:
             print(line, file=self.output or sys.stdout, flush=True)
 
-    def _announced(self, work: Work, order: Order, names: str) -> list[str]:
+    def _announced(self, work: Work, order: Order, names: str) -> Iterator[str]:
         programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
         compiled = f" {count(len(programs), 'program')} to compile;"
         tasks = sorted({cell.task for cell in work.cells})
-        line = (
+        yield (
             f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
             f"run;{compiled if order.backend.compiles else ''} "
             f"{self._here or order.backend.crew(order.workers, order.lanes)}"
         )
-        return [line, *order.backend.notices(shell=self._here is None)]
+        yield from order.backend.notices(shell=self._here is None)
 
 
 class ThisProcess(Processes):
