@@ -192,7 +192,7 @@ def test_git_starts_no_program_that_a_repository_names(setting: str, folder, cap
 
 
 def test_git_is_asked_in_one_place() -> None:
-    package = Path(checked_out.__globals__["__file__"]).parents[2]
+    package = Path(checked_out.__globals__["__file__"]).parents[3]
     asking = [path.name for path in package.rglob("*.py") if '"git",' in path.read_text()]
     assert asking == ["git.py"]
 
