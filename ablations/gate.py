@@ -44,6 +44,7 @@ from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.commit import Commit, checked_out
 from ablations.sweep.backends.command.repository import place_of
 from ablations.sweep.backends.command.study_file import TASK, code_of
+from ablations.sweep.executor import Executor
 from ablations.sweep.local import Processes
 from ablations.sweep.plan import plan as planned
 from ablations.sweep.plan import with_seeds
@@ -252,7 +253,7 @@ class Gate:
     def run(
         self,
         say: Callable[[str], None] = lambda line: None,
-        executor: Processes = DEFAULT,
+        executor: Executor[object] = DEFAULT,
     ) -> Verdict:
         """Run look after look until one decides. Raises UserError.
 

@@ -183,7 +183,7 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
 
 
 def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
-    """Yield a line per program, and the sum. here: on this machine, where jobs are nobody's."""
+    """Yield a line per program, and the sum. here: on this machine, which has no queue of jobs."""
     by_program: dict[str, list[Job]] = {}
     for job in estimate.jobs:
         by_program.setdefault(job.program, []).append(job)
@@ -205,4 +205,4 @@ def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
         )
     programs = f"{count(compiled, 'program')} to compile, " if compiled else ""
     unit = "GPU-hours" if estimate.gpus else "core-hours"
-    yield (f"    {count(len(estimate.jobs), 'job')}, {programs}about {estimate.hours:.2g} {unit}")
+    yield f"    {count(len(estimate.jobs), 'job')}, {programs}about {estimate.hours:.2g} {unit}"
