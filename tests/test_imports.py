@@ -124,13 +124,11 @@ def test_nothing_imports_the_command_line() -> None:
 
 
 def test_executors_know_no_backend_and_backends_no_executor() -> None:
-    sweep, backend = "ablations.sweep.", "ablations.sweep.backends."
-    executors = tuple(sweep + name for name in ("executor", "local", "crew", "worker", "slurm"))
-    for module in FILES:
-        if module.startswith(executors):
-            assert not [name for name in imports(module) if name.startswith(backend)], module
-        if module.startswith(backend):
-            assert not [name for name in imports(module) if name.startswith(executors)], module
+    names = ("executor", "local", "crew", "worker", "slurm")
+    executors, backends = tuple(f"ablations.sweep.{n}" for n in names), "ablations.sweep.backends."
+    for mine, theirs in ((executors, backends), (backends, executors)):
+        for module in (name for name in FILES if name.startswith(mine)):
+            assert not [name for name in imports(module) if name.startswith(theirs)], module
 
 
 def test_formats_know_tables_and_tables_no_format() -> None:

@@ -174,7 +174,6 @@ def test_a_study_file_is_known_to_its_request_alone(folder) -> None:
         {"drift": 12},
         {"drift": 13},
     ]
-    assert [plan.study.file for plan in (first, second)] == ["walk.toml", other]
     with pytest.raises(UserError, match="unknown study 'walk'"):
         folder.plans("walk")
 

@@ -233,19 +233,6 @@ def test_the_trainer_says_what_ranks_its_policies() -> None:
 # Accelerators
 
 
-@pytest.mark.parametrize(
-    ("cells", "lanes", "expected"), [(5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)]
-)
-def test_lanes_are_dealt_evenly_to_the_accelerators_of_this_machine(
-    tmp_path: Path, monkeypatch, cells: int, lanes: int | None, expected: int
-) -> None:
-    """Else a block runs whole on one of them."""
-    monkeypatch.setattr(machine, "accelerators", lambda: 4)
-    todo = [cell(name=f"c{i}", seed=i) for i in range(cells)]
-    order = local.Processes(lanes=lanes).order(todo, tmp_path)
-    assert (order.lanes, order.accelerator) == (expected, True)
-
-
 def test_a_device_that_was_asked_for_and_is_not_there_is_refused(monkeypatch) -> None:
     nothing = subprocess.CompletedProcess([], 1, "", "no GPU")
     monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: nothing)

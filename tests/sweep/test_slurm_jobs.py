@@ -109,9 +109,10 @@ def test_no_more_workers_than_the_memory_holds() -> None:
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
+    """Else a block runs whole on one of them."""
     assert BACKEND.shape(1000, 4, 0, Cluster(lanes=6).resources.lanes) == (4, 1)
-    assert [BACKEND.shape(1000, 4, gpus, None) for gpus in (1, 4)] == [(1, 16), (1, 64)]
-    assert BACKEND.shape(1000, 4, 4, 6) == (1, 8)
+    for many, lanes, even in ((5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)):
+        assert BACKEND.shape(many, 3, 4, lanes) == (1, even)
     mine = cells(20)
     packed = pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
     assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
@@ -169,12 +170,15 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
 
 def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
     command = replace(cells(1)[0], config={"command": {}})
     order = Order("r", "results", (command,), workers=2, accelerator=True)
     given = [command.backend.environment(order, n)["CUDA_VISIBLE_DEVICES"] for n in range(2)]
     assert given == ["4,6", "5,7"]
+    assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
     order = replace(order, cells=tuple(cells(1)))
     assert order.backend.environment(order, 0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+    assert "JAX_ENABLE_X64" not in order.backend.environment(order, 0)
 
 
 def test_memory() -> None:
