@@ -85,22 +85,22 @@ def run(
     from ablations.exchange import restore
     from ablations.report.units import keep_units
     from ablations.request import budget_of
-    from ablations.sweep import local
+    from ablations.sweep.local import Processes
     from ablations.sweep.planned import resolved
 
+    executor = Processes(workers, quiet=quiet)
     asked = selection.get("until")
     seconds = budget_of(asked, budget, fresh=fresh, here=True)
     plans, folder = resolved(_names(study), selection), Path(results)
     restore(folder)
     if asked is None:
-        if local.run(plans, folder, workers=workers, quiet=quiet, fresh=fresh).computed:
+        if executor.run(plans, folder, fresh=fresh).computed:
             for plan in plans:
                 keep_units(plan, folder)
     else:
         from ablations import until
 
-        how: dict[str, Any] = {"workers": workers, "quiet": quiet}
-        plans, _ = until.run(plans, folder, seconds=seconds, **how)
+        plans, _ = until.run(plans, folder, executor, seconds=seconds)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
@@ -124,13 +124,14 @@ def explain(
     from ablations.exchange import restore
     from ablations.report import tables
     from ablations.report.results import Results
-    from ablations.sweep import explanation, local
+    from ablations.sweep import explanation
+    from ablations.sweep.local import Processes
 
     plugins.load()
     given = {name: value for name, value in selection.items() if value is not None}
     plan = explanation.plan(explanation.request(start, end, together, given))
     restore(Path(results))
-    local.run([plan], Path(results), workers=workers, quiet=quiet)
+    Processes(workers, quiet=quiet).run([plan], Path(results))
     return tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 

@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from ablations import looks, studies, trainers
+from ablations import looks, studies
 from ablations.core.plan import Looks
 from ablations.errors import UserError, count
 from ablations.looks import Look, Stage
@@ -40,16 +40,18 @@ from ablations.report.statistics import Comparison, compare
 from ablations.report.units import of_cells
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep import local
-from ablations.sweep.command.code import digest_of
-from ablations.sweep.command.commit import Commit, checked_out
-from ablations.sweep.command.repository import place_of
-from ablations.sweep.command.study_file import TASK, code_of
+from ablations.sweep.backends.command.code import digest_of
+from ablations.sweep.backends.command.commit import Commit, checked_out
+from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.study_file import TASK, code_of
+from ablations.sweep.executor import Executor
+from ablations.sweep.local import Processes
 from ablations.sweep.plan import plan as planned
 from ablations.sweep.plan import with_seeds
-from ablations.trainers.command import CODE, Line, Site, definition
+from ablations.trainers.command import CODE, CommandTrainer, Line, Site
 
 BASELINE, CHANGE = "baseline", "change"
+DEFAULT = Processes()
 ARGUMENTS = "arguments"  # the placeholder of what one side has more than the other
 FIRST_SEEDS = 5
 MOST_SEEDS = 32
@@ -191,7 +193,7 @@ class Gate:
         self.results = results
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         self.commit, sites = _sites(question, line, here, results)
-        trainer = definition(f"command of {question.name}", line, sites, (TASK,), "step")
+        trainer = CommandTrainer(f"command of {question.name}", line, sites, (TASK,))
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
         study = Study(
@@ -212,14 +214,12 @@ class Gate:
             margin=question.margin.size,
             margin_in_metric=not question.margin.share,
             metric=line.judged,
-            trainer=trainer.name,
+            trainer=trainer,
             profiles={"quick": Profile(tasks=(TASK,), seeds=question.first, steps=question.steps)},
         )
-        trainers.register(trainer, again=True)
-        studies.register(study, again=True)
         seeds = looks.planned(question.first, question.most)
         self.looks = looks.design(seeds, 2 * question.rate)
-        made = planned(Request(question.name))
+        made = planned(Request(question.name, brought=(study,)))
         self._plan = replace(made, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
 
     @property
@@ -253,25 +253,18 @@ class Gate:
     def run(
         self,
         say: Callable[[str], None] = lambda line: None,
-        *,
-        workers: int | None = None,
-        threads: int | None = None,
-        quiet: bool = False,
+        executor: Executor[object] = DEFAULT,
     ) -> Verdict:
         """Run look after look until one decides. Raises UserError.
 
         Args:
             say: takes the verdict of each look but the last.
-            workers: commands side by side; default: one per core.
-            threads: of each command; default: its share of the cores.
-            quiet: prints no progress.
+            executor: where the commands run.
         """
 
         def collect(stages: Mapping[str, Stage[Plan, Verdict]]) -> dict[str, Scores]:
             plans = {name: stage.needs for name, stage in stages.items()}
-            local.run(
-                list(plans.values()), self.results, workers=workers, threads=threads, quiet=quiet
-            )
+            executor.run(list(plans.values()), self.results)
             return {name: scores(Results(plan, self.results)) for name, plan in plans.items()}
 
         def tell(name: str, stage: Stage[Plan, Verdict]) -> None:

@@ -1,4 +1,4 @@
-"""What a user asks for: a study and a selection, the same to every command and from Python."""
+"""Requests: a study and a selection, the same to every command and from Python."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ablations.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from ablations.studies import Study
 
 PROFILE = "quick"
 MOST_SEEDS = 100_000
@@ -23,8 +26,8 @@ SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 
 class Selection(TypedDict, total=False):
-    """Which part of a study, at which settings: what all verbs take. Without one they mean the last
-    run, and `run` means the profile `quick`.
+    """A part of a study, at some settings: what all verbs take. Without one they mean the last run,
+    and `run` means the profile `quick`.
 
     profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
     0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
@@ -54,6 +57,7 @@ class Request:
 
     explain: the two presets or variants whose gap is to be explained; the study is then the name of
         the explanation. together: names of settings that it switches together.
+    brought: studies of study files, which are known to this request alone.
 
     Takes each field as a `Selection` or a stored plan spells it, and holds it as annotated. Raises
     UserError for what no study can answer.
@@ -73,6 +77,7 @@ class Request:
     geometry: str | None = None
     explain: tuple[str, str] | None = None
     together: tuple[tuple[str, ...], ...] = ()
+    brought: tuple[Study, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         held = {
@@ -91,7 +96,7 @@ class Request:
             object.__setattr__(self, name, value)
 
     def flags(self) -> dict[str, Any]:
-        """As plain data: what names the plan that answers this request."""
+        """Return it as plain data, which names the plan that answers it."""
         return {
             "profile": self.profile,
             "tasks": None if self.tasks is None else list(self.tasks),
@@ -106,7 +111,7 @@ class Request:
         }
 
     def command(self) -> str:
-        """The command that runs it, as a shell reads it."""
+        """Return the command that runs it, as a shell reads it."""
         words = ["ablations", "run", self.study]
         for flag, value in self.flags().items():
             if value in (None, {}) or flag in ("explain", "together"):
@@ -121,7 +126,7 @@ class Request:
         return shlex.join(words)
 
     def _rarer(self) -> dict[str, Any]:
-        """What names a plan only where it is given."""
+        """Return what names a plan only where it is given."""
         return {
             "base": self.base,
             "geometry": self.geometry,
@@ -131,7 +136,7 @@ class Request:
 
 
 def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
-    """A count, a range ("8-31": both ends are in it), or the seeds themselves; in order."""
+    """Read a count, a range ("8-31": both ends are in it), or the seeds themselves; in order."""
     if isinstance(asked, str):
         if ends := re.fullmatch(r"(\d+)-(\d+)", asked):
             first, last = int(ends[1]), int(ends[2])
@@ -166,7 +171,7 @@ def _whole_seeds(asked: Any) -> list[int]:
 
 
 def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | None:
-    """Of the last look, where seeds are added until something is decided."""
+    """Return those of the last look, where seeds are added until something is decided."""
     if until is None:
         if most is not None:
             raise UserError("most seeds are for --until decided; a fixed number is for --seeds")
@@ -189,8 +194,8 @@ def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | Non
 
 
 def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
-    """The seconds that a budget such as "2h" allows, None for any number. Raises UserError also
-    where flags contradict each other."""
+    """Return the seconds that a budget such as "2h" allows, None for any number. Raises UserError
+    also where flags contradict each other."""
     if until is None:
         if budget is not None:
             raise UserError("--budget is for --until decided, which may stop between seeds")
@@ -224,7 +229,7 @@ def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
+    """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
     settings = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -235,8 +240,8 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
-    """["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values, as `parse_settings`
-    reads them."""
+    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values, each as
+    `parse_settings` does."""
     levels: dict[str, list[Any]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -271,7 +276,7 @@ def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def _levels(name: str, values: Any) -> tuple[Any, ...]:
-    """What a setting is varied over: two values or more, each once."""
+    """Read what a setting is varied over: two values or more, each once."""
     values = _plain(name, values)
     if not isinstance(values, list) or len(values) < 2:
         raise UserError(
@@ -285,7 +290,7 @@ def _levels(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def level_text(value: Any) -> str:
-    """A value in the name of a variant: as one would type it."""
+    """Return a value in the name of a variant: as one would type it."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

@@ -21,7 +21,7 @@ from ablations.request import Request
 from ablations.studies import Study, study
 from ablations.studies.tuned import Tuning
 from ablations.sweep.cell import Cell, cells_of, distinct
-from ablations.sweep.local import carry_out
+from ablations.sweep.local import Processes
 from ablations.sweep.order import Keeping
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import clear_the_way, require_writable
@@ -161,16 +161,9 @@ def _cells(
 def _run(cells: Sequence[Cell], name: str, results: Path, workers: int | None, quiet: bool) -> None:
     kept = results / "tuning"
     require_writable(kept)
-    carry_out(
-        clear_the_way(distinct(cells), kept, say=lambda line: print(line, file=sys.stderr)),
-        kept,
-        f"tuning of {name}",
-        workers=workers,
-        lanes=None,
-        keeping=Keeping(snapshots=0),
-        quiet=quiet,
-        output=sys.stderr,
-    )
+    work = clear_the_way(distinct(cells), kept, say=lambda line: print(line, file=sys.stderr))
+    executor = Processes(workers, keeping=Keeping(snapshots=0), quiet=quiet, output=sys.stderr)
+    executor.carry_out(work, kept, f"tuning of {name}")
 
 
 def _scores(

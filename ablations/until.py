@@ -1,7 +1,7 @@
 """Adds seeds at planned looks until comparisons are decided: `ablations run --until decided`.
 
 The sequential test of a plan: a look needs the plan with its seeds for all that is open, and the
-plan's table decides. Runs are collected by `sweep.local`; records that are there are read first, so
+plan's table decides. Runs are collected by an executor; records that are there are read first, so
 that an interrupted run goes on with the same looks, here or on a cluster.
 """
 
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 from ablations import looks
 from ablations.core.verdict import Verdict
@@ -22,25 +21,14 @@ from ablations.report.results import Results
 from ablations.report.scores import baseline_of
 from ablations.report.tables import ALL_TASKS, table
 from ablations.report.tables.pairings import levels
-from ablations.sweep import local
-from ablations.sweep.local import Outcome
-from ablations.sweep.order import Keeping
+from ablations.sweep.local import Outcome, Processes, outcome_of
 from ablations.sweep.plan import with_seeds
 from ablations.sweep.prepare import Work, needed, whole_record
 
 _MOST_NAMES = 4
+DEFAULT = Processes()
 
 Place = tuple[str, str]  # task, variant
-
-
-class Execution(TypedDict, total=False):
-    """Options of `sweep.local.run` that no result depends on."""
-
-    workers: int | None
-    lanes: int | None
-    threads: int | None
-    in_process: bool
-    keeping: Keeping | None
 
 
 @dataclass(frozen=True)
@@ -154,19 +142,17 @@ def stage(plan: Plan, results: Path) -> Stage:
 def run(
     plans: Sequence[Plan],
     results: Path,
+    executor: Processes = DEFAULT,
     *,
     seconds: float | None = None,
-    quiet: bool = False,
-    **execution: Unpack[Execution],
 ) -> tuple[list[Plan], Outcome]:
     """Run look after look on this machine until nothing is open or the most seeds are there.
 
     Args:
         plans: with looks.
         results: the results folder.
+        executor: where the cells run.
         seconds: ends it earlier; a look that was not finished goes on in the next call.
-        quiet: prints nothing.
-        **execution: as for `sweep.local.run`.
 
     Returns:
         The plans with the seeds of their looks, and what became of all of their cells.
@@ -176,14 +162,14 @@ def run(
     recorded, outcomes = _recorded(results), list[Outcome]()
 
     def say(line: str) -> None:
-        if not quiet:
+        if not executor.quiet:
             print(line, flush=True)
 
     def compute(stages: Mapping[int, State]) -> None:
         for at in stages.values():
             say(Stage.of(at).line)
         asked = [at.needs for at in stages.values()]
-        outcomes.append(local.run(asked, results, deadline=deadline, quiet=quiet, **execution))
+        outcomes.append(executor.run(asked, results, deadline=deadline))
         outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
 
     def collect(stages: Mapping[int, State]) -> dict[int, Plan]:
@@ -203,7 +189,7 @@ def run(
     if names := ", ".join(at.needs.study.name for at in stages.values() if not at.ended):
         say(f"{names}: the budget is spent; the same command goes on from here")
     grown = [at.needs for at in stages.values()]
-    total = local.outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
+    total = outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
     total.found = total.cells - sum(outcome.computed for outcome in outcomes)
     total.seconds = time.monotonic() - started
     return grown, total

@@ -158,7 +158,7 @@ def _work(crew: Crew, index: int) -> None:
     log = os.open(crew._log(index), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
-    environment = crew._environment(index)
+    environment = crew.order.backend.environment(crew.order, index)
     os.environ.clear()
     os.environ.update(environment)
     sys.exit(worker.main([str(crew.path), str(index), str(os.getppid())]))

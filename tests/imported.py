@@ -13,7 +13,7 @@ for name in (
     "ablations.trainers.control.ppo",
     "ablations.trainers.language.settings",
     "ablations.trainers.language.trainer",
-    "ablations.sweep.program",
+    "ablations.sweep.backends.compiled.program",
     "ablations.sweep.crew",
     "ablations.report.tables",
     "ablations.report.formats",

@@ -94,11 +94,11 @@ def test_a_run_returns_the_curves_of_its_own_plan(
     from ablations.sweep import local
     from ablations.sweep.plan import plan
 
-    def run(plans, folder, **_):
+    def run(_, plans, folder, **__):
         write_plan(folder, plan(Request("gae", "smoke", seeds=7)))
         return local.Outcome(cells=2, found=2)
 
-    monkeypatch.setattr(local, "run", run)
+    monkeypatch.setattr(local.Processes, "run", run)
     flags = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 1}
     curves = ablations.run("gae", results=results, **flags)
     assert set(curves["seed"]) == {0}

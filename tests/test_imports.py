@@ -39,8 +39,8 @@ ALLOWED = {
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
-    # The intervals and the style of its figures; sweep to train a baseline's seeds again.
-    "regression": {"sweep", "curve", "report", "looks", "distributions", *COMMON},
+    # The intervals and the style of its figures.
+    "regression": {"curve", "report", "looks", "distributions", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",
@@ -121,6 +121,14 @@ def test_nothing_imports_the_command_line() -> None:
     for module in FILES:
         if room(module) != "cli":
             assert "cli" not in map(room, imports(module)), module
+
+
+def test_executors_know_no_backend_and_backends_no_executor() -> None:
+    names = ("executor", "local", "crew", "worker", "slurm")
+    executors, backends = tuple(f"ablations.sweep.{n}" for n in names), "ablations.sweep.backends."
+    for mine, theirs in ((executors, backends), (backends, executors)):
+        for module in (name for name in FILES if name.startswith(mine)):
+            assert not [name for name in imports(module) if name.startswith(theirs)], module
 
 
 def test_formats_know_tables_and_tables_no_format() -> None:

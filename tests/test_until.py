@@ -298,7 +298,7 @@ def engine(world, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """In the place of workers: computes what is missing at once. Which seeds each call was for."""
     calls: list[list[str]] = []
 
-    def run(plans, results, *, deadline=None, **how):
+    def run(_, plans, results, *, deadline=None):
         for plan in plans:
             write_plan(results, plan)
         work = clear_the_way(needed(plans), results)
@@ -307,7 +307,7 @@ def engine(world, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         made.compute(work.todo if until.time.monotonic() < (deadline or np.inf) else ())
         return local.outcome_of(work, results, stopped=deadline is not None)
 
-    monkeypatch.setattr(local, "run", run)
+    monkeypatch.setattr(local.Processes, "run", run)
     return calls
 
 
@@ -325,7 +325,7 @@ def test_a_run_goes_on_look_after_look(world, engine, capsys: pytest.CaptureFixt
         "made: 1 of 2 comparisons decided; look 4 of 4, 20 seeds for wide on line",
         "made: 1 of 2 comparisons decided; undecided with 20 seeds, the most: wide on line",
     ]
-    _, outcome = until.run([made.plan], made.results, quiet=True)
+    _, outcome = until.run([made.plan], made.results, local.Processes(quiet=True))
     assert engine[4:] == [[]]
     assert (outcome.found, outcome.computed) == (48, 0)
     assert not capsys.readouterr().out

@@ -29,6 +29,7 @@ from ablations.cli import (
     results,
     running,
     tuning,
+    watching,
 )
 from ablations.cli.arguments import Parser, unpack
 from ablations.core.files import SetAside
@@ -194,6 +195,7 @@ def _parser() -> Parser:
     for room in (
         describe,
         running,
+        watching,
         comparing,
         tuning,
         examining,

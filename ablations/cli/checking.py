@@ -168,6 +168,8 @@ def _check_scores(
 
 def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:
     from ablations.regression.training import Training
+    from ablations.sweep.local import Processes
+    from ablations.sweep.planned import resolved_again
 
-    quiet = options.format == "markdown"
-    return Training(baseline, folder / "records", options.workers, quiet)
+    executor = Processes(options.workers, quiet=options.format == "markdown")
+    return Training(baseline, folder / "records", resolved_again, executor.run)

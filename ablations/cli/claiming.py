@@ -239,7 +239,7 @@ def _cost(options: argparse.Namespace, plans: dict[str, Plan], under: list[Under
 
 def _rates(options: argparse.Namespace, plans: list[Plan]) -> dict[str, float]:
     from ablations.sweep.cell import cells_of
-    from ablations.sweep.slurm import packing
+    from ablations.sweep.estimate import speeds
 
     first = {cell.task: cell for plan in plans for cell in cells_of(plan)}
     given = {}
@@ -254,5 +254,5 @@ def _rates(options: argparse.Namespace, plans: list[Plan]) -> dict[str, float]:
         if task not in first:
             raise unknown("task of the claims", task, first)
     rest = [cell for task, cell in first.items() if task not in given]
-    found = packing.speeds(options.results, rest, accelerator=False)
+    found = speeds(options.results, rest, accelerator=False)
     return {cell.task: found[cell.program()].rate for cell in rest} | given

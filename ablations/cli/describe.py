@@ -57,9 +57,9 @@ def _list(options: argparse.Namespace) -> None:
 def _show(options: argparse.Namespace) -> None:
     load_installed_plugins()
     from ablations.presets import presets
-    from ablations.sweep.command import study_file
+    from ablations.sweep.backends.command import study_file
 
-    options.name = study_file.name_of(options.name)
+    options.name, brought = study_file.named(options.name)
     if options.name in presets() or options.against:
         print("\n".join(preset_lines(options.name, options.against)))
         return
@@ -71,7 +71,7 @@ def _show(options: argparse.Namespace) -> None:
     lines = list(setting_lines(setting)) if setting in setting_names() else []
     if not lines or options.name in studies():
         given = {name: value for name, value in selection(options).items() if value is not None}
-        lines = [*show(options.name, options.results, given), "", *lines]
+        lines = [*show(options.name, options.results, given, brought), "", *lines]
     print(printable("\n".join(lines).rstrip()))
 
 
@@ -201,15 +201,17 @@ def _number(number: Any) -> dict[str, Any]:
     }
 
 
-def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str]:
-    """A study, a variant ("gae/brax", or its name alone where only one study has it), or a cell
-    (its hash, or the beginning of it), resolved.
+def show(
+    name: str, results: Path, selection: Mapping[str, Any], brought: tuple[Study, ...] = ()
+) -> Iterator[str]:
+    """Describe a study, a variant ("gae/brax", or its name alone where only one study has it), or
+    a cell (its hash, or the beginning of it), resolved. brought: studies of study files.
     """
-    from ablations import studies
+    from ablations.sweep.defaults import known_studies
 
-    known = studies.studies()
+    known = known_studies(Request(name, brought=brought))
     if name in known:
-        yield from _study(_resolve(name, selection))
+        yield from _study(_resolve(name, selection, brought))
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
         from ablations.sweep.planned import planned
@@ -225,7 +227,7 @@ def show(name: str, results: Path, selection: Mapping[str, Any]) -> Iterator[str
         choices = ", ".join(f"{owner}/{variant}" for owner in owners)
         raise UserError(f"several studies have a variant '{name}': say which one: {choices}")
     if owners:
-        yield from _variant(known[owners[0]], variant, selection)
+        yield from _variant(known[owners[0]], variant, selection, brought)
     elif record := _find_cell(name, results):
         if selection:
             flags = ", ".join(f"--{flag}" for flag in selection)
@@ -286,10 +288,10 @@ def _formula(setting: str, value: Any) -> list[str]:
     return registry.axis(setting)[value].formula.splitlines()
 
 
-def _resolve(study: str, selection: Mapping[str, Any]) -> Plan:
+def _resolve(study: str, selection: Mapping[str, Any], brought: tuple[Study, ...]) -> Plan:
     from ablations.sweep.plan import plan
 
-    return plan(Request(study, **selection))
+    return plan(Request(study, **selection, brought=brought))
 
 
 def _study(resolved: Plan) -> Iterator[str]:
@@ -313,11 +315,13 @@ def _study(resolved: Plan) -> Iterator[str]:
         yield from _variant_lines(resolved, variant)
 
 
-def _variant(study: Study, variant: str, selection: Mapping[str, Any]) -> Iterator[str]:
+def _variant(
+    study: Study, variant: str, selection: Mapping[str, Any], brought: tuple[Study, ...]
+) -> Iterator[str]:
     if "vary" not in selection:
         versus = study.variants[variant].versus or study.baseline
         selection = {**selection, "variants": (variant, versus)}
-    resolved = _resolve(study.name, selection)
+    resolved = _resolve(study.name, selection, brought)
     if variant not in resolved.variants:
         raise unknown(f"variant of '{study.name}' as it is varied", variant, resolved.variants)
     yield from _variant_lines(resolved, variant)
@@ -401,7 +405,7 @@ def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
 
 
 def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the details that it leaves out as neutral, where its trainer is there to name them."""
+    """Return it with the details that it leaves out as neutral, where its trainer is there."""
     from ablations.trainers import trainer
 
     try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
 from ablations.cli.results import FORMATS
-from ablations.cli.running import add_running, carry_out, duration, seconds_here
-from ablations.errors import UserError, count
+from ablations.cli.running import add_running, carry_out, processes
+from ablations.errors import UserError, count, duration
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -95,15 +95,21 @@ def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
         f"{count(len(plan.cells), 'cell')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
         f"different: {done:,} done, {len(todo):,} to run"
     )
-    accelerator = accelerators() > 0
-    programs = {cell.program(accelerator=accelerator) for cell in todo}
-    if todo:
-        whole = trainer(todo[0].config["trainer"]["name"]).completed(todo[0].config)
-        fixed = {*todo[0].compiled_in(accelerator=accelerator), *whole["structure"]}
-        compiled = [name for name, one in details.items() if fixed & set(one.settings)]
+    if not todo:
+        return
+    if todo[0].backend.compiles:
+        accelerator = accelerators() > 0
+        programs = {cell.program(accelerator=accelerator) for cell in todo}
+        config = todo[0].config
+        definition = trainer(config["trainer"]["name"])
+        fixed = {
+            *definition.compiled_in(config, accelerator=accelerator),
+            *definition.completed(config)["structure"],
+        }
+        compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]
         why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
         join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
-        if not todo[0].is_command:
-            yield f"{count(len(programs), 'program')} to compile{why}{join}"
-        if options.cluster in ("local", "debug"):
-            yield f"about {duration(seconds_here(options, todo))} on this machine"
+        yield f"{count(len(programs), 'program')} to compile{why}{join}"
+    if options.cluster in ("local", "debug"):
+        estimate = processes(options).estimate(todo, options.results)
+        yield f"about {duration(estimate.seconds)} on this machine"

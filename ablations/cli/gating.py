@@ -88,6 +88,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate
+    from ablations.sweep.local import Processes
 
     gate = Gate(_question(options), options.results, Path.cwd())
     quiet = options.quiet or options.json
@@ -95,9 +96,7 @@ def _gate(options: argparse.Namespace) -> int:
         print("\n".join(gate.stated()), flush=True)
     verdict = gate.run(
         (lambda line: None) if quiet else (lambda line: print(line, flush=True)),
-        workers=options.workers,
-        threads=options.threads,
-        quiet=quiet,
+        Processes(workers=options.workers, threads=options.threads, quiet=quiet),
     )
     path = gate.write(verdict)
     figure = _figure(path, gate.described(verdict))
@@ -112,7 +111,7 @@ def _gate(options: argparse.Namespace) -> int:
 
 def _question(options: argparse.Namespace) -> Question:
     from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
-    from ablations.sweep.command.study_file import line_of, timeout_of
+    from ablations.sweep.backends.command.study_file import line_of, timeout_of
 
     line = line_of(
         {

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ablations.core.record import Failure
 from ablations.curve import diverged, is_cut
 from ablations.errors import UserError
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
 from ablations.logs.numbers import number
-from ablations.records import Failure, Plan, Record, read_results
+from ablations.records import Plan, Record, read_results
 from ablations.report.formats.spreadsheets import plain
 
 _EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ablations import plugins
 from ablations.errors import UserError
@@ -16,23 +15,20 @@ from ablations.regression.baselines import Baseline, Stored
 from ablations.regression.check import Wanted
 from ablations.regression.curves import Curves, together
 from ablations.regression.from_records import GroupName
-from ablations.request import Request
-from ablations.sweep import local
-from ablations.sweep.command import study_file
-from ablations.sweep.plan import plan
 
 
 @dataclass(frozen=True)
 class Training:
     """Trains seeds of a baseline's groups; call it with the seeds that each needs.
 
-    records: the folder, emptied first, as an old record says nothing about this code.
+    records: the folder, emptied first, as an old record says nothing about this code. resolve:
+    returns the plan of a stored request, on other seeds. run: runs plans in a results folder.
     """
 
     baseline: Baseline
     records: Path
-    workers: int | None = None
-    quiet: bool = False
+    resolve: Callable[[Stored, list[int]], Plan]
+    run: Callable[[list[Plan], Path], object]
 
     def __post_init__(self) -> None:
         """Prepare the folder. Raises UserError for a baseline that cannot be trained."""
@@ -52,7 +48,7 @@ class Training:
             for stored in self.baseline.requests
             if (mine := {g: each for g, each in seeds.items() if g.study == stored["study"]})
         ]
-        local.run(plans, self.records, workers=self.workers, quiet=self.quiet)
+        self.run(plans, self.records)
         return {
             str(group): self._read(made, group, seeds[group])
             for made in plans
@@ -61,10 +57,7 @@ class Training:
         }
 
     def _plan(self, stored: Stored, wanted: Mapping[GroupName, list[int]]) -> Plan:
-        flags: dict[str, Any] = {**stored, "until": None, "most_seeds": None}
-        flags["seeds"] = sorted({seed for seeds in wanted.values() for seed in seeds})
-        study_file.name_of(flags.pop("file", ""))
-        made = plan(Request(**flags))
+        made = self.resolve(stored, sorted({seed for each in wanted.values() for seed in each}))
         for group in wanted:
             config = from_records.configuration(made, group.task, group.variant)
             from_records.require_same_settings(self.baseline, group, config)

@@ -1,17 +1,19 @@
-"""What a study is: a claim, a baseline, the variants that test it. Names only; nothing is imported
-here.
-"""
+"""Studies: a claim, a baseline, the variants that test it. Names only; nothing is imported here."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
 from ablations.studies.tuned import Tuning
+
+if TYPE_CHECKING:
+    from ablations.trainers import Composer
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,10 @@ class Study:
     margin: a difference smaller than this share of what the baseline learned does not matter.
     margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
     metric: the column of the curve that is judged.
+    trainer: its name, or one of this study alone.
     geometry: whether variants of a preset have its structure, "own", or the task's, "common".
     tuning: what `ablations tune` chooses for it; None: nothing.
+    file: the study file that it was read from; None for any other.
     """
 
     name: str
@@ -76,11 +80,21 @@ class Study:
     margin: float
     profiles: Mapping[str, Profile]
     metric: str = "training/return"
-    trainer: str = "ppo"
+    trainer: str | Composer = "ppo"
     settings: Mapping[str, Any] = field(default_factory=dict)
     margin_in_metric: bool = False
     geometry: str = "own"
     tuning: Tuning | None = None
+    file: Path | None = None
+
+    def require_sound(self) -> None:
+        """Raise UserError for a name that is none and for variants that it does not have."""
+        require_name("the name of a study", self.name)
+        if self.baseline not in self.variants:
+            raise unknown(f"baseline of study '{self.name}'", self.baseline, self.variants)
+        for name, variant in self.variants.items():
+            if variant.versus is not None and variant.versus not in self.variants:
+                raise unknown(f"'versus' of variant '{name}'", variant.versus, self.variants)
 
 
 def combinations(
@@ -150,27 +164,23 @@ def fraction(
 _STUDIES: dict[str, Study] = {}
 
 
-def register(study: Study, *, again: bool = False) -> Study:
-    """Makes a study known to every command, after checking its name and that it refers only to
-    its own variants. again: in place of one of its name.
-    """
-    require_name("the name of a study", study.name)
-    if study.name in _STUDIES and not again:
+def register(study: Study) -> Study:
+    """Make a study known to every command, after checking its name and that it refers only to its
+    own variants."""
+    study.require_sound()
+    if study.name in _STUDIES:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")
-    if study.baseline not in study.variants:
-        raise unknown(f"baseline of study '{study.name}'", study.baseline, study.variants)
-    for name, variant in study.variants.items():
-        if variant.versus is not None and variant.versus not in study.variants:
-            raise unknown(f"'versus' of variant '{name}'", variant.versus, study.variants)
     _STUDIES[study.name] = study
     return study
 
 
 def studies() -> Mapping[str, Study]:
+    """Return all registered studies by name."""
     return dict(_STUDIES)
 
 
 def study(name: str) -> Study:
+    """Return the registered study of that name. Raises UserError."""
     if name not in _STUDIES:
         raise unknown("study", name, _STUDIES)
     return _STUDIES[name]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ablations.records import Plan, digest
-
-if TYPE_CHECKING:
-    from ablations.trainers import Definition
+from ablations.core.plan import Config
+from ablations.errors import UserError
+from ablations.records import Plan
+from ablations.sweep.backends import Backend, backend_of
 
 
 @dataclass(frozen=True)
 class Cell:
-    """study, task, variant, seed: its place in a plan. config: all that decides its result, its
+    """A cell of a plan.
+
+    study, task, variant, seed: its place in a plan. config: all that decides its result, its
     seed included; hash: the name of that. metric: the column of its curve that the study judges.
     place: where and how a command runs; decides nothing, so it is in no hash.
 
@@ -28,50 +30,52 @@ class Cell:
     variant: str
     seed: int
     hash: str
-    config: Mapping[str, Any] = field(compare=False, repr=False)
+    config: Config = field(compare=False, repr=False)
     metric: str = "training/return"
     place: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Return its place in words."""
         return f"{self.study}/{self.variant} {self.task} seed {self.seed}"
 
     @property
     def points(self) -> int:
+        """Return how many points its curve has."""
         return int(self.config["run"]["points"])
 
     @property
     def steps(self) -> int:
-        """Of the whole run; of a command that is not told its steps, 0."""
+        """Return those of the whole run; 0 of a command that is not told its steps."""
         return self.step_at(self.points)
 
     def step_at(self, point: int) -> int:
+        """Return the steps up to a point."""
         run = self.config["run"]
         return int(point * run["updates_per_chunk"] * run["iteration_steps"])
 
     def evenly_spaced(self, count: int) -> frozenset[int]:
-        """So many of its points, the last among them."""
+        """Return so many of its points, the last among them."""
         return frozenset(-(-(k + 1) * self.points // count) for k in range(count))
 
     @property
-    def is_command(self) -> bool:
-        """Whether a process of the user's trains it, instead of a compiled program."""
-        return "command" in self.config
+    def backend(self) -> Backend:
+        """Return the backend that runs it."""
+        return backend_of(self.config)
 
     @property
     def is_native(self) -> bool:
-        """Whether it runs with all that a processor has, instead of the same bits everywhere."""
+        """Return whether it runs with all that a processor has, not the same bits everywhere."""
         return self.config["run"].get("arithmetic") == "native"
 
     @property
     def is_diagnosis(self) -> bool:
-        """Whether it trains to have its estimates measured on the way; see diagnosis.py."""
+        """Return whether its estimates are measured as it trains; see diagnosis.py."""
         return "diagnosis" in self.config
 
     @property
     def measured(self) -> frozenset[int]:
-        """The points that an evaluation follows; of a diagnosis, its stages."""
+        """Return the points that an evaluation follows; of a diagnosis, its stages."""
         if self.is_diagnosis:
             stages = self.config["diagnosis"]["stages"]
             return frozenset(math.ceil(share * self.points) for share in stages)
@@ -79,37 +83,27 @@ class Cell:
 
     @property
     def ranked_by(self) -> str:
-        """The column by which its policies are better or worse."""
-        from ablations.trainers import trainer
+        """Return the column by which its policies are better or worse."""
+        from ablations.trainers import trainer  # and NumPy, which a crew starts without
 
         evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
         return evaluated if self.config["run"]["evaluations"] else trained
 
-    def compiled_in(self, *, accelerator: bool = False) -> tuple[str, ...]:
-        """The axes whose choice is part of its program."""
-        return _definition(self.config).compiled_in(self.config, accelerator=accelerator)
-
     def program(self, *, accelerator: bool = False) -> str:
-        """The name of the compiled program that it runs in."""
-        return program_of(self.config, accelerator=accelerator)
+        """Return the name of the program that it runs in."""
+        return self.backend.program(self.config, accelerator=accelerator)
 
 
-def program_of(config: Mapping[str, Any], *, accelerator: bool = False) -> str:
-    """The name of a program: all of a configuration that is not data. A diagnosis is compiled for
-    one composition."""
-    if "diagnosis" in config:
-        return digest({name: value for name, value in config.items() if name != "seed"})
-    return digest(_definition(config).program(config, accelerator=accelerator))
-
-
-def _definition(config: Mapping[str, Any]) -> Definition:
-    from ablations.trainers import trainer  # a crew starts without it
-
-    return trainer(config["trainer"]["name"])
+def backend_of_all(cells: Iterable[Cell]) -> Backend:
+    """Return the one backend of some cells. Raises UserError where they have two."""
+    backend, *others = dict.fromkeys(cell.backend for cell in cells)
+    if others:
+        raise UserError("commands and trainers of ours run one after the other: name either")
+    return backend
 
 
 def cells_of(plan: Plan) -> tuple[Cell, ...]:
-    """The cells of a plan, in its order."""
+    """Return the cells of a plan, in its order."""
     study, metric = plan.study.name, plan.study.metric
     places = {name: variant.place or {} for name, variant in plan.variants.items()}
     return tuple(
@@ -119,8 +113,8 @@ def cells_of(plan: Plan) -> tuple[Cell, ...]:
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Each once, though studies share them; the first of equals."""
-    found: dict[str, Cell] = {}
+    """Return cells without those of an equal hash, which studies share; the first of them stays."""
+    kept: dict[str, Cell] = {}
     for cell in cells:
-        found.setdefault(cell.hash, cell)
-    return tuple(found.values())
+        kept.setdefault(cell.hash, cell)
+    return tuple(kept.values())

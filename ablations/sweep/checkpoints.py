@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from ablations.core.decode import decode
 from ablations.records import canonical, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -45,7 +46,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Spent:
-    """What a cell cost until now, over all the processes that ran it.
+    """The cost of a cell until now, over all the processes that ran it.
 
     seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
     saving_seconds: how many were written, the size of the last, the time of all. arithmetic: every
@@ -70,7 +71,7 @@ class Checkpoint:
 
 
 def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
-    """What a record says of it. seconds: what the last process added."""
+    """Return what a record says of it. seconds: what the last process added."""
     found: dict[str, Any] = {
         "seconds": round(spent.seconds + seconds, 3),
         "versions": provenance.versions_with_arithmetic(spent.arithmetic),
@@ -179,7 +180,7 @@ def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
             lane=Lane(dict(description["columns"]), tuple(diverged) if diverged else None),
             state=_read_arrays(folder / "state", description["arrays"]),
         ),
-        spent=_spent(description["spent"]),
+        spent=decode(Spent, description["spent"]),
         score=description["score"],
     )
 
@@ -231,7 +232,7 @@ def tidy(results: Path, cell: str) -> None:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """Where two nested configurations differ, in words; "" where they do not."""
+    """Return where two nested configurations differ, in words; "" where they do not."""
     theirs, ours = _flat(theirs), _flat(ours)
     found = [
         f"{name} is {theirs.get(name, 'not set')} there and {ours.get(name, 'not set')} here"
@@ -240,11 +241,6 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     ]
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     return ", ".join(found[:3]) + more
-
-
-def _spent(written: Mapping[str, Any]) -> Spent:
-    found = Spent(**written)
-    return replace(found, resumed=tuple(found.resumed), arithmetic=tuple(found.arithmetic))
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

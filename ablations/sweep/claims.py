@@ -1,4 +1,4 @@
-"""Who works on a cell: a lock that dies with its holder, a heartbeat, a count of tries.
+"""Claims on cells: a lock that dies with its holder, a heartbeat, a count of tries.
 
     results/work/<hash>/lock              held (flock) while somebody runs the cell
     results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
@@ -46,7 +46,7 @@ def work_folder(results: Path, cell: str) -> Path:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a running cell says of itself. `rate` is in environment steps per second; `start` is the
+    """A sign of life of a running cell. `rate` is in environment steps per second; `start` is the
     step that its process took it up at."""
 
     host: str
@@ -61,9 +61,8 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Whether somebody still seems to be there: the process on this host, else a recent
-        sign.
-        """
+        """Return whether somebody still seems to be there: the process on this host, else a recent
+        sign."""
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)
@@ -92,8 +91,8 @@ def running(results: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest(results: Path) -> Iterator[bool]:
-    """Whether nothing runs in a results folder; meanwhile nothing begins there. Without `flock`:
-    whether nothing showed a sign of life lately."""
+    """Yield whether nothing runs in a results folder; meanwhile nothing begins there. Without
+    `flock`: whether nothing showed a sign of life lately."""
     with _lock_file(results).open("a") as file:
         if not flock_works(results):
             beats = (read_heartbeat(results, path.name) for path in (results / "work").iterdir())
@@ -115,7 +114,7 @@ def _lock_file(results: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Tries:
-    """How often a worker of one run began a cell from one point."""
+    """The number of times that a worker of one run began a cell from one point."""
 
     run: str
     point: int
@@ -134,7 +133,7 @@ class Claim:
 
     @property
     def due(self) -> bool:
-        """Whether `beat` would write."""
+        """Return whether `beat` would write."""
         return time.monotonic() - self._last_beat >= HEARTBEAT_SECONDS
 
     def beat(
@@ -160,8 +159,8 @@ class Claim:
             write_atomically(path, json.dumps(asdict(sign)), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
-        """How often a worker of that run began this cell from that point before, and did not get to
-        say how it ended. A cell that moves on between two deaths is not at fault.
+        """Return how often a worker of that run began this cell from that point before, and did not
+        get to say how it ended. A cell that moves on between two deaths is not at fault.
         """
         try:
             last = read_json(self._folder / "tries.json", _Tries, MOST_BEAT)

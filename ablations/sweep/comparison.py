@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ablations import presets, tasks
@@ -15,7 +16,6 @@ from ablations.trainers import Definition, trainers
 from ablations.trainers.field_names import in_our_names
 
 PREFIX = "compare."
-_TASKS_OWN = "the task's own settings"
 
 
 def name_of(settings: Iterable[str]) -> str:
@@ -27,7 +27,7 @@ def request(levels: Mapping[str, Sequence[Any]], selection: Mapping[str, Any]) -
     """Return the request that compares values of settings, [name, ...] under "preset" being
     libraries."""
     every = {name for one in trainers().values() for name in one.settings}
-    named = in_our_names(levels, every)
+    named = in_our_names({name: tuple(values) for name, values in levels.items()}, every)
     return Request(name_of(named), vary=named, **selection)
 
 
@@ -43,22 +43,23 @@ def study_of(request: Request) -> Study:
     if name_of(request.vary) != request.study:
         settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
         raise UserError(f"'{request.study}' compares no values: `ablations compare {settings}`")
-    of = _trainer(request)
+    of = _trainer(request).name
     variants = ("baseline",)
-    own = {"margin": 0.05, "trainer": of.name, "profiles": control(variants, variants)}
-    own["profiles"] |= evidence(variants, seeds=40)
-    if of.name == "language":
-        own = LANGUAGE_SCORE | {"profiles": language(variants, variants)}
-    return Study(
+    study = Study(
         name=request.study,
         title="",
         claim="",
         claim_source="",
         baseline="baseline",
-        variants={"baseline": Variant({}, summary=_TASKS_OWN)},
+        variants={"baseline": Variant({}, summary="the task's own settings")},
+        margin=0.05,
+        profiles=control(variants, variants) | evidence(variants, seeds=40),
+        trainer=of,
         geometry="common",
-        **own,
     )
+    if of != "language":
+        return study
+    return replace(study, **LANGUAGE_SCORE, profiles=language(variants, variants))
 
 
 def _trainer(request: Request) -> Definition:

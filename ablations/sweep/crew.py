@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ablations.errors import UserError
-from ablations.sweep.machine import worker_environment
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 from ablations.sweep.progress import Progress
 from ablations.sweep.provenance import OUR_ROOT
@@ -29,7 +28,7 @@ MAX_DEATHS = 3
 
 
 class Crew:
-    """path: of the order's file, which is what the processes are given. It stays there."""
+    """The processes of an order. path: its file, which they are given. It stays there."""
 
     def __init__(self, order: Order, path: Path):
         self.order = order
@@ -41,9 +40,10 @@ class Crew:
         self.processes = [self._start(index) for index in range(order.workers)]
 
     def work(self, progress: Progress, interrupted: Callable[[], bool] = lambda: False) -> None:
-        """Until every worker has ended well; or until `interrupted` says so: then each of them has
-        the order's `stop_seconds` to save what it has. Raises UserError when they die without end,
-        or say that none of them can go on.
+        """Wait until every worker has ended well, or until interrupted.
+
+        Then each of them has the order's `stop_seconds` to save what it has. Raises UserError when
+        they die without end, or say that none of them can go on.
         """
         try:
             with progress:
@@ -69,20 +69,9 @@ class Crew:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=self._environment(index),
+                env=self.order.backend.environment(self.order, index),
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them
             )
-
-    def _environment(self, index: int) -> dict[str, str]:
-        """Return that of a worker. A command has that of whoever runs it; commands that run side by
-        side share out the GPUs."""
-        if not self.order.commands:
-            return worker_environment(accelerator=self.order.accelerator, native=self.order.native)
-        environment = dict(os.environ)
-        gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        if self.order.accelerator and len(gpus) >= self.order.workers:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: self.order.workers])
-        return environment
 
     def _log(self, index: int) -> Path:
         return self.logs / f"{self.order.run}-{index}.log"
@@ -118,7 +107,7 @@ class Crew:
             self.processes[index] = self._start(index)
 
     def _last_line(self, index: int) -> tuple[str, bool]:
-        """The last line of a worker's log, and whether it was written to its end."""
+        """Return the last line of a worker's log, and whether it was written to its end."""
         text = self._log(index).read_text(errors="replace")
         lines = text.strip().splitlines()
         return (lines[-1] if lines else ""), text.endswith("\n")

@@ -1,4 +1,4 @@
-"""What lies under everything that a study sets: the task's own settings, or those of a library."""
+"""The settings under everything that a study sets: the task's own, or those of a library."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from ablations.studies import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.sweep import comparison
 from ablations.tasks import Task
-from ablations.trainers import Definition
+from ablations.trainers import Composer
+
+
+def known_studies(request: Request) -> dict[str, Study]:
+    """Return the registered studies, and those that a request brings, by name."""
+    return {**studies.studies(), **{study.name: study for study in request.brought}}
 
 
 def study_of(request: Request) -> Study:
-    """Return the study of a request. Raises UserError."""
+    """Return the study of a request; a preset is a study of one variant. Raises UserError."""
     if request.study.startswith(comparison.PREFIX):
         return comparison.study_of(request)
-    return study_named(request.study)
+    known, name = known_studies(request), request.study
+    if name in known:
+        return known[name]
+    if name not in presets.presets():
+        raise unknown("study", name, [*known, *presets.presets()])
+    return preset_study(name)
 
 
-def study_named(name: str) -> Study:
-    """Return the study of that name; a preset is a study of one variant. Raises UserError."""
-    if name in studies.studies() or name not in presets.presets():
-        if name not in studies.studies():
-            raise unknown("study", name, [*studies.studies(), *presets.presets()])
-        return studies.study(name)
+def preset_study(name: str) -> Study:
+    """Return a preset as a study of one variant. Raises UserError."""
     one = presets.preset(name)
     of_language = one.trainer == "language"
     profiles = language if of_language else control
@@ -44,9 +50,9 @@ def study_named(name: str) -> Study:
 
 
 def defaults(
-    task: Task, definition: Definition, study: Study, variant: Variant, request: Request
+    task: Task, definition: Composer, study: Study, variant: Variant, request: Request
 ) -> dict[str, Any]:
-    """The settings that a variant has where neither the study nor a flag says anything.
+    """Return the settings of a variant where neither the study nor a flag says anything.
 
     Those of the task; those of the variant's preset, or of the base that the request names, in
     their place where there is one, but for the structure where the geometry is common. Raises
@@ -78,7 +84,7 @@ def _geometry(study: Study, variant: Variant, request: Request) -> str:
 
 
 def require_presets(study: Study, request: Request) -> None:
-    """Raises UserError for a flag about presets where there are none, or where each variant has its
+    """Raise UserError for a flag about presets where there are none, or where each variant has its
     own."""
     own = [name for name, variant in study.variants.items() if variant.preset]
     if request.base and own:

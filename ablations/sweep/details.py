@@ -1,4 +1,4 @@
-"""What two compositions differ in, as details that can be switched one by one."""
+"""The differences of two compositions, as details that can be switched one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import digest
 from ablations.sweep.selection import RUN_SETTINGS
 from ablations.tasks import Task
-from ablations.trainers import Definition
+from ablations.trainers import Composer
 
 PARTS = ("choices", "numbers", "structure")
 Set = frozenset[str]
@@ -28,7 +28,7 @@ class Gap:
     the end reads. defaults: of choices and numbers.
     """
 
-    definition: Definition
+    definition: Composer
     task: Task
     start: Mapping[str, Any]
     end: Mapping[str, Any]
@@ -64,9 +64,7 @@ class Gap:
         return self.definition.resolve(self.task, values, RUN_SETTINGS)
 
 
-def gap(
-    definition: Definition, task: Task, start: Mapping[str, Any], end: Mapping[str, Any]
-) -> Gap:
+def gap(definition: Composer, task: Task, start: Mapping[str, Any], end: Mapping[str, Any]) -> Gap:
     """The gap between two sets of values. Raises UserError where they train in different
     environments, or are one composition."""
     configs = [
@@ -102,7 +100,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bringers(
-    definition: Definition,
+    definition: Composer,
     reader: Mapping[str, Any],
     other: Mapping[str, Any],
     name: str,

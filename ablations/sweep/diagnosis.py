@@ -16,8 +16,7 @@ from pathlib import Path
 from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.sweep.cell import Cell, cells_of, distinct
-from ablations.sweep.local import carry_out
-from ablations.sweep.order import Keeping
+from ablations.sweep.local import Processes
 from ablations.sweep.prepare import clear_the_way, require_writable
 from ablations.trainers import trainer
 
@@ -26,13 +25,13 @@ REVISION = 2
 
 
 def folder(results: Path) -> Path:
-    """Where diagnoses are kept: a results folder of their own."""
+    """Return where diagnoses are kept: a results folder of their own."""
     return results / "diagnoses"
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """What a plan asks for: the cells of its baseline, or of its first variant where the baseline
-    is not selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
+    """Return the cells of a plan's baseline, or of its first variant where the baseline is not
+    selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
     name = plan.study.baseline
     name = name if name in plan.variants else next(iter(plan.variants))
     return [_diagnosed(cell) for cell in cells_of(plan) if cell.variant == name]
@@ -72,16 +71,10 @@ def run(
     asked = distinct(cell for plan in plans for cell in cells(plan))
     kept = folder(results)
     require_writable(kept)
-    outcome = carry_out(
-        clear_the_way(asked, kept, say=lambda line: print(line, file=sys.stderr)),
-        kept,
-        f"diagnosis of {', '.join(plan.study.name for plan in plans)}",
-        workers=workers,
-        lanes=1,
-        keeping=Keeping(),
-        quiet=quiet,
-        output=sys.stderr,
-    )
+    work = clear_the_way(asked, kept, say=lambda line: print(line, file=sys.stderr))
+    names = ", ".join(plan.study.name for plan in plans)
+    executor = Processes(workers, lanes=1, quiet=quiet, output=sys.stderr)
+    outcome = executor.carry_out(work, kept, f"diagnosis of {names}")
     if outcome.failed:
         cell, record = outcome.failed[0]
         raise UserError(f"{cell.name}: {record.reason}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ablations import presets, studies
+from ablations import presets
 from ablations.core.plan import (
     CellEntry,
     Detail,
@@ -25,13 +25,13 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.command import study_file
-from ablations.sweep.defaults import study_named
+from ablations.sweep.backends.command import study_file
+from ablations.sweep.defaults import known_studies, preset_study
 from ablations.sweep.details import Gap, Set, gap, grouped, order
 from ablations.sweep.plan import described_study, schedule, values_of
 from ablations.sweep.selection import RUN_SETTINGS
 from ablations.tasks import Task
-from ablations.trainers import trainer
+from ablations.trainers import composer
 
 FEWEST_SEEDS = 12
 
@@ -45,14 +45,14 @@ class Side(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is switched in one of a seed's cells, and how that is called."""
+    """The details that are switched in one of a seed's cells, and how that is called."""
 
     variant: str
     switched: Set
 
 
 def name_of(start: str, end: str) -> str:
-    """What an explanation is called, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
+    """Return the name of an explanation, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
     study, slash, variant = end.rpartition("/")
     name = f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
     return re.sub(r"[^\w.-]", "_", name)
@@ -61,28 +61,30 @@ def name_of(start: str, end: str) -> str:
 def request(
     start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
 ) -> Request:
-    """What `explain` asks. start, end: also a variant of a study file, as FILE.toml/variant."""
-    start, end = study_file.name_of(start), study_file.name_of(end)
+    """Return the request of `explain`. start, end: also a variant of a study file, as
+    FILE.toml/variant."""
+    (start, brought), (end, more) = study_file.named(start), study_file.named(end)
     return Request(
         name_of(start, end),
         explain=(start, end),
         together=tuple(tuple(names) for names in together),
+        brought=brought + more,
         **selection,
     )
 
 
 def plan(request: Request) -> Plan:
-    """Resolves what `explain` is asked to the cells that answer it. Raises UserError."""
+    """Resolve a request of `explain` to the cells that answer it. Raises UserError."""
     assert request.explain is not None
-    start, end = (_side(name) for name in request.explain)
-    if start.study.trainer != end.study.trainer:
+    start, end = (_side(name, request) for name in request.explain)
+    definition, other = composer(start.study.trainer), composer(end.study.trainer)
+    if definition.name != other.name:
         raise UserError(
-            f"'{start.name}' is of the trainer '{start.study.trainer}' and '{end.name}' of "
-            f"'{end.study.trainer}': nothing lies between them"
+            f"'{start.name}' is of the trainer '{definition.name}' and '{end.name}' of "
+            f"'{other.name}': nothing lies between them"
         )
     _require_flags(request)
     profile = _profile(start.study, request.profile)
-    definition = trainer(start.study.trainer)
     tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
     seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
     values = {one.name: _values(start, end, one, request) for one in tasks}
@@ -120,8 +122,8 @@ def plan(request: Request) -> Plan:
 
 
 def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
-    """The cells of one seed: the ends; what is switched after each step of its order and of the
-    reverse; each detail alone; all but each."""
+    """Yield the cells of one seed: the ends; what is switched after each step of its order and of
+    the reverse; each detail alone; all but each."""
     every = frozenset(switching)
     yield Place(start, frozenset())
     yield Place(end, every)
@@ -133,10 +135,11 @@ def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
         yield Place(f"{end} - {one}", every - {one})
 
 
-def _side(name: str) -> Side:
+def _side(name: str, request: Request) -> Side:
+    known = known_studies(request)
     if name in presets.presets():
-        return Side(name, study_named(name), study_named(name).variants[name])
-    known = studies.studies()
+        study = known.get(name) or preset_study(name)
+        return Side(name, study, study.variants[name])
     head, _, rest = name.rpartition("/")
     owners = [s for s in known.values() if head in ("", s.name) and rest in s.variants]
     if len(owners) > 1:
@@ -163,8 +166,8 @@ def _profile(study: Study, name: str) -> Profile:
 def _values(
     start: Side, end: Side, one: Task, request: Request
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is set at either end. The structure of presets is the task's, unless the request says
-    otherwise; what a flag sets holds for both."""
+    """Return the settings of either end. The structure of presets is the task's, unless the request
+    says otherwise; what a flag sets holds for both."""
     request = replace(request, geometry=request.geometry or "common")
 
     def of(side: Side) -> dict[str, Any]:

@@ -1,29 +1,18 @@
-"""What a running cell has gathered so far: its curve, where it goes on from, how it ended. No JAX.
-
-A worker runs cells through two objects, whatever trains them: a program, made once and kept for the
-cells that share it, and a training, made of a block of them. `Program` and `Training` are JAX's;
-`Command` and `Run` those of a command.
-"""
+"""The results of a running cell so far: its curve, its saved state, how it ended. No JAX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-
-from ablations.sweep.cell import Cell
-from ablations.sweep.claims import Claim
-from ablations.sweep.order import Keeping
 
 
 @dataclass
 class Lane:
-    """What one cell gave: its curve, and the steps between which its numbers stopped being
-    finite.
-    """
+    """The curve of a cell, and the steps between which its numbers stopped being finite."""
 
     columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
@@ -43,7 +32,8 @@ class Lane:
 
 @dataclass(frozen=True)
 class Saved:
-    """Where a cell goes on from: its point, its curve up to there, its state by `to_arrays`."""
+    """The state of a cell that goes on: its point, its curve up to there, arrays by
+    `to_arrays`."""
 
     point: int
     lane: Lane
@@ -52,7 +42,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a cell ended: fields of its record; its curve; the folder of its policies, and the one
+    """The end of a cell: fields of its record; its curve; the folder of its policies, and the one
     that it leaves whole in its record."""
 
     fields: Mapping[str, Any]
@@ -62,35 +52,8 @@ class Ended:
 
 
 class TrainingFailed(Exception):
-    """What a training raised: the cell's own failure, unlike a disc that is full."""
+    """An error of training: the cell's own failure, unlike a disc that is full."""
 
     def __init__(self, error: Exception):
         super().__init__(str(error))
         self.error = error
-
-
-class OnItsWay(Protocol):
-    """Cells side by side, from where they were left to their end."""
-
-    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """To the end of the block. Raises TrainingFailed; and SystemExit, with what was done
-        saved, where it is asked to stop."""
-
-    def ended(self, index: int) -> Ended:
-        """How a cell of the block ended."""
-
-    def cost(self, index: int) -> dict[str, Any]:
-        """For the provenance: what a cell took."""
-
-
-class Prepared(Protocol):
-    """What is made once for all the cells of a program."""
-
-    compile_seconds: float
-    lanes: int  # how many cells run side by side
-
-    def abandon(self) -> None:
-        """Ends at once what it runs outside of this process."""
-
-    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> OnItsWay:
-        """Of a block of its cells."""

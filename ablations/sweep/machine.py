@@ -96,7 +96,7 @@ def left_out_of_workers() -> tuple[str, ...]:
 
 
 def _portable() -> bool:
-    """Whether the flags of PORTABLE may be set: XLA ends a process that has flags unknown to it."""
+    """Return whether PORTABLE may be set: XLA ends a process that has flags unknown to it."""
     try:
         known = version("jaxlib").startswith(PORTABLE_JAXLIB)
     except PackageNotFoundError:
@@ -135,7 +135,7 @@ def processor() -> str:
 
 
 def processor_features() -> frozenset[str]:
-    """What an x86 processor can do beyond the first of its kind, in Linux's words: avx2, fma."""
+    """Return the features of an x86 processor, in Linux's words: avx2, fma."""
     return frozenset(_cpuinfo("flags").split())
 
 
@@ -164,8 +164,11 @@ def cores() -> int:
 
 
 def accelerators() -> int:
-    """How many GPUs or TPUs JAX finds here; 0: it runs on the CPU. Asks a process of its own, and
-    only where there may be one. Raises UserError where JAX_PLATFORMS names what is not there."""
+    """Return how many GPUs or TPUs JAX finds here; 0: it runs on the CPU.
+
+    Asks a process of its own, and only where there may be one. Raises UserError where JAX_PLATFORMS
+    names what is not there.
+    """
     platforms = list(filter(None, os.environ.get("JAX_PLATFORMS", "").split(",")))
     installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")
     if platforms[:1] == ["cpu"] or not (platforms or installed):

@@ -1,4 +1,4 @@
-"""What workers are told. Plain data, so that whoever gives or looks up an order starts no JAX."""
+"""Work orders. Plain data, so that whoever gives or looks up an order starts no JAX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from ablations.errors import UserError
 from ablations.records import write_atomically
-from ablations.sweep.cell import Cell
+from ablations.sweep.backends import Backend
+from ablations.sweep.cell import Cell, backend_of_all
 from ablations.sweep.claims import published
 
 CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would not fare better
@@ -20,7 +21,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Keeping:
-    """What is saved of cells on their way. None of it changes a result.
+    """The saving of running cells: how often, how much. None of it changes a result.
 
     minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
     how many of those stay, besides the best. snapshots: how many policies of a cell are kept,
@@ -35,7 +36,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Order:
-    """What a crew is told: one file, written once. Nothing but the cells decides a result.
+    """The work of a crew: one file, written once. Nothing but the cells decides a result.
 
     run: its name, in logs and claims. results: where records go. workers: processes. lanes:
     cells side by side in each. threads: of each command, as a flag asks; None: its share of the
@@ -58,14 +59,14 @@ class Order:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def commands(self) -> bool:
-        """Whether its cells are commands, which no worker compiles."""
-        return any(cell.is_command for cell in self.cells)
+    def backend(self) -> Backend:
+        """Return the backend of its cells."""
+        return backend_of_all(self.cells)
 
     @property
     def native(self) -> bool:
-        """Whether its cells are of native arithmetic. Raises UserError where some are: a process
-        has one arithmetic."""
+        """Return whether its cells are of native arithmetic. Raises UserError where some are: a
+        process has one arithmetic."""
         kinds = {cell.is_native for cell in self.cells}
         if len(kinds) > 1:
             raise UserError(
@@ -76,20 +77,18 @@ class Order:
 
     @property
     def left(self) -> tuple[Cell, ...]:
-        """The cells that have no record yet."""
+        """Return the cells that have no record yet."""
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
     def write(self, path: Path) -> Path:
-        fields = vars(self) | {
-            "cells": [vars(cell) for cell in self.cells],
-            "keeping": vars(self.keeping),
-        }
-        write_atomically(path, json.dumps(fields))
+        """Write it as JSON; return the path."""
+        write_atomically(path, json.dumps(vars(self), default=vars))
         return path
 
     @classmethod
     def read(cls, path: Path) -> Order:
+        """Read it from JSON."""
         fields = json.loads(path.read_text())
         return cls(
             **fields

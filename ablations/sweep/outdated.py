@@ -1,4 +1,4 @@
-"""What of a plan earlier code computed, and what `run` would compute again."""
+"""The cells of a plan that earlier code computed, and that `run` would compute again."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def edited(plan: Plan, results: Path) -> list[str]:
 
 
 def apart(plan: Plan, other: Plan, results: Path) -> str | None:
-    """Why records of two plans cannot be compared, as code of other revisions computed them; None
-    where they can, or where the other has none."""
+    """Return why records of two plans cannot be compared, as code of other revisions computed them;
+    None where they can, or where the other has none."""
     if not any(cell_folder(results, cell.hash).exists() for cell in other.cells):
         return None
     ours, theirs = (

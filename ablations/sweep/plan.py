@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,11 +22,10 @@ from ablations.records import Plan, digest
 from ablations.request import ARITHMETICS, FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
-from ablations.sweep.command import study_file
 from ablations.sweep.defaults import defaults, require_presets, study_of
 from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task
-from ablations.trainers import Definition, trainer
+from ablations.trainers import Composer, composer
 from ablations.trainers.values import count
 
 READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
@@ -35,7 +35,7 @@ Configurations = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def plan(request: Request) -> Plan:
-    """Resolves a request to the cells that answer it. Raises UserError on anything that makes no
+    """Resolve a request to the cells that answer it. Raises UserError on anything that makes no
     sense.
     """
     if request.explain is not None:
@@ -45,7 +45,7 @@ def plan(request: Request) -> Plan:
     selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile
     require_presets(study, request)
-    tasks = {name: trainer(study.trainer).task(name) for name in selected.tasks}
+    tasks = {name: composer(study.trainer).task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
     every = [config for of_variants in configs.values() for config in of_variants.values()]
     _require_that_flags_act(study, request, every)
@@ -119,9 +119,9 @@ def described_study(study: Study, request: Request) -> StoredStudy:
         margin=study.margin,
         margin_in_metric=study.margin_in_metric,
         metric=study.metric,
-        step_unit=trainer(study.trainer).step_unit,
+        step_unit=composer(study.trainer).step_unit,
         base=request.base or None,
-        file=study_file.file_of(study.name) or None,
+        file=None if study.file is None else os.path.relpath(study.file),
     )
 
 
@@ -132,7 +132,7 @@ def _configurations(
     request: Request,
 ) -> dict[str, dict[str, Any]]:
     """Variant -> all of its configuration on a task but the seed."""
-    definition = trainer(study.trainer)
+    definition = composer(study.trainer)
     found = {}
     for name, variant in study.variants.items():
         values = values_of(study, profile, task, variant, request)
@@ -150,7 +150,7 @@ def _configurations(
 
 
 def _require_that_flags_act(study: Study, request: Request, every: Sequence[Any]) -> None:
-    """What a flag sets or varies must change something, in some variant on some task."""
+    """Require that what a flag sets or varies changes something, in some variant on some task."""
     flags = {name: f"--set {name}" for name in request.set}
     flags |= {name: f"--vary {name}" for name in request.vary}
     _require_effects(study, flags, every)
@@ -170,14 +170,14 @@ def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) ->
 
 
 def _require_that_variants_act(study: Study, every: Sequence[Any]) -> None:
-    """What variants differ in must change something."""
+    """Require that what variants differ in changes something."""
     if len(study.variants) > 1:
         varied = {name for variant in study.variants.values() for name in variant.sets}
         _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
 
 
 def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> None:
-    """What a study sets for all of its variants must be read by one of them."""
+    """Require that what a study sets for all of its variants is read by one of them."""
     tasks = {one["task"]["name"] for one in every}
     shared = {
         *study.settings,
@@ -185,7 +185,7 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> No
         *(name for task in tasks for name in profile.task_settings.get(task, ())),
     }
     read = {*RUN_SETTINGS}
-    for one in map(trainer(study.trainer).completed, every):
+    for one in map(composer(study.trainer).completed, every):
         read.update(*(one[part] for part in READ), one["task"]["settings"])
     if unread := sorted(shared - read):
         raise UserError(
@@ -196,7 +196,7 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> No
 
 def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any]) -> None:
     """names: setting -> whose it is, in words. every: the configurations."""
-    definition = trainer(study.trainer)
+    definition = composer(study.trainer)
     reasons = [definition.inert(config, names) for config in every]
     for name in sorted(names):
         if all(name in one for one in reasons):
@@ -246,7 +246,7 @@ def _tuned(study: Study, request: Request, tasks: Collection[str]) -> Tuned | No
 
 
 def _described_variants(study: Study, configs: Configurations) -> dict[str, StoredVariant]:
-    definition, one_of = trainer(study.trainer), next(iter(configs.values()))
+    definition, one_of = composer(study.trainer), next(iter(configs.values()))
     chosen = {
         name: {axis: one["name"] for axis, one in definition.completed(config)["choices"].items()}
         for of_variants in configs.values()
@@ -274,7 +274,7 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, Stor
 
 
 def _neutral(
-    definition: Definition, config: Mapping[str, Any], names: Collection[str]
+    definition: Composer, config: Mapping[str, Any], names: Collection[str]
 ) -> dict[str, Any]:
     """Those of the names that a configuration leaves out, with the values under which it does."""
     whole = definition.completed(config)
@@ -303,7 +303,7 @@ def values_of(
 ) -> dict[str, Any]:
     """Everything that is set for a variant on a task: the later wins."""
     return {
-        **defaults(task, trainer(study.trainer), study, variant, request),
+        **defaults(task, composer(study.trainer), study, variant, request),
         **study.settings,
         **profile.settings,
         **profile.task_settings.get(task.name, {}),
@@ -315,14 +315,14 @@ def values_of(
 
 
 def schedule(
-    definition: Definition,
+    definition: Composer,
     config: Mapping[str, Any],
     values: Mapping[str, Any],
     profile: Profile,
     task: Task,
 ) -> dict[str, Any]:
-    """How long a configuration trains, where its curve has points, and its arithmetic, where that
-    is not portable."""
+    """Return how long a configuration trains, where its curve has points, and its arithmetic, where
+    that is not portable."""
     arithmetic = values.get("arithmetic", ARITHMETICS[0])
     if arithmetic not in ARITHMETICS:
         raise unknown("arithmetic", arithmetic, ARITHMETICS)

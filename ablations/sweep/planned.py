@@ -1,4 +1,4 @@
-"""The plans that a selection means: as `run` stored them, resolved here, or the last that ran."""
+"""Plans of selections: as `run` stored them, resolved here, or the last that ran."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ablations import plugins, presets
-from ablations import studies as studies_
 from ablations.core.files import set_aside
 from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
-from ablations.sweep.command import study_file
+from ablations.sweep.backends.command import study_file
+from ablations.sweep.defaults import known_studies
 from ablations.sweep.history import last_plan
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 
 def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
-    """What `run` runs: the plan of each study."""
+    """Return what `run` runs: the plan of each study."""
     requests = _requests(studies, selection)
     if not requests:
         raise UserError("name a STUDY, or a preset with --preset: `ablations list` has them")
@@ -27,8 +27,15 @@ def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]
     return [_resolve(request) for request in requests]
 
 
+def resolved_again(stored: Mapping[str, Any], seeds: Iterable[int]) -> Plan:
+    """Return the plan of a stored request on other seeds, by the study file where it names one."""
+    flags = {**stored, "seeds": seeds, "until": None, "most_seeds": None}
+    _, brought = study_file.named(flags.pop("file", ""))
+    return _resolve(Request(**flags, brought=brought))
+
+
 def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any]) -> list[Plan]:
-    """What every other command is about. studies: none means all that have run here.
+    """Return what every other command is about. studies: none means all that have run here.
 
     A damaged plan is left out with a line, unless it is all there is: then DamagedPlan is raised.
     Without a selection the last plan of each study. Otherwise the plan of that selection: as stored
@@ -38,13 +45,13 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
     requests = _requests(studies, selection)
     plans = []
     damaged: list[DamagedPlan] = []
-    for asked, request in zip(studies, requests, strict=True):
+    for request in requests:
         try:
             plan = _stored(request, results, selection)
         except DamagedPlan as why:
             damaged.append(why)
             continue
-        plans.append(_as_it_is_now(plan) if study_file.is_study_file(asked) else plan)
+        plans.append(_as_it_is_now(plan, request) if request.brought else plan)
     if not plans:
         raise damaged[0]
     for error in damaged:
@@ -53,7 +60,7 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
 
 
 def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Plan:
-    """The plan of a request, as `planned` looks for it."""
+    """Return the plan of a request, as `planned` looks for it."""
     if not _given(selection):
         return last_plan(results, request.study)
     name = digest(request.flags())
@@ -71,7 +78,7 @@ def _require_defined(results: Path, request: Request) -> None:
     """Raise UserError for a study that is known by its stored plans alone. A results folder may be
     somebody else's: a study file that a plan names is neither read nor executed."""
     study = request.study
-    if request.explain or study in {**studies_.studies(), **presets.presets()}:
+    if request.explain or study in {**known_studies(request), **presets.presets()}:
         return
     if not has_run(results, study):
         return
@@ -89,16 +96,15 @@ def _require_defined(results: Path, request: Request) -> None:
     )
 
 
-def _as_it_is_now(plan: Plan) -> Plan:
-    """The plan of a study file that was named, anew where its command or code were edited since:
-    what ran before them is no result of theirs. Of other revisions of our code it stays as it is.
-    """
-    now = _resolve(Request(plan.study.name, **plan.request))
+def _as_it_is_now(plan: Plan, request: Request) -> Plan:
+    """Return the plan of a study file that was named, anew where its command or code were edited
+    since: what ran before them is no result of theirs. Of other revisions of our code it stays."""
+    now = _resolve(Request(plan.study.name, **plan.request, brought=request.brought))
     return plan if _configurations(now) == _configurations(plan) else now
 
 
 def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
-    """(task, variant) -> its configuration, but for the seed and the revisions of our code."""
+    """Return (task, variant) -> its configuration, but for the seed and our revisions."""
     found = {}
     for cell in plan.cells:
         config = {**cell.config, "seed": None}
@@ -121,7 +127,10 @@ def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Requ
     for name in selection:
         if name not in Selection.__annotations__:
             raise unknown("selection", name, Selection.__annotations__)
-    return [_in_our_names(Request(study_file.name_of(one), **_given(selection))) for one in studies]
+    return [
+        _in_our_names(Request(name, **_given(selection), brought=brought))
+        for name, brought in map(study_file.named, studies)
+    ]
 
 
 def _in_our_names(request: Request) -> Request:
@@ -132,7 +141,10 @@ def _in_our_names(request: Request) -> Request:
     from ablations.trainers import trainer
 
     plugins.load()
-    known = trainer(study_of(request).trainer).settings
+    study = study_of(request)
+    if not isinstance(study.trainer, str):  # a command's settings are its own
+        return request
+    known = trainer(study.trainer).settings
     return replace(
         request, set=in_our_names(request.set, known), vary=in_our_names(request.vary, known)
     )
@@ -145,7 +157,7 @@ def _resolve(request: Request) -> Plan:
 
 
 def _as_explained(results: Path, request: Request) -> Request:
-    """A request by the name of an explanation that ran, with the two whose gap it explains."""
+    """Return a request for an explanation that ran, with the two whose gap it explains."""
     if not has_run(results, request.study):
         return request
     last = read_plan(results, request.study).request

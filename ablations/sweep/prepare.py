@@ -1,4 +1,4 @@
-"""What of some plans is still to be computed; what stands in its way is set aside, not deleted."""
+"""The cells of plans that are still to be computed; what is in their way is set aside."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def clear_the_way(
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
-    """What `prepare` would find to do; changes nothing."""
+    """Return what `prepare` would find to do; changes nothing."""
     return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
 
 

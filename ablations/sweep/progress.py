@@ -42,7 +42,7 @@ class Progress:
         self._steps = {cell.hash: cell.steps for cell in cells}
         self._total = sum(self._steps.values())
         self._told = all(self._steps.values())  # how many steps each cell takes
-        self._compiles = not any(cell.is_command for cell in cells)
+        self._compiles = all(cell.backend.compiles for cell in cells)
         self._waiting = dict.fromkeys(self._steps)
         self._arrivals = Arrivals(results)
         self._done_steps = 0
@@ -120,7 +120,7 @@ class Progress:
         return "compiling" if self._compiles else "time left not known yet"
 
     def _bar(self, steps: int, done: int) -> ProgressBar:
-        """Of steps, or of cells where nobody knows how many steps there will be."""
+        """Draw steps, or cells where nobody knows how many steps there will be."""
         if self._told:
             return ProgressBar(total=max(1, self._total), completed=steps, width=30)
         return ProgressBar(total=max(1, len(self._steps)), completed=done, width=30)

@@ -1,4 +1,4 @@
-"""Where a record comes from: versions, commit, machine. Kept beside a result, never part of it."""
+"""The provenance of records: versions, commit, machine. Beside a result, never part of it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def keep_difference(
 
 
 def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
-    """Of a process that runs a command: whose versions are its own, and not known here."""
+    """Return that of a process that runs a command, whose versions are not known here."""
     repository = {
         name: place[name] for name in ("commit", "changed", "difference") if name in place
     }
@@ -101,7 +101,7 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
 
 
 def of_process() -> dict[str, Any]:
-    """Of a process that trains."""
+    """Return that of a process that trains."""
     return {
         "versions": versions_with_arithmetic(),
         "host": socket.gethostname(),
@@ -122,7 +122,7 @@ def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """Of Python and of what decides a result, by package."""
+    """Return those of Python and of what decides a result, by package."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

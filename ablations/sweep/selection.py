@@ -1,5 +1,5 @@
-"""Which part of a study is asked for: its variants, seeds and tasks. Names alone; `plan` resolves
-them.
+"""The part of a study that is asked for: its variants, seeds and tasks. Names alone; `plan`
+resolves them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Selected:
 
 
 def select(study: Study, request: Request) -> Selected:
-    """What a request asks of a study. Raises UserError for a name that the study does not have and
-    for flags that contradict each other.
+    """Return what a request selects of a study. Raises UserError for a name that the study does not
+    have and for flags that contradict each other.
     """
     if request.profile not in study.profiles:
         raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)

@@ -29,8 +29,7 @@ ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Which policies of a running cell are kept: evenly spaced ones, the last among them, and the
-    best.
+    """The policies of a running cell that are kept: evenly spaced ones, and the best.
 
     count: how many evenly spaced; 0: nothing is kept.
     """
@@ -44,7 +43,7 @@ class Snapshots:
         return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:
-        """Whether the policy of this point is to be kept, by the schedule or as the best so far."""
+        """Return whether this point's policy is kept, by the schedule or as the best so far."""
         if not self.count or lane.diverged:
             return False
         return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
@@ -87,8 +86,8 @@ class Snapshots:
                 path.unlink(missing_ok=True)
 
     def finish(self, lane: Lane) -> dict[str, Any]:
-        """What the record says of them: {"files": {step: sha256}, "best": step, "last": step}, or
-        nothing where none was kept."""
+        """Return what the record says of them: {"files": {step: sha256}, "best": step, "last":
+        step}, or nothing where none was kept."""
         if not self.count:
             return {}
         self.prune(lane)

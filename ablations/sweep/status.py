@@ -1,4 +1,4 @@
-"""What became of every cell of a plan: done, running, queued, failed and why, missing, damaged."""
+"""The state of every cell of a plan: done, running, queued, failed and why, missing, damaged."""
 
 from __future__ import annotations
 

@@ -15,28 +15,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import resource
 import signal
-import socket
 import sys
 import threading
 import time
 import traceback
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ablations import plugins
 from ablations.errors import UserError
 from ablations.records import Record, write_record
+from ablations.sweep.backends import Prepared
 from ablations.sweep.cell import Cell
+from ablations.sweep.checkpoints import tidy
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published, work_folder
-from ablations.sweep.machine import even_lanes, use_cache
+from ablations.sweep.lane import Ended, TrainingFailed
 from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
-
-if TYPE_CHECKING:
-    from ablations.sweep.lane import Ended, Prepared
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -45,7 +42,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Kind(NamedTuple):
-    """What cells have in common that may run side by side, but for how far they are."""
+    """The properties that cells share which may run side by side, but for how far they are."""
 
     program: str
     points: int
@@ -53,8 +50,12 @@ class Kind(NamedTuple):
 
 
 class Worker:
+    """One process of an order."""
+
     def __init__(self, order: Order, index: int):
+        """Learn what there is to do. index: of the worker, which spreads them over programs."""
         self.order = order
+        self.backend = order.backend
         self.index = index
         self.results = Path(order.results)
         self._program: tuple[str, Prepared] | None = None
@@ -73,6 +74,7 @@ class Worker:
             self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
+        """Run cells until nothing is left to do."""
         while self._waiting:
             block = self._claim_block()
             if block:
@@ -83,14 +85,14 @@ class Worker:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
-        """Lets go of everything unfinished, as if it had never been begun."""
+        """Let go of everything unfinished, as if it had never been begun."""
         if self._program is not None:
             self._program[1].abandon()
         while self._claims:
             self._claims.pop().release()
 
     def stop(self) -> bool:
-        """Asks it to end after the chunk at hand, with a checkpoint. False where it is not
+        """Ask it to end after the chunk at hand, with a checkpoint. Return False where it is not
         training, so that nothing would answer."""
         self._stopping = True
         return self._training
@@ -115,8 +117,6 @@ class Worker:
 
     def _claim_among(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
         """Claim a block of cells of one kind. Return it, and the cells that have a record."""
-        from ablations.sweep.checkpoints import tidy
-
         block: list[Cell] = []
         done: list[Cell] = []
         start = 0
@@ -152,21 +152,11 @@ class Worker:
         return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
-        """How many cells may run beside this one and with it: fewer than ordered where the program
-        at hand has found that no more fit."""
+        """Return how many cells may run side by side with this one: fewer than ordered where the
+        program at hand has found that no more fit."""
         if self._program is not None and self._program[0] == self._programs[cell.hash]:
             return self._program[1].lanes
         return self.order.lanes
-
-    def _lanes_for(self, program: str) -> int:
-        """The lanes to compile a program with: on an accelerator, where each composition has a
-        program of its own, no more than there are cells of it."""
-        if not self.order.accelerator or self.order.commands:
-            return self.order.lanes
-        import jax
-
-        cells = Counter(self._programs.values())[program]
-        return min(self.order.lanes, even_lanes(cells, len(jax.devices())))
 
     def _kind(self, cell: Cell) -> Kind:
         return Kind(self._programs[cell.hash], cell.points, cell.measured)
@@ -175,13 +165,11 @@ class Worker:
         return max(checkpoint_points(self.results, cell.hash), default=0)
 
     def _run_block(self, cells: list[Cell]) -> None:
-        from ablations.sweep.lane import TrainingFailed
-
         started = time.time()
         for cell in cells:
             print(f"began {cell.hash}", flush=True)
         held = list(self._claims)
-        phase = "starting" if cells[0].is_command else "compiling"
+        phase = "compiling" if self.backend.compiles else "starting"
         try:
             for one in held:
                 one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
@@ -208,7 +196,8 @@ class Worker:
         finally:
             self._training = False
         for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            self._publish_end(cell, one, training.ended(index), costs | training.cost(index))
+            self._publish(cell, one, training.ended(index), costs | training.cost(index))
+            one.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
         """The cell's program; each function is compiled by one worker, and the others find it in
@@ -217,18 +206,12 @@ class Worker:
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
-            lanes = self._lanes_for(name)
-            locks = self.results / "work" / "programs" / f"{name}-{lanes}"
-            locks.mkdir(parents=True, exist_ok=True)
-            program = prepared(cell, self.order, lanes, locks)
+            sharing = list(self._programs.values()).count(name)
+            program = self.backend.prepare(cell, self.order, sharing)
             self._program = (name, program)
             print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
             return program, round(program.compile_seconds, 3)
         return self._program[1], 0.0
-
-    def _publish_end(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
-        self._publish(cell, held, ended.fields, about, ended.columns, ended.policies, ended.files)
-        held.finish()
 
     def _publish_failure(
         self,
@@ -239,8 +222,7 @@ class Worker:
     ) -> None:
         """Their checkpoints stay: another try may go on from them."""
         for cell, one in zip(cells, held, strict=True):
-            outcome = {"status": "failed", "failure": "error", "reason": _one_line(error)}
-            self._publish(cell, one, outcome, {"log": _tail_of(error), **about})
+            self._publish(cell, one, _failed(_one_line(error)), {"log": _tail_of(error), **about})
             one.release()
 
     def _give_up(self, cell: Cell, held: Claim) -> None:
@@ -249,39 +231,27 @@ class Worker:
             f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a "
             f"crash in native code): see the logs under '{self.results / 'work' / 'logs'}'"
         )
-        outcome = {"status": "failed", "failure": "error", "reason": reason}
-        self._publish(cell, held, outcome, {})
+        self._publish(cell, held, _failed(reason), {})
         held.release()
 
-    def _publish(
-        self,
-        cell: Cell,
-        held: Claim,
-        outcome: Mapping[str, Any],
-        about: Mapping[str, Any],
-        columns: Mapping[str, Any] | None = None,
-        policies: Path | None = None,
-        files: Path | None = None,
-    ) -> None:
-        made = {**self.order.provenance, **_of_this_process(cell, self.order)}
-        record = Record(cell.hash, cell.config, provenance={**made, **about}, **outcome)
-        curve, within = columns or {"step": []}, work_folder(self.results, cell.hash)
-        first = write_record(self.results, record, curve, policies, files, within=within)
+    def _publish(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
+        made = {**self.order.provenance, **self.backend.provenance(cell, self.order)}
+        record = Record(cell.hash, cell.config, provenance={**made, **about}, **ended.fields)
+        first = write_record(
+            self.results,
+            record,
+            ended.columns,
+            ended.policies,
+            ended.files,
+            within=work_folder(self.results, cell.hash),
+        )
         print(f"{'ended' if first else 'doubled'} {cell.hash}", flush=True)
         self._claims.remove(held)
 
 
-def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> Prepared:
-    """What runs a cell of an order and those of its program, so many side by side: compiled here,
-    or a command. locks: the folder in which those who need the same program take turns."""
-    if cell.is_command:
-        from ablations.sweep.command.training import Command
-
-        return Command(order)
-    from ablations.sweep.program import Program
-
-    use_cache()
-    return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
+def _failed(reason: str) -> Ended:
+    fields = {"status": "failed", "failure": "error", "reason": reason}
+    return Ended(fields, {"step": []})
 
 
 def _one_line(error: BaseException) -> str:
@@ -296,22 +266,6 @@ def _tail_of(error: BaseException) -> list[str]:
         return list(printed)
     text = "".join(traceback.format_exception(error))
     return text.rstrip().splitlines()[-LOG_LINES:]
-
-
-def _of_this_process(cell: Cell, order: Order) -> dict[str, Any]:
-    from ablations.sweep import provenance
-
-    if cell.is_command:
-        return provenance.of_command(cell.place, accelerator=order.accelerator)
-    import jax
-
-    device = jax.devices()[0]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
-    return provenance.of_process() | {
-        "device": device.device_kind,
-        "devices": len(jax.devices()),
-        "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
-    }
 
 
 def end_with_parent(release: Callable[[], None], parent: int) -> None:
@@ -330,21 +284,8 @@ def end_with_parent(release: Callable[[], None], parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _require_device(order: Order) -> None:
-    """Refuses to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
-    if not order.accelerator or order.commands:
-        return
-    import jax
-
-    if jax.default_backend() == "cpu":
-        raise UserError(
-            f"there is no accelerator for JAX on {socket.gethostname()}, and these cells were "
-            f"asked of one: see that its driver and jax[cuda] are there, or leave --gpus out"
-        )
-
-
 def _why(error: OSError | UserError, order: Order) -> str:
-    """Why no worker of an order could go on, in a line."""
+    """Return why no worker of an order could go on, in a line."""
     if isinstance(error, UserError):
         return str(error)
     reason = error.strerror or error
@@ -377,7 +318,7 @@ def _release(held: Sequence[Worker]) -> None:
 def _work(order: Order, index: int, held: list[Worker]) -> None:
     """Train what is left. held: takes the worker, for whoever has to release what it holds. Raises
     OSError or UserError where another worker would not fare better."""
-    _require_device(order)
+    order.backend.require_device(order)
     worker = Worker(order, index)
     held.append(worker)
 

@@ -1,20 +1,24 @@
 """The jitted programs that a composition of variants becomes. Importing this starts no JAX."""
 
 from ablations.trainers.trainer import (
+    Composer,
     Definition,
     Option,
     Trainer,
     Variant,
+    composer,
     register,
     trainer,
     trainers,
 )
 
 __all__ = [
+    "Composer",
     "Definition",
     "Option",
     "Trainer",
     "Variant",
+    "composer",
     "register",
     "trainer",
     "trainers",

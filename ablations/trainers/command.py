@@ -1,6 +1,6 @@
 """A trainer that is a command: `python train.py --seed {seed}`, in whatever it is written.
 
-A study file describes it (see `ablations.sweep.command.study_file`). What a variant sets are the
+A study file describes it (see `ablations.sweep.backends.command.study_file`). A variant sets the
 values of its placeholders. Importing this starts neither JAX nor the registry.
 """
 
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
 from ablations.trainers.trainer import Definition, Option, Trainer
+
+if TYPE_CHECKING:
+    from variants import Number
 
 REVISION = 2  # 1 counted rows without the metric as steps, and read numbers in part
 NAME = "command"  # of the trainer, in the configuration of every cell that is a command
@@ -49,15 +52,16 @@ class Line:
 
     @property
     def judged(self) -> str:
-        """The column by which variants are better: minus the metric where lower is."""
+        """Return the column by which variants are better: minus the metric where lower is."""
         return self.metric if self.better == "higher" else f"-{self.metric}"
 
     def placeholders(self) -> set[str]:
+        """Return the names in braces."""
         texts = [*self.run, *self.environment.values(), *self.resume, self.cwd, self.curve]
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
     def plain(self) -> dict[str, Any]:
-        """As a configuration has it."""
+        """Return it as a configuration has it."""
         return {
             "run": list(self.run),
             "cwd": self.cwd,
@@ -72,7 +76,7 @@ class Line:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Line:
-        """From a configuration."""
+        """Read it from a configuration."""
         given = {name: value for name, value in plain.items() if name != "revision"}
         return cls(**given | {"run": tuple(given["run"]), "resume": tuple(given["resume"])})
 
@@ -87,7 +91,7 @@ class Site:
 
 
 def require_sound(line: Line) -> None:
-    """Raises UserError for a command that no shell-less engine can run cell by cell."""
+    """Raise UserError for a command that no shell-less engine can run cell by cell."""
     if not line.run:
         raise UserError('the command is empty: run = "python train.py --seed {seed}"')
     for word in line.run:
@@ -119,7 +123,7 @@ def require_sound(line: Line) -> None:
 
 
 def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    """The arguments with their placeholders filled in. One that is nothing but a placeholder whose
+    """Fill in the placeholders of arguments. One that is nothing but a placeholder whose
     value is a list becomes as many arguments."""
     found: list[str] = []
     for text in texts:
@@ -134,24 +138,40 @@ def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """A value as an argument: text as it is, numbers and true and false as JSON has them."""
+    """Write a value as an argument: text as it is, numbers, true and false as JSON has them."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _make(**_: Any) -> Trainer:
-    raise UserError("a command is no program of JAX: there is nothing to compose")
-
-
 @dataclass(frozen=True)
-class Command(Definition):
-    """The definition of one study's command. sites: by the value of the setting `code`; one of ""
-    where there is a single one. places: the tasks that it has."""
+class CommandTrainer:
+    """The command of one study; see `Composer`. Raises UserError for one that cannot work.
 
-    line: Line | None = None
-    sites: Mapping[str, Site] = field(default_factory=dict)
-    places: tuple[str, ...] = ()
+    sites: by the value of the setting `code`; one of "" where there is a single one. tasks: the
+    names of those that it has.
+    """
 
-    def known_numbers(self) -> dict[str, Any]:
+    name: str
+    line: Line
+    sites: Mapping[str, Site]
+    tasks: tuple[str, ...]
+    step_unit: str = "step"
+
+    def __post_init__(self) -> None:
+        require_sound(self.line)
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """Return none: a command is composed of nothing."""
+        return {}
+
+    @property
+    def structure(self) -> Mapping[str, Option]:
+        """Return the placeholders that a variant fills."""
+        names = sorted(self.line.placeholders() - set(RESERVED))
+        return {name: Option("", "a placeholder of the command") for name in names}
+
+    def known_numbers(self) -> dict[str, Number]:
+        """Return none."""
         return {}
 
     def reads(
@@ -160,14 +180,15 @@ class Command(Definition):
         choices: Mapping[str, str],
         settings: Mapping[str, Any] | None = None,
     ) -> frozenset[str]:
+        """Return all placeholders."""
         return frozenset(self.structure)
 
     def resolve(
         self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
     ) -> dict[str, Any]:
-        """The configuration of one command: its line, the values of its placeholders, its code."""
-        assert self.line is not None
-        used = self.line.placeholders()
+        """Return the configuration of one command: its line, the values of its placeholders, its
+        code."""
+        used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:
                 raise UserError(
@@ -175,61 +196,57 @@ class Command(Definition):
                 )
             if name == "steps" and "steps" not in used:
                 raise UserError("steps are set, and the command has no {steps}")
-            if name not in (*self.structure, *more) and not (name == CODE and self.sites):
-                raise unknown("placeholder of the command", name, self.structure)
-        if lacking := [name for name in self.structure if name not in values]:
+            if name not in (*structure, *more, CODE):
+                raise unknown("placeholder of the command", name, structure)
+        if lacking := [name for name in structure if name not in values]:
             raise UserError(
                 f"the command has {{{lacking[0]}}}, and nothing says what it is: set it in this "
                 f"variant, or for all under [settings]"
             )
-        for name in self.structure:
+        for name in structure:
             _require_plain(name, values[name], self.line)
         site = self._site(values)
         return {
-            "trainer": {"name": NAME, "revision": self.revision},
+            "trainer": {"name": NAME, "revision": REVISION},
             "task": {"name": task.name, "revision": task.revision, "settings": {}},
             "choices": {},
             "numbers": {},
-            "structure": {name: values[name] for name in self.structure},
+            "structure": {name: values[name] for name in structure},
             "command": {**self.line.plain(), "revision": site.code},
         }
 
     def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return it as it is."""
         return dict(config)
 
     def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+        """Return nothing: what a command does with its arguments is not known."""
         return {}
-
-    def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-        return ()
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, dict[str, str]]]:
+        """Return none."""
         return {name: {} for name in chosen}
 
     def task(self, name: str) -> Task:
-        if name not in self.places:
-            raise unknown("task of this command", name, self.places)
+        """Return the task of that name. Raises UserError."""
+        if name not in self.tasks:
+            raise unknown("task of this command", name, self.tasks)
         return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
     def schedule(self, config: Mapping[str, Any], *, steps: int, **_: int) -> dict[str, int]:
-        """Its steps where it is told them, else 0: it ends when it ends."""
-        assert self.line is not None
-        told = steps if "steps" in self.line.placeholders() else 0
+        """Return its steps where it is told them, else 0: it ends when it ends."""
         return {
             "iteration_steps": 1,
-            "updates_per_chunk": told,
+            "updates_per_chunk": steps if "steps" in self.line.placeholders() else 0,
             "points": 1,
             "evaluations": 0,
             "evaluation_envs": 0,
         }
 
-    def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
-        """Commands of one line on one task take about as long as each other."""
-        return {name: config[name] for name in ("trainer", "task", "command")}
-
     def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the folder and the files of a configuration's code."""
         code = config["command"]["revision"]
         return next(site.place for site in self.sites.values() if site.code == code)
 
@@ -255,30 +272,12 @@ def _require_plain(name: str, value: Any, line: Line) -> None:
         )
 
 
-def definition(
-    name: str, line: Line, sites: Mapping[str, Site], tasks: Sequence[str], step_unit: str
-) -> Command:
-    """The trainer of a study. Raises UserError for a command that cannot work."""
-    require_sound(line)
-    names = sorted(line.placeholders() - set(RESERVED))
-    return Command(
-        name=name,
-        summary="a command",
-        axes={},
-        numbers={},
-        structure={one: Option("", "a placeholder of the command") for one in names},
-        make=_make,
-        iteration_steps=lambda _: 1,
-        revision=REVISION,
-        step_unit=step_unit,
-        line=line,
-        sites=sites,
-        places=tuple(tasks),
-    )
+def _make(**_: Any) -> Trainer:
+    raise UserError("a command is no program of JAX: there is nothing to compose")
 
 
-# What cells are asked with: their configuration has the rest.
-DEFINITION = Command(
+# The name and the revision that configurations of all commands have.
+DEFINITION = Definition(
     name=NAME,
     summary="a command, a script, another framework: described by a study file",
     axes={},

@@ -83,14 +83,9 @@ def _choice(axis: str, name: str) -> str:
 
 
 def _of_definitions(path: Path) -> Iterator[int]:
-    """The revisions that a module gives to instances of Definition, or of its own kind of one."""
-    tree = ast.parse(path.read_text())
-    kinds = {"Definition"}
-    for one in tree.body:
-        if isinstance(one, ast.ClassDef) and kinds & {ast.unparse(base) for base in one.bases}:
-            kinds.add(one.name)
-    for call, keywords, _ in _calls(tree):
-        if isinstance(call.func, ast.Name) and call.func.id in kinds:
+    """Yield the revisions that a module gives to instances of Definition."""
+    for call, keywords, _ in _calls(ast.parse(path.read_text())):
+        if isinstance(call.func, ast.Name) and call.func.id == "Definition":
             yield keywords.get("revision", 1)
 
 

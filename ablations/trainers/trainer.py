@@ -1,4 +1,4 @@
-"""The form of a trainer: a few pure functions that the engine compiles, and what they can be told.
+"""The form of a trainer: a few pure functions that the engine compiles, and their settings.
 
 The engine (workers, records, progress, checkpoints, SLURM) knows this page and nothing of RL.
 Importing it starts neither JAX nor the registry: what needs them imports them when it is asked.
@@ -10,7 +10,7 @@ import importlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.tasks.task import Task
+    from ablations.trainers.command import CommandTrainer
     from variants import Number
 
 
 class Variant(NamedTuple):
-    """What differs between two runs of one program, as data.
+    """The differences between two runs of one program, as data.
 
     choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
         the program.
@@ -131,7 +132,7 @@ class Definition:
     summary: str = ""
 
     def known_numbers(self) -> dict[str, Number]:
-        """Every number that some composition of this trainer reads, with the trainer's default."""
+        """Return every number that some composition of this trainer reads, with its default."""
         from ablations.trainers import composition
 
         return composition.known_numbers(self)
@@ -147,8 +148,8 @@ class Definition:
         choices: Mapping[str, str],
         settings: Mapping[str, Any] | None = None,
     ) -> frozenset[str]:
-        """The axes, numbers and options of structure that a composition reads, whatever their
-        values.
+        """Return the axes, numbers and options of structure that a composition reads, whatever
+        their values.
 
         settings: the task's, where the trainer looks at them.
         """
@@ -159,28 +160,28 @@ class Definition:
     def resolve(
         self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
     ) -> dict[str, Any]:
-        """The values over the defaults as one configuration, of what is read; see
-        `composition.resolve`."""
+        """Return the values over the defaults as one configuration; see `composition.resolve`."""
         from ablations.trainers import composition
 
         return composition.resolve(task, self, values, more)
 
     def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole composition of a configuration: with the details that it leaves out, as they
-        are neutral."""
+        """Return a configuration with the details that it leaves out, as they are neutral."""
+        if not (self.axes or self.numbers or self.structure):
+            return dict(config)
         from ablations.trainers import composition
 
         return composition.completed(self, config)
 
     def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
-        """Those of the names that cannot act in a configuration, and why: what it does not read,
-        and what it reads to no effect. Names that the trainer does not know are passed over."""
+        """Return which of the names cannot act in a configuration, and why: it does not read them,
+        or to no effect. Names that the trainer does not know are passed over."""
         from ablations.trainers import composition
 
         return composition.inert(self, config, names)
 
     def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-        """The axes whose choice is part of the program of a configuration, instead of data."""
+        """Return the axes whose choice is part of a configuration's program, instead of data."""
         from ablations.trainers import composition
 
         return composition.fixed_axes(config, accelerator=accelerator)
@@ -188,13 +189,13 @@ class Definition:
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, dict[str, str]]]:
-        """What the choices of variants say of themselves; see `composition.formulas`."""
+        """Return the formulas of the choices of variants; see `composition.formulas`."""
         from ablations.trainers import composition
 
         return composition.formulas(chosen, sets)
 
     def task(self, name: str) -> Task:
-        """Where it trains, by name. Raises UserError."""
+        """Return a task by its name. Raises UserError."""
         from ablations import tasks
 
         return tasks.task(name)
@@ -208,8 +209,8 @@ class Definition:
         evaluations: int,
         evaluation_envs: int,
     ) -> dict[str, int]:
-        """How a configuration trains for so many steps, rounded up: in chunks of equal length, so
-        that one compiled program serves them all."""
+        """Return how a configuration trains for so many steps, rounded up: in chunks of equal
+        length, so that one compiled program serves them all."""
         iteration_steps = self.iteration_steps(self.completed(config)["structure"])
         iterations = math.ceil(steps / iteration_steps)
         updates = max(1, round(iterations / points))
@@ -223,7 +224,7 @@ class Definition:
         }
 
     def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
-        """What names the program that a configuration runs in: all of it that is not data."""
+        """Return what names the program of a configuration: all of it that is not data."""
         run = config["run"]
         return {
             "trainer": config["trainer"],
@@ -240,16 +241,19 @@ class Definition:
         }
 
     def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What whoever runs a configuration must know and no result depends on, as plain data."""
+        """Return nothing: a program runs anywhere."""
         return {}
 
     def data(self, config: Mapping[str, Any]) -> Variant:
-        """A configuration as the data of its program: what it does not read is at its default."""
+        """Return a configuration as the data of its program: what it does not read is at its
+        default."""
         from ablations.trainers import composition
 
         return composition.data(self, config)
 
 
+# What planning asks to turn settings into configurations: of programs, or of a user's command.
+Composer: TypeAlias = "Definition | CommandTrainer"
 # Imported when they are asked for: they import the registry, and with it JAX.
 BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
@@ -261,7 +265,7 @@ _REGISTERED: dict[str, Definition] = {}
 
 
 def register(definition: Definition, *, again: bool = False) -> Definition:
-    """Makes a trainer known to every command. again: in place of one of its name."""
+    """Make a trainer known to every command. again: in place of one of its name."""
     if definition.name in BUILT_IN or (definition.name in _REGISTERED and not again):
         raise UserError(f"trainer '{definition.name}' is registered twice: choose another name")
     _REGISTERED[definition.name] = definition
@@ -269,15 +273,20 @@ def register(definition: Definition, *, again: bool = False) -> Definition:
 
 
 def trainers() -> Mapping[str, Definition]:
-    """All trainers by name."""
+    """Return all trainers by name."""
     return {name: trainer(name) for name in (*BUILT_IN, *_REGISTERED)}
 
 
 def trainer(name: str) -> Definition:
-    """The trainer of that name. Raises UserError."""
+    """Return the trainer of that name. Raises UserError."""
     if name in BUILT_IN:
         built_in: Definition = importlib.import_module(BUILT_IN[name]).DEFINITION
         return built_in
     if name not in _REGISTERED:
         raise unknown("trainer", name, [*BUILT_IN, *_REGISTERED])
     return _REGISTERED[name]
+
+
+def composer(of: str | Composer) -> Composer:
+    """Return the trainer of a study, which names one or brings its own."""
+    return trainer(of) if isinstance(of, str) else of

@@ -31,7 +31,7 @@ WORKER = """
 import json, sys, time
 import jax
 from test_switching_speed import cells
-from ablations.sweep.program import Program
+from ablations.sweep.backends.compiled.program import Program
 task, lanes, updates, chunks, sets = json.loads(sys.argv[1])
 block = cells(task, lanes, updates, **sets)
 program = Program(block[0], lanes=lanes, accelerator=True)

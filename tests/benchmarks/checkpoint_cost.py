@@ -17,10 +17,10 @@ from pathlib import Path
 from ablations.records import Record, write_record
 from ablations.request import Request
 from ablations.sweep import checkpoints
+from ablations.sweep.backends.compiled.program import Program
 from ablations.sweep.cell import cells_of
 from ablations.sweep.checkpoints import Checkpoint, Spent
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Program
 from ablations.sweep.snapshots import Snapshots
 
 REPEATS = 10

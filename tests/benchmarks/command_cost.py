@@ -50,7 +50,7 @@ def main() -> None:
         for profile in ("few", "many"):  # the first imports what the others need
             plans = resolved(["cost.toml"], {"profile": profile})
             cpu = time.process_time()
-            local.run(plans, results, in_process=True, quiet=True)
+            local.ThisProcess(quiet=True).run(plans, results)
             cpu = time.process_time() - cpu
     made = [r.provenance for _, r in read_results(results, plans[0]) if r is not None]
     made.sort(key=lambda one: one["started"])

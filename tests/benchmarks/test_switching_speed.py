@@ -61,7 +61,7 @@ class Engine:
     """A block of cells as a worker trains it; compile_seconds: CPU time of all its functions."""
 
     def __init__(self, cells: Sequence[Any]) -> None:
-        from ablations.sweep.program import Program
+        from ablations.sweep.backends.compiled.program import Program
 
         started = time.process_time()
         program = Program(cells[0], lanes=len(cells), accelerator=len(cells) > 1)

@@ -74,10 +74,9 @@ class Folder:
 
     def run(self, *studies: str, **selection: Any) -> Outcome:
         """In this process."""
-        how = {n: selection.pop(n) for n in ("threads", "fresh", "workers") if n in selection}
-        return local.run(
-            self.plans(*studies, **selection), self.results, in_process=True, quiet=True, **how
-        )
+        how = {n: selection.pop(n) for n in ("threads", "workers") if n in selection}
+        fresh, plans = selection.pop("fresh", False), self.plans(*studies, **selection)
+        return local.ThisProcess(quiet=True, **how).run(plans, self.results, fresh=fresh)
 
     def plans(self, *studies: str, **selection: Any) -> list[Plan]:
         return resolved(studies or ["walk.toml"], selection)

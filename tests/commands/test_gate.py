@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import subprocess
 import sys
@@ -30,8 +29,7 @@ print("some words"); print("score:", 10 + random.Random(seed).gauss(0, 1) + shif
 def ask(folder, capsys, monkeypatch):
     """The command line, whose runs are in this process; its exit code and what it said."""
     folder.write("score.py", SCORE)
-    here = functools.partial(local.run, in_process=True)
-    monkeypatch.setattr(gate.local, "run", here)
+    monkeypatch.setattr(local, "Processes", local.ThisProcess)
 
     def ask(*flags: str, command: str = f"{PYTHON} score.py {{seed}} 0 0.1") -> tuple[int, str]:
         fixed = ["gate", "--metric", "score", "--first-seeds", "3"]

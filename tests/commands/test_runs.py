@@ -226,7 +226,7 @@ def test_the_memory_of_a_command_is_its_own(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from ablations.sweep.command.process import Process\n"
+        "from ablations.sweep.backends.command.process import Process\n"
         "for megabytes in (300, 1):\n"
         "    held = f'held = bytearray({megabytes} << 20)'\n"
         "    one = Process([sys.executable, '-S', '-c', held], '.', os.environ, Path('log'))\n"
@@ -311,7 +311,7 @@ def test_a_script_that_is_gone_or_edited_meanwhile_loses_nothing(folder) -> None
     plans = folder.plans()
     text = (folder.path / "walk.sh").read_text()
     folder.write("walk.sh", text + "# edited\n")
-    outcome = local.run(plans, folder.results, in_process=True, quiet=True)
+    outcome = local.ThisProcess(quiet=True).run(plans, folder.results)
     assert len(outcome.failed) == 6
     assert "its code was edited after this run was planned" in str(outcome.failed[0][1].reason)
     folder.write("walk.sh", text)
@@ -332,7 +332,7 @@ def test_what_would_run_is_said_of_commands_not_of_programs(folder, capsys) -> N
         return capsys.readouterr().out
 
     first = said("run", "walk.toml")
-    assert "commands:  6 cells" in first
+    assert "commands: 6 cells" in first
     assert "(10 min for one, assumed: nothing like it has run here)" in first
     folder.run()
     assert "s for one, measured)" in said("run", "walk.toml", "--seeds", "6")

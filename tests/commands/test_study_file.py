@@ -166,6 +166,18 @@ def test_a_command_that_names_no_file_must_say_what_it_rests_on(folder) -> None:
     assert len(hashes(folder)) == 6
 
 
+def test_a_study_file_is_known_to_its_request_alone(folder) -> None:
+    """Two files may even have one name for their studies; neither joins those of the suite."""
+    other = folder.study(("drift = 12", "drift = 13"), name="other.toml")
+    first, second = folder.plans("walk.toml", other)
+    assert [plan.variants["fast"].sets for plan in (first, second)] == [
+        {"drift": 12},
+        {"drift": 13},
+    ]
+    with pytest.raises(UserError, match="unknown study 'walk'"):
+        folder.plans("walk")
+
+
 def test_python_defines_the_same_tables(folder) -> None:
     first = hashes(folder)
     folder.write(

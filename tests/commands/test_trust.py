@@ -28,12 +28,11 @@ from ablations.records import (
     write_plan,
     write_record,
 )
-from ablations.studies import definition
 from ablations.sweep import claims, locks
+from ablations.sweep.backends.command import code
+from ablations.sweep.backends.command.commit import checked_out
 from ablations.sweep.cell import Cell
 from ablations.sweep.clean import delete, waste
-from ablations.sweep.command import code
-from ablations.sweep.command.commit import checked_out
 from ablations.sweep.progress import Progress
 
 EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
@@ -57,7 +56,6 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 def test_reading_results_executes_nothing_that_they_name(folder, capsys, monkeypatch) -> None:
     folder.write("theirs.py", EXECUTES + STUDY)
     folder.run("theirs.py")
-    monkeypatch.delitem(definition._STUDIES, "theirs")  # as in a process of its own
     (folder.path / "executed").unlink()
     for command in ("table", "status", "report", "figure", "export", "cancel"):
         assert main([command, "theirs", "--seeds", "2"]) == 2
@@ -194,7 +192,7 @@ def test_git_starts_no_program_that_a_repository_names(setting: str, folder, cap
 
 
 def test_git_is_asked_in_one_place() -> None:
-    package = Path(checked_out.__globals__["__file__"]).parents[2]
+    package = Path(checked_out.__globals__["__file__"]).parents[3]
     asking = [path.name for path in package.rglob("*.py") if '"git",' in path.read_text()]
     assert asking == ["git.py"]
 

@@ -15,9 +15,9 @@ import pytest
 from ablations import logs
 from ablations.errors import UserError
 from ablations.logs import tensorboard
+from ablations.sweep.backends.command.training import OUTPUT, Run
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Claim, hold, work_folder
-from ablations.sweep.command.training import OUTPUT, Run
 from ablations.sweep.order import Order
 from ablations.trainers.command import Line
 

@@ -86,7 +86,7 @@ import json
 from ablations.request import Request
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Program
+from ablations.sweep.backends.compiled.program import Program
 import jax
 request = Request(
     "gae", profile="smoke", steps=8000, seeds=8, variants=("brax",), set={"evaluations": 0}

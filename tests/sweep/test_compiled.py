@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from ablations import plugins
-from ablations.sweep import compiled
+from ablations.sweep.backends.compiled import BACKEND
+from ablations.sweep.backends.compiled import executables as compiled
+from ablations.sweep.backends.compiled.executables import Compiled, by_turns, find_or_make, place
 from ablations.sweep.cell import Cell
-from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.order import Order
-from ablations.sweep.worker import prepared
 
 
 @pytest.fixture
@@ -156,12 +156,13 @@ class Planted:
 def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("ablations.sweep.program.Program", lambda *_, **__: None)
+    monkeypatch.setattr("ablations.sweep.backends.compiled.program.Program", lambda *_, **__: None)
+    monkeypatch.setattr(Cell, "program", lambda self, accelerator: "p")
     results, trace = tmp_path / "results", tmp_path / "executed"
     before = jax.config.jax_compilation_cache_dir
     try:
         cell = Cell("s", "t", "v", 0, "0" * 16, {"trainer": "ppo"})
-        prepared(cell, Order("run", str(results), (cell,)), 1, tmp_path)
+        BACKEND.prepare(cell, Order("run", str(results), (cell,)), 1)
         kept = place("mine")
         (results / "cache").mkdir(parents=True)
         planted = zlib.compress(pickle.dumps(Planted(trace)))
@@ -179,7 +180,7 @@ def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -
 
 QR = """
 import sys, jax, jax.numpy as jnp
-from ablations.sweep.compiled import Compiled, find_or_make, place
+from ablations.sweep.backends.compiled.executables import Compiled, find_or_make, place
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 def make():
     print("made")

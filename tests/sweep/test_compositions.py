@@ -12,9 +12,9 @@ import pytest
 from ablations.request import Request
 from ablations.sweep import worker
 from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.estimate import estimate
 from ablations.sweep.order import Order
 from ablations.sweep.plan import plan
-from ablations.sweep.slurm import packing
 from ablations.sweep.slurm.cluster import Cluster
 
 SEEDS, LANES = 3, 4
@@ -46,11 +46,11 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 ) -> None:
     compiled = []
 
-    def prepared(cell: Cell, order: Order, lanes: int, locks: Path) -> SimpleNamespace:
+    def program(cell: Cell, lanes: int, **_: object) -> SimpleNamespace:
         compiled.append(lanes)
         return SimpleNamespace(lanes=lanes, compile_seconds=0.0)
 
-    monkeypatch.setattr(worker, "prepared", prepared)
+    monkeypatch.setattr("ablations.sweep.backends.compiled.program.Program", program)
     monkeypatch.setattr("jax.devices", lambda: [None] * devices)
     for accelerator in (False, True):
         order = Order("r", str(tmp_path), cells(), 1, 8, accelerator)
@@ -61,7 +61,6 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 def test_jobs_for_an_accelerator_are_of_one_composition_each() -> None:
     for gpus, variants, lanes in ((0, [2], 1), (1, [1, 1], SEEDS), (2, [1, 1], SEEDS + 1)):
         cluster = Cluster(gpus=gpus)
-        speeds = packing.speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
-        jobs = packing.pack(cells(), cluster, speeds)
+        jobs = estimate(cells(), Path("nowhere"), cluster.resources).jobs
         assert [len({cell.variant for cell in job.cells}) for job in jobs] == variants
         assert {job.lanes for job in jobs} == {lanes}

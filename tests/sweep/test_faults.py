@@ -23,7 +23,7 @@ from ablations.request import Request
 from ablations.sweep import claims, clean, local, machine, provenance
 from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.crew import Crew
-from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Keeping, Order
+from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import Work
 from ablations.sweep.slurm import commands, submissions
@@ -42,8 +42,7 @@ def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Ce
 
 def carried_out(cells: Collection[Cell], results: Path, **how: Any) -> local.Outcome:
     work = Work(tuple(cells), tuple(cells))
-    asked: dict[str, Any] = {"workers": 1, "lanes": None, "keeping": Keeping(), "quiet": True}
-    return local.carry_out(work, results, "it", **asked | how)
+    return local.Processes(workers=1, quiet=True).carry_out(work, results, "it", **how)
 
 
 def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
@@ -234,19 +233,6 @@ def test_the_trainer_says_what_ranks_its_policies() -> None:
 # Accelerators
 
 
-@pytest.mark.parametrize(
-    ("cells", "lanes", "expected"), [(5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)]
-)
-def test_lanes_are_dealt_evenly_to_the_accelerators_of_this_machine(
-    tmp_path: Path, monkeypatch, cells: int, lanes: int | None, expected: int
-) -> None:
-    """Else a block runs whole on one of them."""
-    monkeypatch.setattr(local, "accelerators", lambda: 4)
-    todo = [cell(name=f"c{i}", seed=i) for i in range(cells)]
-    order = local._order(todo, tmp_path, None, lanes, Keeping(), None)
-    assert (order.lanes, order.accelerator) == (expected, True)
-
-
 def test_a_device_that_was_asked_for_and_is_not_there_is_refused(monkeypatch) -> None:
     nothing = subprocess.CompletedProcess([], 1, "", "no GPU")
     monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: nothing)
@@ -262,7 +248,7 @@ def test_a_device_that_was_asked_for_and_is_not_there_is_refused(monkeypatch) ->
 
 def test_cells_for_an_accelerator_are_not_trained_on_the_cpu(tmp_path: Path, monkeypatch) -> None:
     """As on a node without a driver: JAX falls back, with a warning in a log."""
-    monkeypatch.setattr(local, "accelerators", lambda: 1)
+    monkeypatch.setattr(machine, "accelerators", lambda: 1)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     with pytest.raises(UserError, match="there is no accelerator for JAX on"):
         carried_out([cell()], tmp_path)
@@ -327,7 +313,7 @@ def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> No
         if next(looks, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("ablations.cli.running.time.sleep", sleep)
+    monkeypatch.setattr("ablations.cli.watching.time.sleep", sleep)
     assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
     assert capsys.readouterr().out.count("queued: 1 cell in 1 job, PENDING (Priority)") == 4
     assert asked == ["squeue"]

@@ -23,7 +23,6 @@ from ablations.request import Request
 from ablations.studies import definition
 from ablations.sweep import machine
 from ablations.sweep.cell import cells_of
-from ablations.sweep.crew import Crew
 from ablations.sweep.order import Order
 from ablations.sweep.plan import plan
 
@@ -191,14 +190,6 @@ def test_where_programs_run_and_are_kept_is_the_shell_s(
     assert ("JAX_PLATFORM_NAME" in found) == accelerator
     assert found["JAX_CUDA_VISIBLE_DEVICES"] == "1"
     assert "JAX_ENABLE_X64" not in found
-
-
-def test_a_command_has_the_environment_of_whoever_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAX_ENABLE_X64", "1")
-    for commands, kept in ((True, True), (False, False)):
-        crew = Crew.__new__(Crew)
-        crew.order = SimpleNamespace(commands=commands, accelerator=False, native=False)
-        assert ("JAX_ENABLE_X64" in crew._environment(0)) == kept
 
 
 def test_arithmetic_names_what_no_worker_has(monkeypatch: pytest.MonkeyPatch) -> None:

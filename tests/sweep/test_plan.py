@@ -19,7 +19,8 @@ from ablations.errors import UserError
 from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
-from ablations.sweep.cell import Cell, cells_of, program_of
+from ablations.sweep.backends.compiled import BACKEND
+from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.trainers.composition import resolve
@@ -74,10 +75,10 @@ def test_an_accelerator_gets_a_program_per_composition(axis: str, choice: str) -
     """Its lanes are seeds and numbers."""
     config = cells()[0].config
     changed = config | {"choices": {**config["choices"], axis: {"name": choice, "revision": 1}}}
-    assert program_of(config, accelerator=True) != program_of(changed, accelerator=True)
-    assert program_of(config) == program_of(changed)
+    assert BACKEND.program(config, accelerator=True) != BACKEND.program(changed, accelerator=True)
+    assert BACKEND.program(config) == BACKEND.program(changed)
     number = config | {"seed": 9, "numbers": {**config["numbers"], "learning_rate": 0.1}}
-    assert program_of(config, accelerator=True) == program_of(number, accelerator=True)
+    assert BACKEND.program(config, accelerator=True) == BACKEND.program(number, accelerator=True)
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:
@@ -209,24 +210,23 @@ def test_a_combination_that_makes_no_sense_is_named() -> None:
         )
 
 
-def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one(monkeypatch) -> None:
+def test_a_table_of_a_variant_and_itself_is_refused_but_a_grid_may_have_one() -> None:
     study = studies.study("gae")
     same = {"standard": Variant({}), "again": Variant({})}
-    known = {"gae": dataclasses.replace(study, variants=same)}
-    monkeypatch.setattr("ablations.studies.study", known.__getitem__)
+    twice = dataclasses.replace(study, variants=same)
     with pytest.raises(UserError, match=r"'again' and 'standard'.* nothing to compare") as refused:
-        cells(variants=tuple(same))
+        cells(variants=tuple(same), brought=(twice,))
     assert "\n" not in str(refused.value)
     grid = crossed(same, "standard", discount=(0.9, 0.95))
     baseline = "standard@discount=0.9"
-    known["gae"] = dataclasses.replace(study, variants=grid, baseline=baseline)
-    planned = plan(Request("gae", "smoke", seeds=1, variants=tuple(grid)))
+    crossed_ = dataclasses.replace(study, variants=grid, baseline=baseline)
+    planned = plan(Request("gae", "smoke", seeds=1, variants=tuple(grid), brought=(crossed_,)))
     assert len({cell.hash for cell in cells_of(planned)}) == 2
     assert planned.variants["again@discount=0.95"].same_as == "standard@discount=0.95"
     assert planned.variants[baseline].same_as == baseline
 
 
-def test_what_nothing_reads_is_refused(monkeypatch) -> None:
+def test_what_nothing_reads_is_refused() -> None:
     """No variant of this study clips its values."""
     assert "value_clip_range" not in cells(seeds=1)[0].config["numbers"]
     with pytest.raises(UserError, match="--set value_clip_range changes nothing in 'gae'"):
@@ -240,10 +240,9 @@ def test_what_nothing_reads_is_refused(monkeypatch) -> None:
         variants={name: study.variants[name] for name in ("standard", "brax")},
         profiles={"smoke": whole},
     )
-    monkeypatch.setattr("ablations.studies.study", {"gae": setting}.__getitem__)
     with pytest.raises(UserError, match="'gae' sets value_clip_range, which none of the variants"):
-        cells(seeds=1)
-    assert cells(seeds=1, variants=("brax",))
+        cells(seeds=1, brought=(setting,))
+    assert cells(seeds=1, variants=("brax",), brought=(setting,))
 
 
 def test_variants_of_what_a_critic_replaces_are_refused() -> None:

@@ -9,7 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.sweep.program import LARGE_BYTES, bytes_needed, pass_large_constants
+from ablations.sweep.backends.compiled.program import (
+    LARGE_BYTES,
+    bytes_needed,
+    pass_large_constants,
+)
 
 
 @pytest.mark.parametrize("lanes", [1, 3])

@@ -303,7 +303,7 @@ def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
 def small_memory(shell, bytes_per_lane: int) -> tuple[str, ...]:
     """An accelerator of ten bytes, as a plugin."""
     (shell.folder / "small.py").write_text(
-        "from ablations.sweep import program\n"
+        "from ablations.sweep.backends.compiled import program\n"
         "program.bytes_there = lambda: 10\n"
         f"program.Program._needed = property(lambda self: {bytes_per_lane} * self.lanes)\n"
     )

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ablations.records import Record, cell_folder, digest, write_record
 from ablations.sweep import claims, worker
+from ablations.sweep.backends.command import BACKEND
 from ablations.sweep.cell import Cell
 from ablations.sweep.lane import Ended
 from ablations.sweep.order import Order
@@ -80,7 +81,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "prepared", lambda *_: Synthetic())
+    monkeypatch.setattr(BACKEND, "prepare", lambda *_: Synthetic())
     worker.Worker(Order("r", str(results), tuple(of)), 0).run()
     assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
 

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from ablations.core.plan import StoredStudy
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
+from ablations.sweep.backends import Speed
+from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.cell import Cell
-from ablations.sweep.crew import Crew
+from ablations.sweep.estimate import pack
 from ablations.sweep.order import Order
-from ablations.sweep.slurm import cluster, commands, packing, submissions
+from ablations.sweep.slurm import cluster, commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
@@ -54,8 +56,8 @@ def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
     ]
 
 
-def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, packing.Speed]:
-    return {one.program(): packing.Speed(rate, 10.0, megabytes) for one in of}
+def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, Speed]:
+    return {one.program(): Speed(rate, 10.0, megabytes) for one in of}
 
 
 @settings(deadline=None)  # the first example imports JAX
@@ -68,8 +70,8 @@ def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, packi
 )
 def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
     mine = cells(seeds, programs)
-    packed = packing.pack(
-        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600), speeds(mine, rate)
+    packed = pack(
+        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600).resources, speeds(mine, rate)
     )
     packed_cells = [cell.hash for job in packed for cell in job.cells]
     assert sorted(packed_cells) == sorted(cell.hash for cell in mine)
@@ -87,32 +89,32 @@ def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes,
 def test_as_long_as_asked_for() -> None:
     mine = cells(64)
     measured = speeds(mine, rate=10.0)  # 100 s a cell
-    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=30), measured)
+    packed = pack(mine, Cluster(cpus=4, job_minutes=30).resources, measured)
     # 17 cells after each other fit into 30 minutes less 10 s, on 4 cores 68
     assert [len(job.cells) for job in packed] == [64]
     assert packed[0].seconds == pytest.approx(10 + 16 * 100)
-    packed = packing.pack(mine, Cluster(cpus=4, job_minutes=5), measured)
+    packed = pack(mine, Cluster(cpus=4, job_minutes=5).resources, measured)
     assert [len(job.cells) for job in packed] == [8] * 8
-    alone = packing.pack(mine, Cluster(cpus=4, job_minutes=0), measured)
+    alone = pack(mine, Cluster(cpus=4, job_minutes=0).resources, measured)
     assert [len(job.cells) for job in alone] == [4] * 16
 
 
 def test_no_more_workers_than_the_memory_holds() -> None:
     mine = cells(8)
     measured = speeds(mine, 100.0, megabytes=1000)
-    (job,) = packing.pack(mine, Cluster(cpus=8, memory=4000), measured)
+    (job,) = pack(mine, Cluster(cpus=8, memory=4000).resources, measured)
     assert job.workers == 3
     with pytest.raises(UserError, match="raise --memory"):
-        packing.pack(mine, Cluster(cpus=8, memory=1400), measured)
+        pack(mine, Cluster(cpus=8, memory=1400).resources, measured)
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    assert packing.lanes_of(Cluster()) == 1
-    assert packing.lanes_of(Cluster(gpus=1)) == packing.LANES_PER_GPU
-    assert packing.lanes_of(Cluster(gpus=4)) == 4 * packing.LANES_PER_GPU
-    assert packing.lanes_of(Cluster(gpus=4, lanes=6)) == 8
+    """Else a block runs whole on one of them."""
+    assert BACKEND.shape(1000, 4, 0, Cluster(lanes=6).resources.lanes) == (4, 1)
+    for many, lanes, even in ((5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)):
+        assert BACKEND.shape(many, 3, 4, lanes) == (1, even)
     mine = cells(20)
-    packed = packing.pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0), speeds(mine, 1000.0))
+    packed = pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
     assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
         (6, 1, 8),
         (7, 1, 8),
@@ -168,13 +170,15 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
 
 def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
     command = replace(cells(1)[0], config={"command": {}})
-    crew = object.__new__(Crew)
-    crew.order = Order("r", "results", (command,), workers=2, accelerator=True)
-    given = [crew._environment(index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
+    order = Order("r", "results", (command,), workers=2, accelerator=True)
+    given = [command.backend.environment(order, n)["CUDA_VISIBLE_DEVICES"] for n in range(2)]
     assert given == ["4,6", "5,7"]
-    crew.order = replace(crew.order, cells=tuple(cells(1)))
-    assert crew._environment(0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+    assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
+    order = replace(order, cells=tuple(cells(1)))
+    assert order.backend.environment(order, 0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
+    assert "JAX_ENABLE_X64" not in order.backend.environment(order, 0)
 
 
 def test_memory() -> None:
@@ -251,7 +255,7 @@ plugins.load(["toy"])
 from ablations.request import Request
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Program
+from ablations.sweep.backends.compiled.program import Program
 cells = cells_of(plan(Request("toy", seeds=4)))
 program = Program(cells[0], lanes=8)
 block = program.start(cells)
@@ -319,7 +323,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
 def test_a_crew_starts_without_jax() -> None:
     """A job of a cluster imports this, and workers do the rest."""
     script = (
-        "import sys, ablations.sweep.slurm.node; print(sorted({'jax', 'numpy'} & set(sys.modules)))"
+        "import sys, ablations.sweep.slurm.node, ablations.sweep.backends.compiled\n"
+        "print(sorted({'jax', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -14,7 +14,7 @@ import pytest
 
 import variants
 from ablations.errors import UserError
-from ablations.sweep.cell import program_of
+from ablations.sweep.backends.compiled import BACKEND
 from ablations.tasks import task
 from ablations.trainers import Definition, Option, Trainer, trainer, trainers
 from ablations.trainers.choices import apply, fix
@@ -254,7 +254,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
     for name, count in (("one", 1), ("three", 3)):
         config = pool.resolve(task("fast"), {"toy_pool": name})
         config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 0}
-        fixed = pool.compiled_in(config, accelerator=False)
+        fixed = pool.compiled_in(config)
         assert fixed == ("toy_pool",)
         made = pool.make(
             task=None,
@@ -264,7 +264,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
         data = pool.data(config)
         state = jax.jit(made.init)(jax.random.key(0), data)
         np.testing.assert_array_equal(state, np.full(count, 2.0, np.float32))
-        programs.add(program_of(config))
+        programs.add(BACKEND.program(config))
     assert len(programs) == 2
 
 

@@ -21,7 +21,8 @@ from ablations.records import Plan
 from ablations.report.tables.factorial import settings
 from ablations.request import Request
 from ablations.sweep import explanation
-from ablations.sweep.cell import cells_of, program_of
+from ablations.sweep.backends.compiled import BACKEND
+from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.trainers import Definition, Option, Trainer
 from ablations.trainers.composed import compose
@@ -262,7 +263,7 @@ def test_programs_of_details(toy: Definition) -> None:
     trainers.register(specialised, again=True)
     run = {"run": {"updates_per_chunk": 1, "evaluation_envs": 1}}
     variety: tuple[dict[str, Any], ...] = ({}, {"toy_fn": "double"}, {"toy_option": 2})
-    names = [program_of(resolve(TASK, specialised, values) | run) for values in variety]
+    names = [BACKEND.program(resolve(TASK, specialised, values) | run) for values in variety]
     assert len(set(names)) == 3
     config = resolve(TASK, specialised, {}) | run
     assert specialised.compiled_in(config, accelerator=False) == ("toy_fn",)
@@ -272,7 +273,7 @@ def test_programs_of_details(toy: Definition) -> None:
     data = as_data(config)
     assert float(composed.chunk(jnp.float32(0), data)[0]) == pytest.approx(0.3)
     trainers.register(PLAIN, again=True)
-    assert program_of(resolve(TASK, PLAIN, {}) | run) == names[0]
+    assert BACKEND.program(resolve(TASK, PLAIN, {}) | run) == names[0]
 
 
 def configs(made: Plan) -> dict[str, Mapping[str, Any]]:

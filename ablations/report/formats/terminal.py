@@ -89,7 +89,8 @@ def _bound(rows: Sequence[Entry]) -> str:
 def _rows(rows: Sequence[Entry], names: int, width: int) -> Iterator[Text]:
     digits = Digits(rows)
     cells = [(" ".join(digits.score(row)).strip(), _effect(row), *_verdict(row)) for row in rows]
-    means, effects = (max((cell_len(one[k]) for one in cells), default=0) for k in (0, 1))
+    means = max((cell_len(mean) for mean, *_ in cells), default=0)
+    effects = max((cell_len(effect) for _, effect, *_ in cells), default=0)
     for row, (mean, effect, mark, verdict) in zip(rows, cells, strict=True):
         line = Text(_GAP)
         if cell_len(row.variant) > names:  # a name that is long has a line of its own

@@ -1,4 +1,4 @@
-"""What every job asks a cluster for: a few settings, from flags or from a small TOML file.
+"""Settings of the jobs of a cluster, from flags or from a small TOML file.
 
 partition = "cpu"
 time = "2:00:00"
@@ -22,13 +22,16 @@ from typing import Any
 
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
+from ablations.sweep.estimate import Resources
 
 _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
+    """The settings of each job.
+
+    time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
     of each job, on one node. gpu_type: their name in Slurm, such as a100; None: any. memory: of
     each job, in megabytes; None: what its workers need, as far as that was measured; 0: not asked
     for, where the cluster gives it by other rules. at_once: jobs of an array that run side by
@@ -57,13 +60,27 @@ class Cluster:
 
     @property
     def time_limit(self) -> int:
-        """In minutes."""
+        """Return the limit of a job, in minutes."""
         return self.time or 2 * self.job_minutes + 15
 
     @property
     def signal_seconds(self) -> int:
-        """How long before its end a job is told to save what it has."""
+        """Return how long before its end a job is told to save what it has."""
         return min(300, max(30, 60 * self.time_limit // 10))
+
+    @property
+    def resources(self) -> Resources:
+        """Return what each job has. Lanes are of accelerators."""
+        return Resources(
+            cores=self.cpus,
+            gpus=self.gpus,
+            lanes=self.lanes if self.gpus else None,
+            threads=self.threads,
+            memory=self.memory,
+            minutes=self.job_minutes,
+            limit=self.time_limit,
+            reserve=self.signal_seconds,
+        )
 
 
 def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sysconfig
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from ablations.records import permitted
+from ablations.records import folder_at_once
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
 def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
-    """Copies top-level packages and modules into a folder named by their content, if it is not
+    """Copy top-level packages and modules into a folder named by their content, if it is not
     there yet; returns it. Those installed for good (under site-packages) stay where they are,
     except for our own. modules: the file of each; of a package its __init__.py.
     """
@@ -29,22 +27,12 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
     final = folder / name.hexdigest()[:16]
     if final.is_dir():
         return final
-    folder.mkdir(parents=True, exist_ok=True)
-    copy = Path(tempfile.mkdtemp(prefix=".", dir=folder))
-    try:
+    with folder_at_once(final) as copy:
         for source in sources:
             if source.is_dir():
                 shutil.copytree(source, copy / source.name, ignore=_LEFT_OUT)
             else:
                 shutil.copy2(source, copy / source.name)
-        copy.chmod(permitted(0o777))
-        try:
-            os.rename(copy, final)
-        except OSError:
-            if not final.is_dir():
-                raise
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
     return final
 
 

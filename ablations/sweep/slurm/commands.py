@@ -1,4 +1,4 @@
-"""What Slurm says of jobs, and of itself: its own commands, asked once per question.
+"""Slurm's own commands, asked about jobs and about itself, once per question.
 
 Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
 who is still going to work on the others.
@@ -49,13 +49,13 @@ class State:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, waits, or will be run again."""
+        """Return whether it runs, waits, or will be run again."""
         return self.name not in ENDED and self.name != "GONE" and not self.held
 
     @property
     def held(self) -> bool:
-        """Whether it is kept until somebody lets it go: Slurm gave up to start it, or it was put
-        back to be looked at."""
+        """Return whether it is kept until somebody lets it go: Slurm gave up to start it, or it was
+        put back to be looked at."""
         failed = self.name == "PENDING" and "launch failed" in self.reason
         return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
@@ -95,10 +95,7 @@ def states(jobs: Collection[str]) -> dict[str, State]:
     found: dict[str, State] = {}
     for some in _in_parts(sorted({_array(job) for job in jobs})):
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r", "-j", ",".join(some)]
-        done = _ask(command)
-        if done.returncode and "Invalid job id" not in done.stderr:
-            raise _silent(done)
-        for line in done.stdout.splitlines():
+        for line in _answer(command).splitlines():
             job, name, reason = line.split("|", 2)
             found[job] = State(name, "" if reason == "None" else reason)
     unknown = {_array(job) for job in jobs if job not in found}
@@ -133,17 +130,15 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
 def commented(first_word: str) -> list[tuple[str, list[str]]]:
     """Return the jobs and arrays of this user whose comment begins with a word: Slurm's id, and the
     other words of the comment. Raises Silent."""
-    done = _ask(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
-    if done.returncode:
-        raise _silent(done)
-    found = dict(line.split("|", 1) for line in done.stdout.splitlines() if "|" in line)
+    told = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
+    found = dict(line.split("|", 1) for line in told.splitlines() if "|" in line)
     words = {job: comment.split() for job, comment in found.items()}
     return [(job, rest) for job, [first, *rest] in words.items() if first == first_word]
 
 
 def is_running(job: str) -> bool:
-    """Whether Slurm still has a job running, also where it will soon end it; True where it does not
-    answer."""
+    """Return whether Slurm still has a job running, also where it will soon end it; True where it
+    does not answer."""
     try:
         done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
     except Silent:
@@ -163,17 +158,12 @@ def _array(job: str) -> str:
 
 def cancel(jobs: Iterable[str]) -> None:
     for some in _in_parts(sorted(jobs)):
-        done = _ask(["scancel", *some])
-        if done.returncode and "Invalid job id" not in done.stderr:
-            raise _silent(done)
+        _answer(["scancel", *some])
 
 
 def partitions() -> dict[str, Partition]:
-    done = _ask(["sinfo", "-h", "-N", "-o", "%R|%l|%n"])
-    if done.returncode:
-        raise _silent(done)
     found: dict[str, Partition] = {}
-    for line in done.stdout.splitlines():
+    for line in _answer(["sinfo", "-h", "-N", "-o", "%R|%l|%n"]).splitlines():
         name, limit, node = line.split("|")
         before = found.get(name)
         nodes = frozenset({node}) | (before.nodes if before else frozenset())
@@ -183,10 +173,8 @@ def partitions() -> dict[str, Partition]:
 
 def largest_array() -> int:
     """The most tasks that an array may have (MaxArraySize)."""
-    done = _ask(["scontrol", "show", "config"])
-    if done.returncode:
-        raise _silent(done)
-    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", done.stdout, re.MULTILINE)
+    told = _answer(["scontrol", "show", "config"])
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", told, re.MULTILINE)
     return max(1, int(match[1])) if match else 1001
 
 
@@ -208,7 +196,7 @@ def names_of_this_machine() -> set[str]:
 
 
 def complaint(text: str) -> str:
-    """What a command of Slurm complains of: its last line, without the prefix."""
+    """Return the complaint of a command of Slurm: its last line, without the prefix."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
@@ -242,7 +230,10 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
         raise Silent(f"{command[0]} does not answer: is Slurm's controller up?") from None
 
 
-def _silent(done: subprocess.CompletedProcess[str]) -> Silent:
-    return Silent(
-        f"{done.args[0]} does not answer ({complaint(done.stderr)}): nothing was changed; try again"
-    )
+def _answer(command: Sequence[str]) -> str:
+    """Return the output of a command; jobs that Slurm no longer knows are no error."""
+    done = _ask(command)
+    if done.returncode and "Invalid job id" not in done.stderr:
+        why = complaint(done.stderr)
+        raise Silent(f"{command[0]} does not answer ({why}): nothing was changed; try again")
+    return done.stdout

@@ -1,5 +1,5 @@
-"""What one job of a cluster does: a crew of workers on whatever it was given, until its cells have
-records or its time is up.
+"""The work of one job of a cluster: a crew of workers on its order, until its cells have records or
+its time is up.
 
 submitit starts it, with the arguments it was pickled with. Nothing that submitit keeps is asked for
 afterwards; the records and checkpoints of the cells are what counts. So a job that Slurm runs
@@ -27,7 +27,7 @@ from typing import Any
 from ablations.errors import UserError
 from ablations.sweep.claims import checkpoint_points, running
 from ablations.sweep.crew import Crew
-from ablations.sweep.machine import NO_PROGRAMS, cores, programs_folder
+from ablations.sweep.machine import cores
 from ablations.sweep.order import Order
 from ablations.sweep.progress import Progress
 from ablations.sweep.slurm import commands, submissions
@@ -55,8 +55,8 @@ class Job:
         if not order.cells:
             return "nothing is left to do"
         order = replace(order, workers=_workers(order))
-        if not order.commands and programs_folder() is None:
-            print(NO_PROGRAMS, flush=True)
+        for line in order.backend.notices(shell=False):
+            print(line, flush=True)
         progress = Progress(order.cells, Path(order.results), line_seconds=LINE_SECONDS)
         try:
             submission.begin(self.index, _got_to(order), _cores())

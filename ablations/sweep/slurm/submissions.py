@@ -1,4 +1,4 @@
-"""Who has been asked to compute what: one folder per submission, beside the claims.
+"""Submissions: the cells that each job was asked to compute, a folder for each.
 
     results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
     results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
@@ -39,7 +39,7 @@ _Array = tuple[str, Count, Count]
 
 
 class _Begun(TypedDict, total=False):
-    """Where a job began last: how far its cells were, how often from there, its cores."""
+    """The last begin of a job: how far its cells were, how often from there, its cores."""
 
     got_to: Mapping[str, int]
     times: Count
@@ -70,7 +70,7 @@ class Submission:
         return self.folder / "orders" / f"{index}.json"
 
     def order(self, index: int) -> Order:
-        """What is left of a job's order: without the cells that have a record by now."""
+        """Return the order of a job without the cells that have a record by now."""
         whole = Order.read(self.order_path(index))
         return replace(whole, cells=whole.left)
 
@@ -145,7 +145,7 @@ class Held:
 
     @property
     def why_ended(self) -> str:
-        """Why it left the cell, as far as anybody knows."""
+        """Return why it left the cell, as far as anybody knows."""
         if self.id is None:
             return "its job was never taken by Slurm"
         if reason := self.submission.gave_up(self.index):
@@ -157,7 +157,7 @@ class Held:
         return f"its job {self.id} ended as {self.state.name}"
 
     def last_line(self) -> str:
-        """Of the job's log, or "". Those of its workers are under work/logs."""
+        """Return that of the job's log, or "". Those of its workers are under work/logs."""
         try:
             path = self.submission.folder / "slurm" / f"{self.id}_0_log.err"
             lines = read_bytes(path).decode(errors="replace").strip().splitlines()

@@ -23,142 +23,140 @@ from ablations.records import Plan
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
-from ablations.sweep.command.repository import noted
+from ablations.sweep.estimate import Estimate, estimate
 from ablations.sweep.locks import file_lock
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
-from ablations.sweep.slurm import commands, packing, submissions
+from ablations.sweep.slurm import commands, submissions
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
 
+NOTHING = Estimate((), {})
 NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """cells: all that the plans need. found: those with a record. queued: those that a job has
-    already. jobs: what is submitted, or would be; arrays: Slurm's ids. refused: why Slurm took only
-    the first of the jobs. script: what sbatch is given. speeds: what the times of the jobs rest on.
+    """The outcome of a submission.
+
+    cells: all that the plans need. found: those with a record. queued: those that a job has
+    already. estimate: the jobs that are submitted, or would be; arrays: Slurm's ids. refused: why
+    Slurm took only the first of the jobs. script: what sbatch is given.
     """
 
     cells: int
     found: int
     queued: int
-    jobs: tuple[packing.Job, ...] = ()
+    estimate: Estimate = NOTHING
     arrays: tuple[str, ...] = ()
     taken: int = 0
     refused: str | None = None
     script: str = ""
-    speeds: Mapping[str, packing.Speed] = field(default_factory=dict)
 
 
-def submit(
-    plans: Sequence[Plan],
-    results: Path,
-    cluster: Cluster,
-    *,
-    keeping: Keeping | None = None,
-    fresh: bool = False,
-    dry_run: bool = False,
-) -> Submitted:
-    """Asks Slurm for jobs for the cells without a record that no living job has: also those that
-    failed with an error, and those whose job is gone.
+@dataclass(frozen=True)
+class Slurm:
+    """Jobs of a cluster; see `Executor`. dry_run: changes nothing, here or there."""
 
-    dry_run: changes nothing, here or there. Raises UserError for whatever can be known to be wrong
-    before anything is submitted.
-    """
-    commands.require_commands()
-    _require_submitit()
-    results = results.resolve()
-    if not str(results).isprintable():
-        raise UserError(f"a job script cannot name the results folder {str(results)!a}")
-    if dry_run:
-        todo = missing(plans, results, fresh=fresh)
-        return _submit(plans, results, cluster, todo, keeping, dry_run=True)
-    require_writable(results)
-    # A second driver waits, and finds these jobs.
-    with running(results), file_lock(results / "work" / "submit.lock"):
-        _require_shared(results, cluster)
-        work = prepare(plans, results, fresh=fresh)
-        submissions.forget_the_finished(results)
-        return _submit(plans, results, cluster, work.todo, keeping, dry_run=False)
+    cluster: Cluster
+    keeping: Keeping = field(default_factory=Keeping)
+    dry_run: bool = False
 
+    def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
+        """Ask Slurm for jobs for the cells without a record that no living job has: also those
+        that failed with an error, and those whose job is gone.
 
-def _submit(
-    plans: Sequence[Plan],
-    results: Path,
-    cluster: Cluster,
-    todo: Sequence[Cell],
-    keeping: Keeping | None,
-    *,
-    dry_run: bool,
-) -> Submitted:
-    held = submissions.holders(results, (cell.hash for cell in todo))
-    free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
-    cells = len(needed(plans))
-    counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
-    if not free:
-        return counts
-    _require_partition(cluster)
-    accelerator = cluster.gpus > 0
-    speeds = packing.speeds(results, free, accelerator=accelerator)
-    jobs = packing.pack(free, cluster, speeds)
-    submission = Submission(
-        run=uuid.uuid4().hex[:8],
-        results=str(results),
-        time=time.time(),
-        studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
-        jobs=tuple(tuple(cell.hash for cell in job.cells) for job in jobs),
-    )
-    checkout = provenance.of_checkout()
-    code = results / "work" / "code"
-    if not dry_run:
-        provenance.keep_difference(results, checkout)
-        code = copy_code(code, _modules())
-        jobs = [replace(job, cells=noted(job.cells, results)) for job in jobs]
-    executor = _executor(submission, cluster, code, max(job.megabytes for job in jobs))
-    largest = commands.largest_array()
-    script = _script(executor, min(largest, len(jobs)))
-    planned = replace(counts, jobs=tuple(jobs), script=script, speeds=speeds)
-    if dry_run:
-        return planned
-    with _outside_of_jobs():
-        commands.try_out(script)
-    if held_back := {one.id for one in held.values() if one.id and one.state.held}:
-        commands.cancel(held_back)
-    submission.write(
-        [
+        Raises UserError for whatever can be known to be wrong before anything is submitted.
+        """
+        commands.require_commands()
+        _require_submitit()
+        results = results.resolve()
+        if not str(results).isprintable():
+            raise UserError(f"a job script cannot name the results folder {str(results)!a}")
+        if self.dry_run:
+            return self._submit(plans, results, missing(plans, results, fresh=fresh))
+        require_writable(results)
+        # A second driver waits, and finds these jobs.
+        with running(results), file_lock(results / "work" / "submit.lock"):
+            _require_shared(results, self.cluster)
+            work = prepare(plans, results, fresh=fresh)
+            submissions.forget_the_finished(results)
+            return self._submit(plans, results, work.todo)
+
+    def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
+        """Return the jobs into which cells would be packed."""
+        return estimate(cells, results, self.cluster.resources)
+
+    def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
+        held = submissions.holders(results, (cell.hash for cell in todo))
+        free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
+        cells = len(needed(plans))
+        counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
+        if not free:
+            return counts
+        _require_partition(self.cluster)
+        estimated = self.estimate(free, results)
+        submission = Submission(
+            run=uuid.uuid4().hex[:8],
+            results=str(results),
+            time=time.time(),
+            studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
+            jobs=tuple(tuple(cell.hash for cell in job.cells) for job in estimated.jobs),
+        )
+        checkout = provenance.of_checkout()
+        code = results / "work" / "code"
+        if not self.dry_run:
+            provenance.keep_difference(results, checkout)
+            code = copy_code(code, _modules())
+        megabytes = max(job.megabytes for job in estimated.jobs)
+        executor = _executor(submission, self.cluster, code, megabytes)
+        largest = commands.largest_array()
+        script = _script(executor, min(largest, len(estimated.jobs)))
+        planned = replace(counts, estimate=estimated, script=script)
+        if self.dry_run:
+            return planned
+        orders = self._orders(submission, estimated, checkout)
+        with _outside_of_jobs():
+            commands.try_out(script)
+        if held_back := {one.id for one in held.values() if one.id and one.state.held}:
+            commands.cancel(held_back)
+        submission.write(orders)
+        taken, refused = _send(executor, submission, largest)
+        if not taken:
+            submissions.forget(submission)
+            raise UserError(f"sbatch refuses these jobs: {refused}")
+        arrays = tuple(job for job, _, _ in submission.arrays())
+        return replace(planned, arrays=arrays, taken=taken, refused=refused)
+
+    def _orders(
+        self, submission: Submission, estimated: Estimate, checkout: Mapping[str, Any]
+    ) -> list[Order]:
+        results = Path(submission.results)
+        return [
             Order(
                 run=f"{submission.run}.{index}",
-                results=str(results),
-                cells=job.cells,
+                results=submission.results,
+                cells=job.cells[0].backend.ready(job.cells, results),
                 workers=job.workers,
                 lanes=job.lanes,
-                accelerator=accelerator,
-                threads=cluster.threads,
+                accelerator=self.cluster.gpus > 0,
+                threads=self.cluster.threads,
                 waits=False,
                 # Most of the time before Slurm kills is for the chunk at hand and its checkpoint;
                 # the rest for going back into the queue.
-                stop_seconds=0.75 * cluster.signal_seconds,
+                stop_seconds=0.75 * self.cluster.signal_seconds,
                 plugins=plugins.loaded(),
-                keeping=keeping or Keeping(),
+                keeping=self.keeping,
                 provenance=checkout,
             )
-            for index, job in enumerate(jobs)
+            for index, job in enumerate(estimated.jobs)
         ]
-    )
-    taken, refused = _send(executor, submission, largest)
-    if not taken:
-        submissions.forget(submission)
-        raise UserError(f"sbatch refuses these jobs: {refused}")
-    arrays = tuple(job for job, _, _ in submission.arrays())
-    return replace(planned, arrays=arrays, taken=taken, refused=refused)
 
 
 def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str | None]:
-    """How many of the jobs Slurm took, and why not all of them."""
+    """Return how many of the jobs Slurm took, and why not all of them."""
     every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
     for first in range(0, len(every), largest):
         part = every[first : first + largest]

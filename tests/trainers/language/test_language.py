@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import variants
 from ablations.errors import UserError
 from ablations.request import Request
+from ablations.sweep.backends.compiled.program import Program
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
-from ablations.sweep.program import Program
 from ablations.tasks import task
 from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import END, PAD

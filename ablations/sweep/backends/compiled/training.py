@@ -27,7 +27,7 @@ from ablations.sweep.snapshots import Snapshots
 from ablations.trainers.leaves import Mismatch
 
 if TYPE_CHECKING:
-    from ablations.sweep.program import Program
+    from ablations.sweep.backends.compiled.program import Program
 
 
 class Training:
@@ -90,7 +90,7 @@ class Training:
         return self.block.lanes[index]
 
     def ended(self, index: int) -> Ended:
-        """How a cell ended, with the policies that it kept."""
+        """Return how a cell ended, with the policies that it kept."""
         lane, snapshots = self.lane(index), self.snapshots[index]
         outcome: dict[str, Any] = {"status": "done"}
         if lane.diverged:
@@ -106,7 +106,7 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """Of training in this process."""
+        """Return the seconds of training in this process."""
         return max(time.monotonic() - self._began, 1e-9)
 
     @property

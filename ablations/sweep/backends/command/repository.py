@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ablations.sweep import provenance
+from ablations.sweep.backends.command.code import Code, root_of
 from ablations.sweep.cell import Cell
-from ablations.sweep.command.code import Code, root_of
 
 
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
@@ -19,7 +19,7 @@ def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
     known: dict[str, Mapping[str, Any]] = {}
 
     def of(cell: Cell) -> Cell:
-        if not cell.is_command or "named" not in cell.place:
+        if "named" not in cell.place:
             return cell
         here = cell.place["here"]
         if here not in known:
@@ -30,7 +30,7 @@ def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
 
 
 def code_of(place: Mapping[str, Any]) -> Code:
-    """What a command rests on, as its place has it."""
+    """Return the code that a command rests on, as its place has it."""
     depends, without = place["depends"], place["without"]
     return Code(
         Path(place["here"]),

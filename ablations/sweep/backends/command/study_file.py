@@ -14,7 +14,6 @@ lr = 3e-4                            off = {norm_adv = false}
 from __future__ import annotations
 
 import math
-import os
 import re
 import runpy
 import shlex
@@ -24,14 +23,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ablations import studies, trainers
+from ablations import studies
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
-from ablations.names import require_name
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.command.code import Code
-from ablations.sweep.command.repository import place_of
-from ablations.trainers.command import Line, Site, definition, filled
+from ablations.sweep.backends.command.code import Code
+from ablations.sweep.backends.command.repository import place_of
+from ablations.trainers.command import CommandTrainer, Line, Site, filled
 
 SUFFIXES = (".toml", ".py")
 TASK = "task"  # of a command that knows none
@@ -45,32 +43,28 @@ _COMMAND = (
 )
 _TABLES = ("study", "command", "settings", "variants", "profiles")
 
-_loaded: dict[str, Path] = {}
 
+def named(argument: str) -> tuple[str, tuple[Study, ...]]:
+    """Return the name that an argument means, and the study that it brings.
 
-def is_study_file(name: str) -> bool:
-    return name.endswith(SUFFIXES)
-
-
-def name_of(argument: str) -> str:
-    """The study that an argument means: as it is, or the one in the file that it names, which is
-    then known to every command. "FILE/variant" keeps its variant."""
+    Args:
+        argument: a study file, "FILE/variant", or any other name, which brings none.
+    """
     for suffix in SUFFIXES:
-        file, found, variant = argument.partition(f"{suffix}/")
-        if found:
-            return f"{load(Path(file + suffix))}/{variant}"
-    return load(Path(argument)) if is_study_file(argument) else argument
+        file, slash, variant = argument.partition(f"{suffix}/")
+        if slash:
+            study = read(Path(file + suffix))
+            return f"{study.name}/{variant}", (study,)
+    if not argument.endswith(SUFFIXES):
+        return argument, ()
+    study = read(Path(argument))
+    return study.name, (study,)
 
 
-def file_of(study: str) -> str | None:
-    """The file that a study was read from, from here; None for any other study."""
-    return os.path.relpath(_loaded[study]) if study in _loaded else None
-
-
-def load(path: Path) -> str:
-    """Registers the study of a file, anew where it was before; its name. Raises UserError."""
+def read(path: Path) -> Study:
+    """Read the study of a file. Raises UserError."""
     try:
-        return _register(_tables(path), path.resolve())
+        return _study(_tables(path), path.resolve())
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
@@ -103,20 +97,19 @@ def _tables(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _register(tables: Mapping[str, Any], path: Path) -> str:
+def _study(tables: Mapping[str, Any], path: Path) -> Study:
     about, command = tables["study"], tables["command"]
     _require_known("study", about, (*_STUDY, *_MARGINS))
     _require_known("command", command, _COMMAND)
     name = _text(about, "name", default=path.stem)
-    require_name("the name of a study", name)
-    if name in studies.studies() and name not in _loaded:
+    if name in studies.studies():
         raise UserError(f"study '{name}' is there already: choose another name")
     tasks = tuple(_list(about, "tasks")) or (TASK,)
     line = line_of(command)
     here = path.parent
     code = code_of(line, here, command, path)
     timeout = timeout_of(command.get("timeout"))
-    trainer = definition(
+    trainer = CommandTrainer(
         f"command of {name}",
         line,
         {"": Site(code.digest(), place_of(code, timeout))},
@@ -140,18 +133,17 @@ def _register(tables: Mapping[str, Any], path: Path) -> str:
         margin=_margin(about),
         margin_in_metric="margin_in_metric" in about,
         metric=line.judged,
-        trainer=trainer.name,
+        trainer=trainer,
         settings=dict(tables.get("settings", {})),
         profiles=_profiles(tables, tasks, steps),
+        file=path,
     )
-    trainers.register(trainer, again=name in _loaded)
-    studies.register(study, again=name in _loaded)
-    _loaded[name] = path
-    return name
+    study.require_sound()
+    return study
 
 
 def line_of(command: Mapping[str, Any]) -> Line:
-    """A command's table as a line. Raises UserError."""
+    """Read a command's table as a line. Raises UserError."""
     run = command.get("run", "")
     for name in ("run", "curve", "metric"):
         if not command.get(name):
@@ -173,7 +165,7 @@ def line_of(command: Mapping[str, Any]) -> Line:
 
 
 def code_of(line: Line, here: Path, command: Mapping[str, Any], path: Path | None) -> Code:
-    """What a line rests on. Raises UserError where its program is not there."""
+    """Return the code that a line rests on. Raises UserError where its program is not there."""
     program = filled(line.run[:1], {"here": str(here)})[0]
     known = here / program if "/" in program else shutil.which(program)
     if "{" not in program and (known is None or not Path(known).exists()):
@@ -251,7 +243,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def timeout_of(value: Any) -> float | None:
-    """Seconds, or a text such as "2h"."""
+    """Read seconds, or a text such as "2h". Raises UserError."""
     if value is None:
         return None
     spans = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

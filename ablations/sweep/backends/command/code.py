@@ -1,4 +1,4 @@
-"""Which files decide what a command does, and the name of their content.
+"""The files that decide what a command does, and the name of their content.
 
 In a git repository: all tracked files as they lie there, and untracked Python files that git does
 not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
@@ -200,7 +200,7 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
 
 
 def stamps(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
-    """What changes with every edit, and takes no reading."""
+    """Return what changes with every edit of files, and takes no reading."""
     found = []
     for path in files:
         try:

@@ -17,11 +17,11 @@ from ablations import logs
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
+from ablations.sweep.backends.command import code
+from ablations.sweep.backends.command.process import Process, environment_of, kill_leftovers
+from ablations.sweep.backends.command.repository import code_of
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
-from ablations.sweep.command import code
-from ablations.sweep.command.process import Process, environment_of, kill_leftovers
-from ablations.sweep.command.repository import code_of
 from ablations.sweep.lane import Ended, TrainingFailed
 from ablations.sweep.machine import cores
 from ablations.sweep.order import Keeping, Order
@@ -36,15 +36,15 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class CommandFailed(UserError):
-    """Why a command gave no curve, in a line. log: the end of what it printed."""
+    """The reason why a command gave no curve, in a line. log: the end of what it printed."""
 
     def __init__(self, message: str, log: Sequence[str] = ()):
         super().__init__(message)
         self.log = list(log)
 
 
-class Command:
-    """The commands of one order, one after the other."""
+class Commands:
+    """The commands of one order, one after the other; see `Prepared`."""
 
     compile_seconds = 0.0
     lanes = 1
@@ -61,7 +61,7 @@ class Command:
         return self._running
 
     def abandon(self) -> None:
-        """Ends at once what runs."""
+        """End at once what runs."""
         if self._running is not None:
             self._running.kill()
 
@@ -87,7 +87,7 @@ class Command:
 
 @dataclass
 class _Seen:
-    """What the log said last."""
+    """The last step and score of the log."""
 
     step: int = 0
     score: float | None = None
@@ -153,7 +153,7 @@ class Run:
             self._process.kill()
 
     def ended(self, index: int) -> Ended:
-        """How it ended: a curve that ends in no number has diverged."""
+        """Return how it ended: a curve that ends in no number has diverged."""
         columns = dict(self._columns)
         outcome: dict[str, Any] = {"status": "done"}
         if (at := columns.pop("diverged")) is not None:
@@ -249,7 +249,7 @@ class Run:
         self._next_look = now + LOOK_PAUSE * (now - started)
 
     def _events_in(self, folder: Path) -> logs.Events:
-        """What was read of a folder of event files until now."""
+        """Return what was read of a folder of event files until now."""
         if self._events is None or self._events.folder != folder:
             self._events = logs.Events(folder)
         return self._events

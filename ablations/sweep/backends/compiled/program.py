@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.errors import UserError, count
+from ablations.sweep.backends.compiled.executables import Compiled, by_turns, find_or_make, place
+from ablations.sweep.backends.compiled.training import Training
 from ablations.sweep.cell import Cell
-from ablations.sweep.compiled import Compiled, by_turns, find_or_make, place
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
-from ablations.sweep.training import Training
 from ablations.trainers import Variant, trainer
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
@@ -90,9 +90,10 @@ class Program:
         locks: Path | None = None,
     ):
         self.lanes = lanes
-        fixed = cell.compiled_in(accelerator=accelerator)
+        definition = trainer(cell.config["trainer"]["name"])
+        fixed = definition.compiled_in(cell.config, accelerator=accelerator)
         self.trainer, self._as_data = compose(cell.config, fixed)
-        choices = trainer(cell.config["trainer"]["name"]).completed(cell.config)["choices"]
+        choices = definition.completed(cell.config)["choices"]
         self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
         self._compile(cell, cell.program(accelerator=accelerator), locks)
@@ -201,11 +202,11 @@ class Program:
         return jax.vmap(named) if self.lanes > 1 else named
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
-        """Of at most `lanes` of its cells, as `Prepared` says."""
+        """Return a batch of at most `lanes` of its cells; see `Prepared`."""
         return Training(self, cells, results, keeping)
 
     def abandon(self) -> None:
-        """Nothing of it runs outside of this process."""
+        """Do nothing: nothing of it runs outside of this process."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """At most `lanes` cells of this program with equally long runs, ready to train side by
@@ -239,7 +240,7 @@ class Program:
         return tuple(map(self._place, (training, measuring, data)))
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Any, ...]:
-        """What the trainer gives to init, of a block padded with its last cell."""
+        """Return what the trainer gives to init, of a block padded with its last cell."""
         if self.trainer.start is None:
             return ()
         block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
@@ -295,7 +296,7 @@ class Block:
 
     @property
     def finished(self) -> bool:
-        """Whether every cell is at its end, or has diverged."""
+        """Return whether every cell is at its end, or has diverged."""
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
@@ -332,7 +333,7 @@ class Block:
         return Saved(self.point, self.lanes[index].copy(), state)
 
     def policy(self, index: int) -> dict[str, np.ndarray]:
-        """What the trainer keeps of a cell's policy, on the host."""
+        """Return what the trainer keeps of a cell's policy, on the host."""
         return to_arrays(self._program.trainer.policy(self._lane_of(self._state, index)))
 
     def _lane_of(self, tree: Any, index: int) -> Any:

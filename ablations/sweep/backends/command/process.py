@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child does between fork and exec: it asks the kernel for its end with ours."""
+    """Return what a child does between fork and exec: it asks the kernel for its end with ours."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)
@@ -76,12 +76,12 @@ class Process:
         return time.monotonic() - self.started
 
     def ended(self, seconds: float) -> bool:
-        """Whether it has ended, after that long at most."""
+        """Return whether it has ended, after that long at most."""
         return self._ended.wait(seconds)
 
     @property
     def code(self) -> int:
-        """Of its end; minus a signal's number where one ended it."""
+        """Return its exit code; minus a signal's number where one ended it."""
         self._ended.wait()
         return self._process.returncode
 
@@ -120,7 +120,7 @@ def kill_leftovers(folder: Path) -> int:
 def environment_of(
     folder: Path, declared: Mapping[str, str], threads: int | None, share: int, ours: Path
 ) -> dict[str, str]:
-    """What a command is started with: this process's own, its share of the cores, and what its
+    """Return the environment of a command: this process's own, its share of the cores, and what its
     study declares.
 
     threads: as a flag asks for; share: as there are, which a variable that is set wins over. ours:

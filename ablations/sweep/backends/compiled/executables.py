@@ -47,7 +47,7 @@ class Compiled(NamedTuple):
 
 
 def place(function: str, *identity: Any) -> Path | None:
-    """Where a function of a program is kept, by JSON values that name that; None: it is not."""
+    """Return where a function of a program is kept, by JSON values that name it; None: nowhere."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
         return None
@@ -55,7 +55,7 @@ def place(function: str, *identity: Any) -> Path | None:
 
 
 def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
-    """What is kept there, or else what `make` compiles, which then is."""
+    """Return what is kept there, or else what `make` compiles, which then is."""
     if path is None:
         return make()
     if (found := _find(path)) is not None:

@@ -5,7 +5,6 @@ files as they lie there.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import uuid
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from ablations.errors import UserError
 from ablations.git import PLAIN, git
-from ablations.records import permitted
-from ablations.sweep.command.code import Code, digest_of, root_of
+from ablations.records import folder_at_once
+from ablations.sweep.backends.command.code import Code, digest_of, root_of
 
 
 @dataclass(frozen=True)
@@ -72,22 +71,10 @@ def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
 
 def _extract(root: Path, commit: str, folder: Path) -> None:
     """By an index of its own: nothing of the repository changes, no worktree is registered."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
-    try:
-        index = {**os.environ, "GIT_INDEX_FILE": str(temporary / "index")}
+    with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
+        index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         _git(root, "read-tree", commit, environment=index)
-        files = temporary / "files"
-        files.mkdir()
         _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
-        files.chmod(permitted(0o777))
-        try:
-            os.rename(files, folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _git(root: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:

@@ -1,0 +1,186 @@
+"""`ablations status` and `cancel`: what became of cells, and the jobs that have them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ablations.cli.arguments import add_command, add_studies, plans, selection, shown, warn
+from ablations.errors import count, printable
+
+if TYPE_CHECKING:
+    from ablations.sweep.status import Status
+
+WATCH_SECONDS = 2.0
+LINES_SECONDS = 15.0
+_MOST_LINES = 20
+
+
+def add_commands(commands: Any) -> None:
+    """Add `status` and `cancel` to the parser."""
+    summary = "every cell: done, running, queued, failed and why, missing"
+    status = add_command(commands, "status", _status, summary, reads_records="of its studies")
+    add_studies(status, "*")
+    status.add_argument("--json", action="store_true")
+    status.add_argument(
+        "--watch", action="store_true", help="follow it until nothing moves any more"
+    )
+    summary = "take the jobs of studies out of the cluster's queue"
+    add_studies(add_command(commands, "cancel", _cancel, summary), "+")
+
+
+def _cancel(options: argparse.Namespace) -> None:
+    from ablations.sweep.slurm import commands
+    from ablations.sweep.slurm.submissions import living
+
+    found = plans(options)
+    cells = {cell.hash for plan in found for cell in plan.cells}
+    selected = any(value is not None for value in selection(options).values())
+    jobs = living(
+        options.results,
+        lambda cell: cell.hash in cells if selected else cell.study in options.studies,
+    )
+    names = ", ".join(dict.fromkeys(options.studies))
+    if not jobs:
+        print(f"no job of {names} is in the queue")
+        return
+    commands.cancel(jobs)
+    left = {cell.hash for cells in jobs.values() for cell in cells}
+    print(
+        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(left), 'cell')}; what "
+        f"ran goes on from its last checkpoint when it is submitted again"
+    )
+
+
+def _status(options: argparse.Namespace) -> None:
+    from ablations.sweep.slurm.commands import remembered
+    from ablations.sweep.status import status
+
+    queue = remembered()
+    found = status(shown(options), options.results, queue)
+    warn(found.edited)
+    if options.json:
+        print(json.dumps(found.rows, indent=1))
+        if found.silent:
+            print(f"ablations: {found.silent}", file=sys.stderr)
+    elif options.watch:
+        _follow(lambda: status(plans(options), options.results, queue), found)
+    else:
+        print("\n".join(_lines(found)))
+
+
+def _follow(look: Callable[[], Status], found: Status) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    while not console.is_terminal and (found.moving or found.silent):
+        print("\n".join(_lines(found)), flush=True)
+        time.sleep(LINES_SECONDS)
+        found = look()
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while found.moving or found.silent:
+                live.update(Text("\n".join(_lines(found))), refresh=True)
+                time.sleep(WATCH_SECONDS)
+                found = look()
+    except KeyboardInterrupt:
+        found = look()
+    print("\n".join(_lines(found)))
+
+
+def _lines(found: Status) -> list[str]:
+    return [printable(line) for line in _all_lines(found)]
+
+
+def _all_lines(found: Status) -> Iterable[str]:
+    for study in dict.fromkeys(row["study"] for row in found.rows):
+        mine = [row for row in found.rows if row["study"] == study]
+        width = max(20, *(len(row["variant"]) for row in mine))
+        yield f"{study}: {_states(mine)}"
+        grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+        for row in mine:
+            grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
+        for variant, of_tasks in grouped.items():
+            per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
+            yield f"    {variant:<{width}} {'; '.join(per_task)}"
+        yield from _shortened([line for row in mine for line in _running(row)])
+        yield from _waiting(mine)
+        yield from _shortened([line for row in mine for line in _stopped(row)])
+        yield from _lost(mine)
+        for row in mine:
+            if row["state"] in ("failed", "damaged"):
+                yield f"    {row['state']}: {_where(row)}: {row['reason']}"
+                yield from (f"        {line}" for line in row.get("log", [])[-5:])
+    if found.silent:
+        yield f"the queue is not known: {found.silent}"
+
+
+def _running(row: Mapping[str, Any]) -> Iterable[str]:
+    if row["state"] == "running":
+        job = f", job {row['job']}" if row.get("job") else ""
+        if (given := row.get("cores_given")) and row["cores"] < given:
+            job += f", which may use {row['cores']} of its {given} cores"
+        of = f" of {row['steps']:,}" if row["steps"] else ""
+        score = "" if row.get("score") is None else f", return {row['score']:.4g}"
+        yield (
+            f"    running: {_where(row)}: step {row['step']:,}{of}, "
+            f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
+        )
+
+
+def _stopped(row: Mapping[str, Any]) -> Iterable[str]:
+    if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
+        yield f"    stopped: {_where(row)}: would go on at step {row['checkpoint']:,}"
+
+
+def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """One line per state of the queue, not one per cell."""
+    queued = [row for row in rows if row["state"] == "queued"]
+    for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
+        mine = [row for row in queued if (row["queue"], row["reason"]) == what]
+        jobs = {row["job"] for row in mine}
+        why = f" ({what[1]})" if what[1] else ""
+        yield (
+            f"    queued: {count(len(mine), 'cell')} in {count(len(jobs), 'job')}, {what[0]}{why}"
+        )
+
+
+def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """One line per job that left cells behind."""
+    lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
+    reasons = list(dict.fromkeys(row["reason"] for row in lost))
+    for reason in reasons[:_MOST_LINES]:
+        mine = [row for row in lost if row["reason"] == reason]
+        first = _where(mine[0]) if len(mine) == 1 else count(len(mine), "cell")
+        yield f"    lost: {first}: {reason}"
+        if mine[0].get("log"):
+            yield f"        {mine[0]['log']}"
+    if len(reasons) > _MOST_LINES:
+        yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --json has all"
+    if lost:
+        study = lost[0]["study"]
+        yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
+
+
+def _shortened(lines: list[str]) -> Iterable[str]:
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"    ... and {len(lines) - _MOST_LINES} more; --json has all"
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
+
+
+def _states(rows: Sequence[Mapping[str, Any]]) -> str:
+    from ablations.sweep.status import STATES
+
+    counts = Counter(row["state"] for row in rows)
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])

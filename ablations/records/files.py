@@ -1,0 +1,122 @@
+"""Files that are there whole or not at all, and the checksums of what is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from ablations.core.decode import shown
+from ablations.core.encode import fields_of
+from ablations.errors import UserError
+
+FORMAT = 1
+
+
+def canonical(value: Any) -> str:
+    """JSON with one spelling per value: what is hashed and compared."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """16 hexadecimal digits that name a JSON value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+def permitted(mode: int) -> int:
+    """Return what the umask leaves of permissions, which temporary files and folders do not ask."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
+    except (OSError, ValueError, IndexError):  # not Linux: 022, nearly everybody's
+        return mode & ~0o022
+
+
+def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
+    the power fails, which takes some milliseconds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = beside(path)
+    try:
+        with temporary.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            if lasting:
+                flush_to_disc(file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def folder_at_once(final: Path) -> Iterator[Path]:
+    """Yield a new folder, which becomes `final` by one rename, unless somebody else's is there."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = beside(final)
+    temporary.mkdir()
+    try:
+        yield temporary
+        os.rename(temporary, final)
+    except OSError:
+        if not final.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def beside(path: Path) -> Path:
+    """Return a new hidden name in the folder of a path. What is made there has the permissions that
+    the umask leaves, unlike what `tempfile` makes."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def flush_to_disc(file: IO[Any]) -> None:
+    """Have what was written to a file outlast the power."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+class OtherFormat(UserError):
+    """A file of another version of the suite, which may read it: it is neither damaged nor ours to
+    set aside."""
+
+
+def require_format(form: object, ours: int = FORMAT) -> None:
+    """Raise OtherFormat for another format than this version's."""
+    if form != ours:
+        newer = "a newer" if type(form) is int and form > ours else "another"
+        raise OtherFormat(
+            f"has another format, {shown(form)} and not {ours}: {newer} version of rl-ablations "
+            f"wrote it; choose another --results folder"
+        )
+
+
+def as_read(fields: Mapping[str, Any]) -> Any:
+    """Keys are text in a file, and sorted as such."""
+    return json.loads(json.dumps(fields, default=fields_of))
+
+
+def checksum_of(fields: Mapping[str, Any]) -> str:
+    """Return that of what a record or a plan says, as read from its file, without its own."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def with_checksum(fields: Mapping[str, Any]) -> str:
+    """JSON with a line for each field, and one more for the `checksum_of` of the others. Each field
+    is encoded once, and without `indent`, for which Python would take ten times as long."""
+    lines = [f'"{name}": {json.dumps(fields[name], sort_keys=True)}' for name in sorted(fields)]
+    checksum = hashlib.sha256(f"{{{', '.join(lines)}}}".encode()).hexdigest()
+    return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
+
+
+def checksum_of_lines(text: bytes) -> str:
+    """The checksum of what stands below the first line of `with_checksum`. JSON has no other ends
+    of lines."""
+    _, _, lines = text.partition(b"\n")
+    return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()

@@ -1,0 +1,205 @@
+"""Plans on disk, with the records of their cells and the units of their margins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from ablations import parquet
+from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.encode import fields_of
+from ablations.core.files import Foreign, parse_object, read_bytes, read_json
+from ablations.core.plan import (
+    NO_LOOKS,
+    CellEntry,
+    Flags,
+    Looks,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
+from ablations.errors import UserError
+from ablations.names import NAME, require_name
+from ablations.records.files import (
+    FORMAT,
+    OtherFormat,
+    as_read,
+    checksum_of,
+    digest,
+    require_format,
+    write_atomically,
+)
+from ablations.records.record import Record, usable_curve, usable_record
+
+MOST_NAME = 1000
+
+
+class DamagedPlan(UserError):
+    """A plan that exists and cannot be trusted, or is another version's."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study with its flags, resolved to cells; with the records, enough for every table.
+
+    request: the selection flags: profile, tasks, variants, seeds, until, steps, set.
+    cells: one entry per (task, variant, seed); where seeds are added, those of the looks that were
+        needed so far.
+    looks: how seeds are added, if they are.
+    """
+
+    request: Annotated[Mapping[str, Any], As(Flags)]
+    study: StoredStudy
+    variants: Mapping[str, StoredVariant]
+    tasks: Mapping[str, StoredTask]
+    cells: tuple[CellEntry, ...]
+    looks: Looks = NO_LOOKS
+
+    @property
+    def name(self) -> str:
+        return digest(self.request)
+
+    @property
+    def imported(self) -> bool:
+        """Return whether other people ran it: nothing here can run it again."""
+        return "imported" in self.request
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({cell.seed for cell in self.cells}))
+
+
+def plans_folder(results: Path, study: str) -> Path:
+    """Return where the plans of a study lie."""
+    return results / "plans" / require_name("the name of a study", study)
+
+
+def plan_path(results: Path, study: str, name: str) -> Path:
+    """Return the file of a plan."""
+    return plans_folder(results, study) / f"{require_name('the name of a plan', name)}.json"
+
+
+def has_run(results: Path, study: str) -> bool:
+    """Return whether a study by this name has a last plan here."""
+    return bool(NAME.fullmatch(study)) and (plans_folder(results, study) / "last").exists()
+
+
+def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
+    """Stores a plan. last: and marks it as the study's last, as the first one is in any case."""
+    path = plan_path(results, plan.study.name, plan.name)
+    folder = path.parent
+    # Keys stay in the study's order: tables list tasks and variants as it does.
+    described = {"format": FORMAT} | encode_plan(plan)
+    described["checksum"] = checksum_of(described)
+    write_atomically(path, json.dumps(described))
+    if last or not (folder / "last").exists():
+        write_atomically(folder / "last", plan.name)
+    return path
+
+
+def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
+    """A stored plan of a study: the one of that name, else the last that ran. Raises UserError
+    where there is none, DamagedPlan for one that is damaged or another version's."""
+    folder = results / "plans" / study
+    if not NAME.fullmatch(study) or not folder.is_dir():
+        planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
+        raise UserError(
+            f"'{study}' has not run in '{results}': start with `ablations run {study}`, "
+            f"or name another folder with --results"
+            + (f"; what has run there: {', '.join(planned)}" if planned else "")
+        )
+    try:
+        name = name or read_bytes(folder / "last", MOST_NAME).decode().strip()
+        fields = parse_object(read_bytes(plan_path(results, study, name)))
+        whole = fields.pop("checksum", None) in (None, checksum_of(fields))
+        require_format(fields.pop("format", None))
+        if not whole:
+            raise Mismatch("fails its checksum")
+        plan = decode_plan(fields)
+        if (plan.study.name, plan.name) != (study, name):
+            raise Mismatch("is of another study or selection than its name says")
+        return plan
+    except FileNotFoundError:
+        raise UserError(
+            f"no run of '{study}' with these settings in '{results}': "
+            f"give `ablations run {study}` the same flags first"
+        ) from None
+    except OtherFormat as why:
+        raise DamagedPlan(f"the plan '{folder / str(name)}.json' {why}") from None
+    except (Mismatch, Foreign, UnicodeDecodeError, PermissionError) as why:
+        file = folder / (f"{name}.json" if name else "last")
+        raise DamagedPlan(
+            f"the plan '{file}' is damaged: `ablations run {study}` writes it "
+            f"again, or the import that wrote it ({why})"
+        ) from None
+
+
+def encode_plan(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON, with an empty object where no seeds are added."""
+    return as_read({**fields_of(plan), "looks": plan.looks or {}})
+
+
+def decode_plan(fields: Mapping[str, Any]) -> Plan:
+    """Return a plan from its JSON. Raise Mismatch, also where its parts do not fit each other."""
+    plan = decode(Plan, {name: part for name, part in fields.items() if name != "looks" or part})
+    places = set()
+    for cell in plan.cells:
+        if cell.task not in plan.tasks or cell.variant not in plan.variants:
+            raise Mismatch(f"has a cell of an unknown task or variant, {shown(cell.variant)}")
+        if cell.place in places:
+            raise Mismatch(f"has two cells of {shown(cell.variant)} and seed {cell.seed}")
+        places.add(cell.place)
+    if fields.get("looks") and not plan.looks:
+        raise Mismatch("has looks without seeds")
+    return plan
+
+
+def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
+    """Every cell of a plan with its record, or None where it has not run yet, or has none that is
+    usable, which is said in a line."""
+    for cell in plan.cells:
+        yield cell, usable_record(results, cell.hash)
+
+
+def read_runs(
+    results: Path, plan: Plan
+) -> Iterator[tuple[CellEntry, Record | None, parquet.Columns]]:
+    """Every cell of a plan with its record and the curve of that, {} where it has none. Of a record
+    whose curve is damaged nothing is used, which is said in a line."""
+    for cell, record in read_results(results, plan):
+        curve = None if record is None else usable_curve(results, record)
+        yield cell, None if curve is None else record, curve or {}
+
+
+class Unit(TypedDict):
+    """The stretch that a variant learned on a task, from the lowest to the highest point of its
+    mean curve, or null where it learned nothing; and the hashes of the cells that say so."""
+
+    learned: list[float] | None
+    cells: list[str]
+
+
+def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
+    """Return the units of a plan that were kept; none of cells that it no longer has, and none of a
+    file that is damaged."""
+    try:
+        stored = read_json(_units_path(results, plan), dict[str, Unit])
+    except (OSError, Foreign):
+        return {}
+    known = {cell.hash for cell in plan.cells}
+    kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
+    whole = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
+    return kept if whole else {}
+
+
+def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
+    """Keep the units of a plan. Those that were kept before stay as they are."""
+    units = {**units, **read_units(results, plan)}
+    write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
+
+
+def _units_path(results: Path, plan: Plan) -> Path:
+    return plan_path(results, plan.study.name, plan.name).with_suffix(".unit")

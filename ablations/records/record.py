@@ -1,0 +1,230 @@
+"""Records on disk: the results of cells, with their curves and policies."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from ablations import parquet
+from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.files import Foreign, parse_object, read_bytes, set_aside
+from ablations.core.record import Configuration, CurveFile, Failure, Policies, Provenance, Status
+from ablations.errors import UserError
+from ablations.names import require_name
+from ablations.records.files import (
+    FORMAT,
+    OtherFormat,
+    as_read,
+    beside,
+    canonical,
+    checksum_of,
+    checksum_of_lines,
+    digest,
+    flush_to_disc,
+    require_format,
+    with_checksum,
+)
+
+_NUMBERS = {int, float, type(None)}
+MOST_RECORD = 4_000_000  # bytes of a record.json
+MOST_CURVE = 256_000_000  # and of its curve
+
+
+class DamagedRecord(UserError):
+    """A record that exists and cannot be trusted."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished cell.
+
+    status: "done", or "failed" with the reason and the environment step at which it happened.
+    failure: "diverged" (training gave NaN: deterministic, so it is a result), "cut" (others ran it,
+        and its log ends long before the end) or "error" (it raised, or its worker died: worth
+        another try).
+    provenance: versions, commit, device, host, times. Never part of a table.
+    policies: {"files": {step: sha256}, "best": step, "last": step}, or {} where none was saved.
+    """
+
+    hash: str
+    config: Annotated[Mapping[str, Any], As(Configuration)]
+    status: Status
+    failure: Failure | None = None
+    reason: str | None = None
+    failed_step: int | None = None
+    provenance: Annotated[Mapping[str, Any], As(Provenance)] = field(default_factory=dict)
+    curve: Annotated[Mapping[str, Any], As(CurveFile)] = field(default_factory=dict)
+    policies: Annotated[Mapping[str, Any], As(Policies)] = field(default_factory=dict)
+
+
+def cell_folder(results: Path, cell: str) -> Path:
+    """Return where the record of a cell lies."""
+    return results / "cells" / require_name("the name of a cell", cell)
+
+
+def write_record(
+    results: Path,
+    record: Record,
+    columns: Mapping[str, Any],
+    policies: Path | None = None,
+    files: Path | None = None,
+    *,
+    within: Path | None = None,
+    lasting: bool = True,
+) -> bool:
+    """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None,
+    `step` first, all of one length.
+
+    policies: the folder with the files that `record.policies` names. files: a folder on the same
+    disc that becomes run/ of the cell's. within: another one, in which the record is written before
+    it is published, for whoever clears up there after a kill. lasting: also after the power fails.
+    Returns False, and changes nothing, if somebody else published the same cell first.
+    """
+    folder = cell_folder(results, record.hash)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = beside(folder if within is None else within / folder.name)
+    try:
+        temporary.mkdir()
+        curve = parquet.encode(columns, ("config", canonical(record.config)))
+        (temporary / "curve.parquet").write_bytes(curve)
+        if policies and record.policies:
+            (temporary / "policies").mkdir()
+            for step in record.policies["files"]:
+                _share(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
+        described = as_read(
+            vars(record)
+            | {
+                "format": FORMAT,
+                "curve": {
+                    "rows": len(columns["step"]),
+                    "sha256": hashlib.sha256(curve).hexdigest(),
+                },
+            }
+        )
+        with (temporary / "record.json").open("w") as file:
+            file.write(with_checksum(described))
+            if lasting:
+                flush_to_disc(file)
+        if files is not None:
+            os.rename(files, temporary / "run")
+        os.rename(temporary, folder)
+        return True
+    except OSError:  # whoever was first may have cleared up meanwhile
+        if not (folder / "record.json").exists():
+            raise
+        return False
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _share(file: Path, other: Path) -> None:
+    """Have a file of ours under another name too; as a copy, where the disc has no links."""
+    try:
+        os.link(file, other)
+    except OSError:
+        shutil.copyfile(file, other)
+
+
+def read_record(results: Path, cell: str) -> Record | None:
+    """The record of a cell, or None where there is none. Raises DamagedRecord, OtherFormat, and
+    OSError for one that cannot be read."""
+    try:
+        data = _read_file(results, cell, "record.json", MOST_RECORD)
+        fields = parse_object(data)
+        checksum = fields.pop("checksum", None)  # earlier records have none
+        # As it was written; else as it says the same, in another spelling.
+        whole = checksum in (None, checksum_of_lines(data)) or checksum == checksum_of(fields)
+        require_format(fields.pop("format", None))
+        record = decode(Record, fields)
+    except FileNotFoundError:
+        if cell_folder(results, cell).is_dir():
+            raise _damaged(cell, "record.json is missing") from None
+        return None
+    except OtherFormat as why:
+        raise OtherFormat(f"record {cell} {why}") from None
+    except (Mismatch, Foreign) as why:
+        raise _damaged(cell, f"record.json is not a whole record: {why}") from None
+    if record.hash != cell or digest(record.config) != cell:
+        raise _damaged(cell, "its configuration does not match its name")
+    if not whole:
+        raise _damaged(cell, "record.json fails its checksum")
+    return record
+
+
+def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
+    """The bytes of a file of a record: of `cell_folder`, whose joins take longer than the file."""
+    named = require_name("the name of a cell", cell)
+    return read_bytes(Path(os.path.join(results, "cells", named, name)), most)
+
+
+def usable_record(results: Path, cell: str) -> Record | None:
+    """The record of a cell for a command that reads; None where there is none, or one that is
+    damaged or closed to this user, which is said in a line."""
+    try:
+        return read_record(results, cell)
+    except (DamagedRecord, OtherFormat) as why:
+        set_aside(why)
+    except PermissionError as error:
+        set_aside(f"record {cell} cannot be read: {error.strerror}")
+    return None
+
+
+def read_curve(results: Path, record: Record) -> parquet.Columns:
+    """The curve of a record: `step`, then a column per metric, None where it has no value. Raises
+    DamagedRecord."""
+    data = verify_curve(results, record)
+    try:
+        columns = parquet.decode(data)[0]
+        require_curve(columns)
+    except ValueError as why:
+        raise _damaged(record.hash, f"curve.parquet {why}") from None
+    return columns
+
+
+def usable_curve(results: Path, record: Record) -> parquet.Columns | None:
+    """The curve of a record for a command that reads; None for one that is damaged or closed to
+    this user, which is said in a line."""
+    try:
+        return read_curve(results, record)
+    except DamagedRecord as damaged:
+        set_aside(damaged)
+    except PermissionError as error:
+        set_aside(f"record {record.hash} cannot be read: {error.strerror}")
+    return None
+
+
+def require_curve(columns: parquet.Columns) -> None:
+    """Raise ValueError for columns that are no curve."""
+    steps = columns.get("step")
+    if steps is None or not {int}.issuperset(map(type, steps)) or min(steps, default=0) < 0:
+        raise ValueError("has no column of steps")
+    if any(map(operator.gt, steps, steps[1:])):
+        raise ValueError("has steps that go back")
+    for name, values in columns.items():
+        if not _NUMBERS.issuperset(map(type, values)):
+            raise ValueError(f"has a column of no numbers, {shown(name)}")
+
+
+def verify_curve(results: Path, record: Record) -> bytes:
+    """The bytes of a record's curve file. Raises DamagedRecord if they are not those written."""
+    try:
+        data = _read_file(results, record.hash, "curve.parquet", MOST_CURVE)
+    except FileNotFoundError:
+        raise _damaged(record.hash, "curve.parquet is missing") from None
+    except Foreign as why:
+        raise _damaged(record.hash, f"curve.parquet: {why}") from None
+    if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):
+        raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
+    return data
+
+
+def _damaged(cell: str, what: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"record {cell} is damaged: {what}; `ablations run` sets it aside and computes it again"
+    )

@@ -1,0 +1,137 @@
+"""Backends: the ways to run a cell, as a compiled program of JAX or as a command of the user's.
+
+A backend is asked for whatever differs between them; nothing else knows which one it is. To add
+one, implement `Backend` in a package beside these and name it in `backend_of`.
+
+    compiled/   programs of JAX: compiled once, cells side by side in lanes
+    command/    a user's command line: a process per cell
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ablations.core.plan import Config
+
+if TYPE_CHECKING:
+    from ablations.sweep.cell import Cell
+    from ablations.sweep.claims import Claim
+    from ablations.sweep.lane import Ended
+    from ablations.sweep.order import Keeping, Order
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of one worker.
+
+    rate: environment steps per second over its lanes; of a command that is not told its steps,
+    commands per second. megabytes: the most memory that it held. measured: from records, else
+    assumed.
+    """
+
+    rate: float
+    compile_seconds: float
+    megabytes: int
+    measured: bool = True
+
+
+class RunningBatch(Protocol):
+    """Cells side by side, from where they were left to their end."""
+
+    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
+        """Run to the end of the batch. Raises TrainingFailed; and SystemExit, with what was done
+        saved, where it is asked to stop."""
+
+    def ended(self, index: int) -> Ended:
+        """Return how a cell of the batch ended."""
+
+    def cost(self, index: int) -> dict[str, Any]:
+        """Return what a cell took, for its provenance."""
+
+
+class Prepared(Protocol):
+    """A program, prepared once for all of its cells."""
+
+    compile_seconds: float
+    lanes: int  # how many cells run side by side
+
+    def abandon(self) -> None:
+        """End at once what it runs outside of this process."""
+
+    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> RunningBatch:
+        """Return a batch of its cells, ready to run."""
+
+
+class Backend(Protocol):
+    """A way to run cells, as the sweep asks for it. Stateless; importing one starts no JAX.
+
+    What a backend has no need of it inherits.
+
+    compiles: whether cells share programs that are compiled first. title: what a program, whose
+    name is {}, is called in the plan of a run.
+    """
+
+    compiles: bool
+    title: str
+
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
+        """Return the name of the program of a configuration: of cells that share a `Prepared`."""
+
+    def accelerators(self) -> int:
+        """Return how many accelerators of this machine are dealt out; 0: cells find their own."""
+        return 0
+
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return the workers for so many cells, and how many run side by side in each.
+
+        workers: at most. devices: accelerators, which all workers share. lanes: as a flag asks.
+        """
+
+    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
+        """Return cells as an order has them, with what their provenance will need."""
+        return tuple(cells)
+
+    def notices(self, *, shell: bool) -> list[str]:
+        """Return what a user should know before workers start. shell: also of the variables of
+        this process."""
+        return []
+
+    def environment(self, order: Order, index: int) -> dict[str, str]:
+        """Return the environment of a worker."""
+
+    def require_device(self, order: Order) -> None:
+        """Raise UserError in a worker that lacks the accelerator of its order."""
+        return
+
+    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
+        """Prepare the program of a cell. sharing: how many cells of the order are of it."""
+
+    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+        """Return where a cell ran, of this process."""
+
+    def kind(self, config: Config) -> tuple[str, ...]:
+        """Return what configurations have in common that take about as long per step."""
+
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+        """Return the speed by provenances of cells, or by assumption where these have none."""
+
+    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
+        """Return for how many seconds at most a job has nothing to save; and why it is too much for
+        a time limit, and what would help, in words."""
+
+    def crew(self, workers: int, lanes: int) -> str:
+        """Return a number of workers in words."""
+
+    def pace(self, cell: Cell, speed: Speed) -> str:
+        """Return a speed in words."""
+
+
+def backend_of(config: Config) -> Backend:
+    """Return the backend of a configuration, which is imported when it is first asked for."""
+    name = "command" if "command" in config else "compiled"
+    backend: Backend = importlib.import_module(f"{__name__}.{name}").BACKEND
+    return backend

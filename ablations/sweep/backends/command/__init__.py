@@ -1,0 +1,98 @@
+"""Cells as commands of a user's: a process each, started without a shell, its log read.
+
+study_file.py   a study of commands, from TOML or Python
+code.py         the files that a command rests on
+repository.py   the commit of those files
+commit.py       the files of another commit
+training.py     a cell from its start to its end
+process.py      one process, ended with all that it has started
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ablations.core.plan import Config
+from ablations.errors import count, duration
+from ablations.records import digest
+from ablations.sweep import provenance
+from ablations.sweep.backends import Backend, Prepared, Speed
+from ablations.sweep.backends.command.repository import noted
+from ablations.sweep.cell import Cell
+from ablations.sweep.order import Order
+
+ASSUMED_SECONDS = 600.0
+ASSUMED_MEGABYTES = 2500
+
+
+class CommandBackend(Backend):
+    """See `Backend`."""
+
+    compiles = False
+    title = "commands"  # a digest of a line tells nobody anything
+
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
+        """Return what names a line on a task, whose commands take about as long as each other."""
+        return digest({name: config[name] for name in ("trainer", "task", "command")})
+
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return at most a worker per accelerator; each runs one command at a time."""
+        return min(workers, devices) if devices else workers, 1
+
+    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
+        """Return the cells with the commit of their repository."""
+        return noted(cells, results)
+
+    def environment(self, order: Order, index: int) -> dict[str, str]:
+        """Return that of whoever runs it; commands side by side share out the GPUs."""
+        environment = dict(os.environ)
+        gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if order.accelerator and len(gpus) >= order.workers:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: order.workers])
+        return environment
+
+    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
+        """Return what runs the commands of a line, one after the other."""
+        from ablations.sweep.backends.command.training import Commands
+
+        return Commands(order)
+
+    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+        """Return the machine and the commit; versions of a command are not known here."""
+        return provenance.of_command(cell.place, accelerator=order.accelerator)
+
+    def kind(self, config: Config) -> tuple[str, ...]:
+        """Return the task and the line."""
+        return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
+
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+        """Return the speed by the median of the seconds."""
+        seconds = sorted(one["seconds"] for one in made if one.get("seconds"))
+        sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+        takes = seconds[len(seconds) // 2] if seconds else ASSUMED_SECONDS
+        megabytes = max(sizes, default=ASSUMED_MEGABYTES)
+        return Speed((cell.steps or 1) / max(takes, 1e-3), 0.0, megabytes, measured=bool(seconds))
+
+    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
+        """Return the length of a whole command, unless it can resume; 0 where that was never
+        measured."""
+        resumes = cell.config["command"]["resume"] or not speed.measured
+        seconds = 0.0 if resumes else (cell.steps or 1) / speed.rate
+        return seconds, (
+            f"{cell.variant} on {cell.task}, whose command takes about {seconds / 60:.0f} minutes "
+            f"and cannot resume: raise --time, or say how it resumes"
+        )
+
+    def crew(self, workers: int, lanes: int) -> str:
+        """Return the number of workers."""
+        return count(workers, "worker")
+
+    def pace(self, cell: Cell, speed: Speed) -> str:
+        """Return how long one takes."""
+        return f"{duration((cell.steps or 1) / speed.rate)} for one"
+
+
+BACKEND = CommandBackend()

@@ -1,0 +1,152 @@
+"""Cells as programs of JAX: one per structure and task, its cells side by side in lanes.
+
+program.py       a compiled program, and the lanes that run in it
+training.py      a batch of cells from their last checkpoint to their end
+executables.py   compiled programs kept on disk
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ablations.core.plan import Config
+from ablations.errors import UserError, count
+from ablations.records import digest
+from ablations.sweep import machine, provenance
+from ablations.sweep.backends import Backend, Prepared, Speed
+from ablations.sweep.cell import Cell
+from ablations.sweep.machine import even_lanes
+from ablations.sweep.order import Order
+
+LANES_PER_DEVICE = 16
+# Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
+ASSUMED_RATE = 50_000.0
+ASSUMED_BLOCK_RATE = 1_000_000.0
+ASSUMED_COMPILE_SECONDS = 30.0
+ASSUMED_MEGABYTES = 2500
+
+
+class CompiledBackend(Backend):
+    """See `Backend`."""
+
+    compiles = True
+    title = "program {}"
+
+    def program(self, config: Config, *, accelerator: bool = False) -> str:
+        """Return the digest of all of a configuration that is not data. A diagnosis is compiled
+        for one composition."""
+        if "diagnosis" in config:
+            return digest({name: value for name, value in config.items() if name != "seed"})
+        from ablations.trainers import trainer  # and NumPy, which a crew starts without
+
+        definition = trainer(config["trainer"]["name"])
+        return digest(definition.program(config, accelerator=accelerator))
+
+    def accelerators(self) -> int:
+        """Return all of this machine."""
+        return machine.accelerators()
+
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        """Return one worker for all accelerators, with lanes that are dealt evenly to them; on a
+        CPU all workers, of one lane if not asked."""
+        default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
+        return 1 if devices else workers, even_lanes(lanes or default, devices)
+
+    def notices(self, *, shell: bool) -> list[str]:
+        """Return what workers do not get of the shell, and whether programs are not kept."""
+        lines = []
+        if shell and (left := machine.left_out_of_workers()):
+            lines.append(f"of this shell's settings workers have no {', '.join(left)}")
+        if machine.programs_folder() is None:
+            lines.append(machine.NO_PROGRAMS)
+        return lines
+
+    def environment(self, order: Order, index: int) -> dict[str, str]:
+        """Return one under which numbers are the same in every shell."""
+        return machine.worker_environment(accelerator=order.accelerator, native=order.native)
+
+    def require_device(self, order: Order) -> None:
+        """Refuse to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
+        if not order.accelerator:
+            return
+        import jax
+
+        if jax.default_backend() == "cpu":
+            raise UserError(
+                f"there is no accelerator for JAX on {socket.gethostname()}, and these cells were "
+                f"asked of one: see that its driver and jax[cuda] are there, or leave --gpus out"
+            )
+
+    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
+        """Compile the program of a cell; workers who need the same one take turns.
+
+        On an accelerator, where each composition has a program of its own, with no more lanes than
+        there are cells of it.
+        """
+        import jax
+
+        from ablations.sweep.backends.compiled.program import Program
+
+        lanes = order.lanes
+        if order.accelerator:
+            lanes = min(lanes, even_lanes(sharing, len(jax.devices())))
+        name = cell.program(accelerator=order.accelerator)
+        locks = Path(order.results) / "work" / "programs" / f"{name}-{lanes}"
+        locks.mkdir(parents=True, exist_ok=True)
+        machine.use_cache()
+        return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
+
+    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+        """Return the versions, arithmetic and device of this process."""
+        import jax
+
+        device = jax.devices()[0]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
+        return provenance.of_process() | {
+            "device": device.device_kind,
+            "devices": len(jax.devices()),
+            "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
+        }
+
+    def kind(self, config: Config) -> tuple[str, ...]:
+        """Return the task and the trainer."""
+        return config["task"]["name"], config["trainer"]["name"]
+
+    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+        """Return the median rate, with the longest compilation and the largest process."""
+        made = [one for one in made if one.get("steps_per_second")]
+        rates = sorted(one["steps_per_second"] for one in made)
+        assumed = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
+        compiled = [one["compile_seconds"] for one in made if one.get("compile_seconds")]
+        sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+        return Speed(
+            rate=rates[len(rates) // 2] if rates else assumed,
+            compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
+            megabytes=max(sizes, default=ASSUMED_MEGABYTES),
+            measured=bool(rates),
+        )
+
+    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
+        """Return the length of a chunk: a job that never ends one has nothing to save."""
+        seconds = cell.steps * lanes / cell.points / speed.rate
+        return seconds, (
+            f"one chunk of {cell.variant} on {cell.task}, which takes about {seconds / 60:.0f} "
+            f"minutes at {speed.rate:,.0f} steps/s ({'measured' if speed.measured else 'assumed'}):"
+            f" raise --time, or cut the run in more with --set points=N"
+        )
+
+    def crew(self, workers: int, lanes: int) -> str:
+        """Return the workers with their lanes."""
+        return f"{count(workers, 'worker')} of {count(lanes, 'lane')}"
+
+    def pace(self, cell: Cell, speed: Speed) -> str:
+        """Return the steps per second."""
+        return f"{speed.rate:,.0f} steps/s per worker"
+
+
+BACKEND = CompiledBackend()

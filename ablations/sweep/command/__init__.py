@@ -1,1 +1,0 @@
-"""Studies whose trainer is a command: their file, their code, their processes."""
