@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,6 @@ from ablations.request import parse_settings
 
 if TYPE_CHECKING:
     from ablations.policies import Policy
-    from ablations.records import Plan
 
 MOST_PATHS = 5  # that `clean` lists of each kind
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
@@ -87,10 +85,6 @@ def add_commands(commands: Any) -> None:
 
     one = read("report", _report, "every study on one self-contained page, report/index.html")
     add_studies(one, "*")
-    one.add_argument(
-        "--watch", action="store_true", help="serve it on this machine and follow the records"
-    )
-    one.add_argument("--port", type=whole, metavar="N", help="of --watch; default: 8321")
 
     one = add_command(
         commands, "render", _render, "episodes of saved policies, to watch: a page, GIF or MP4"
@@ -277,32 +271,9 @@ def _figure(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    if options.watch:
-        _watch(options)
-        return
     from ablations.report import page
 
     print(page.write(shown(options), options.results))
-
-
-def _watch(options: argparse.Namespace) -> None:
-    from ablations.report.page.live import Live
-    from ablations.sweep.slurm.commands import remembered
-    from ablations.sweep.status import status
-
-    queue = remembered()
-
-    def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
-        rows = status(plans, options.results, queue).rows
-        return [row for row in rows if row["state"] == "running"]
-
-    plans(options)  # bad input is said before anything is served
-    with Live(lambda: plans(options), options.results, running, options.port) as server:
-        print(f"{server.address} follows the records in '{options.results}'; Ctrl-C ends it")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
 
 
 def _render(options: argparse.Namespace) -> None:

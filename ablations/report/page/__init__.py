@@ -38,12 +38,7 @@ def write(plans: Sequence[Plan], results: Path) -> Path:
     return path
 
 
-def render(
-    plans: Sequence[Plan],
-    results: Path,
-    *,
-    live: bool = False,
-) -> str:
+def render(plans: Sequence[Plan], results: Path) -> str:
     """Return the page as text.
 
     A study whose records have no scores says so in its place.
@@ -51,14 +46,13 @@ def render(
     Args:
         plans: a section each.
         results: the folder with their records.
-        live: for the server of `--watch`: the page asks it for changes, and has no static figures.
     """
     if not plans:
         raise UserError("a report needs at least one study")
     names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
     sections = [
-        section(Results(plan, results, DIAGNOSTICS), slug, static=not live, folder=folder)
+        section(Results(plan, results, DIAGNOSTICS), slug, static=True, folder=folder)
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = jinja2.Environment(
@@ -77,7 +71,6 @@ def render(
         style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
         script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),
         library=Markup(_library()),
-        live=live,
     )
 
 
