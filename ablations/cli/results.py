@@ -27,7 +27,7 @@ from ablations.request import parse_settings
 if TYPE_CHECKING:
     from ablations.policies import Policy
 
-MOST_PATHS = 5  # that `clean` lists of each kind
+MOST_PATHS = 20  # that `clean` lists, the largest
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
 
@@ -388,18 +388,17 @@ def _clean(options: argparse.Namespace) -> None:
     from ablations.sweep.clean import delete, size, waste
     from ablations.sweep.machine import programs_folder
 
-    found = waste(options.results)
-    if not found:
-        print(f"nothing to clean in '{options.results}'")
-    for one in found:
-        print(f"{one.bytes / 1e6:9.1f} MB  {len(one.paths):5}  {one.what}")
-        for path in one.paths[:MOST_PATHS]:
-            print(f"                     {path}")
-        if len(one.paths) > MOST_PATHS:
-            print(f"                     and {len(one.paths) - MOST_PATHS:,} more")
-    if options.yes:
-        delete(options.results, found)
-    elif found:
-        print("`ablations clean --yes` deletes these")
     if (programs := programs_folder()) and (large := size(programs)):
         print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")
+    sizes = {path: size(path) / 1e6 for path in waste(options.results)}
+    for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]:
+        print(f"{sizes[path]:9.1f} MB  {path}")
+    if not sizes:
+        print(f"nothing to clean in '{options.results}'")
+        return
+    total = f"{sum(sizes.values()):.1f} MB in all, which no table needs"
+    if options.yes:
+        delete(options.results, sizes)
+        print(f"deleted: {total}")
+    else:
+        print(f"{total}; unfinished cells begin anew without theirs: `ablations clean --yes`")
