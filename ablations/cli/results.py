@@ -87,7 +87,7 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "*")
 
     one = add_command(
-        commands, "render", _render, "episodes of saved policies, to watch: a page, GIF or MP4"
+        commands, "render", _render, "episodes of saved policies, to watch: a page or a GIF"
     )
     add_studies(one, 1)
     one.add_argument("--task", metavar="T", help="may be left out where the study has one")
@@ -106,7 +106,7 @@ def add_commands(commands: Any) -> None:
         metavar="best|last|all|N",
         help="which saved policies of a run, by step, several side by side; default: best",
     )
-    one.add_argument("--format", choices=("html", "gif", "mp4"), help="default: html")
+    one.add_argument("--format", choices=("html", "gif"), help="default: html")
     one.add_argument("--length", type=positive, metavar="N", help="steps of an episode at most")
     one.add_argument(
         "--output", type=Path, metavar="FILE", help="default: under render/ in the results folder"

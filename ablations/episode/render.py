@@ -1,4 +1,4 @@
-"""What `ablations render` does: saved policies act once, and their episodes become a page or film.
+"""What `ablations render` does: saved policies act once, and their episodes become a page or a GIF.
 
     results/render/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ablations.episode.page import Run
     from ablations.policies import Policy
 
-FORMATS = ("html", "gif", "mp4")
+FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
 LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
 
@@ -58,10 +58,6 @@ def render(
     from ablations.sweep.machine import use_cache
 
     format = _format(format, output)
-    if format == "mp4":
-        from ablations.episode.film import ffmpeg
-
-        ffmpeg()
     if format != "html":
         from ablations.episode.offscreen import choose_gl
 

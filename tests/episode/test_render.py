@@ -220,7 +220,7 @@ def test_they_become_a_film(shell: Shell) -> None:
         (("--task", "rolling", "--variant", "nine"), "unknown variant"),
         (("--task", "rolling", "--snapshot", "soon"), "none of best, last, all or a step"),
         (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
-        (("--task", "rolling", "--format", "mp4", "--output", "a.gif"), "--format says mp4"),
+        (("--task", "rolling", "--format", "html", "--output", "a.gif"), "--format says html"),
     ],
 )
 def test_what_cannot_be_watched_is_said_in_one_line(
