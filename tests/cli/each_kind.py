@@ -456,10 +456,16 @@ statistic = "{statistic}"
 direction = "{direction}"
 tasks = ["{task}"]
 margin = {margin}
-command = "ablations run {study} {flags}"
+run = {run}
 {more}
 """
 STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(k)} = {toml(x)}' for k, x in value.items() if x)} }}"
+    return json.dumps(value)
 
 
 def write_claims(made: Made) -> None:
@@ -485,7 +491,7 @@ def write_claims(made: Made) -> None:
             direction="higher" if statistic in ("difference", "spread", "effect") else "none",
             task=next(iter(plan.tasks)),
             margin=1.5 if statistic == "spread" else 0.05,
-            flags=" ".join(made.flags),
+            run=toml(plan.request if made.flags else {}),
             more=more[statistic],
         )
         Path(f"{statistic}.toml").write_text(text)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ablations.report.statistics import (
 from ablations.report.tables.entries import number
 from ablations.report.units import METRIC, Learned, of_cells
 
+Key = TypeVar("Key", bound=Hashable)
 TRAINING, EVALUATION = "training/return", "evaluation/return"
 
 
@@ -90,14 +92,15 @@ class Judged:
         return any(part.ran for part in self.parts)
 
 
-def evidence(plans: Iterable[Plan], folder: Path) -> list[Results]:
+def evidence(plans: Mapping[Key, Plan], folder: Path) -> dict[Key, Results]:
     """Return the results of each plan, with the curves that claims are judged by; equals once."""
     read: dict[tuple[str, str], Results] = {}
-    metrics = (TRAINING, EVALUATION)
-    return [
-        read.setdefault((plan.study.name, plan.name), Results(plan, folder, metrics))
-        for plan in plans
-    ]
+    return {
+        key: read.setdefault(
+            (plan.study.name, plan.name), Results(plan, folder, (TRAINING, EVALUATION))
+        )
+        for key, plan in plans.items()
+    }
 
 
 def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learned | None:

@@ -30,7 +30,7 @@ def judged(claim: Claim, results: Results, level: float = LEVEL) -> Judged:
 
     Args:
         claim: to be judged.
-        results: of the plan of its command.
+        results: of the plan that it runs.
         level: shared by all that it compares.
 
     Raises:
@@ -123,5 +123,5 @@ def _require_known(claim: Claim, plan: Plan) -> None:
     if plan.looks and claim.statistic != "difference":
         raise UserError(
             f"claim '{claim.id}': only differences can be looked at while seeds are added: "
-            f"give its command --seeds instead of --until"
+            f"let it run a number of seeds"
         )

@@ -1,12 +1,58 @@
-"""A claim's comparisons in numbers: a row each, for the page."""
+"""Claims in numbers: a row for each, and for each comparison of one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ablations.report.claims.found import Judged, Part
+from ablations.report.claims.words import verdict
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed, seeds_range_text, without_repeats
+from ablations.report.tables.entries import Column, Sheet
 
 _MOST_PLACES = 6
+
+
+def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
+    """List each claim with its verdict and the range of its effects in margins."""
+    rows = []
+    for alone, joint in zip(found, at_once, strict=True):
+        bounded = [part for part in alone.parts if part.effect_low is not None]
+        effects, lows, highs = (
+            [bound for part in bounded if (bound := getattr(part, name)) is not None]
+            for name in ("effect", "effect_low", "effect_high")
+        )
+        rows.append(
+            (
+                *(alone.claim.id, alone.claim.title),
+                *(min(effects, default=None), max(effects, default=None)),
+                *(min(lows, default=None), max(highs, default=None)),
+                len(alone.parts),
+                min((part.n for part in alone.parts if part.ran), default=0),
+                *(verdict(alone), verdict(joint)),
+            )
+        )
+    return Sheet(
+        "claims",
+        "claims",
+        "Published claims. effects: of all comparisons that a claim rests on, in margins (beyond "
+        "-1 and 1 they matter), and how far their intervals reach. all at once: the verdict when "
+        "the intervals of all claims hold at once.",
+        (
+            *("claim", "title", "least", "most", "low", "high", "comparisons", "seeds"),
+            *("verdict", "at_once"),
+        ),
+        tuple(rows),
+        (
+            Column("claim", "text", ("claim",)),
+            Column("effects", "fixed", ("least", "least", "most"), "+", 1, right=True),
+            Column("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Column("of", "count", ("comparisons",)),
+            Column("seeds", "count", ("seeds",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("all at once", "text", ("at_once",)),
+        ),
+    )
 
 
 def table(one: Judged) -> list[str]:
