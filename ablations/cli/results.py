@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import (
     add_command,
+    add_flags,
     add_studies,
     load_installed_plugins,
     plans,
@@ -32,112 +33,114 @@ FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json
 
 
 def add_commands(commands: Any) -> None:
+    """Add the commands about results."""
     read = partial(add_command, commands, reads_records="of its studies")
-    one = read("table", _table, "the results in numbers")
-    add_studies(one, "+")
-    one.add_argument(
+    metric = {"--metric": "another column of the curves, such as evaluation/return"}
+    command = read("table", _table, "the results in numbers")
+    add_studies(command, "+")
+    command.add_argument(
         "--kind",
         choices=("comparison", "effects", "efficiency", "power", "shares"),
         help="what of a study: its comparisons (default), the effects of a factorial (default of "
         "a fraction of one), sample efficiency, or the seeds it needs; of an explanation the "
         "shares of a gap (default)",
     )
-    one.add_argument("--format", choices=FORMATS, default="markdown")
-    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument("--score", choices=("final", "auc"), default="final")
-    one.add_argument(
-        "--output",
+    command.add_argument("--format", choices=FORMATS, default="markdown")
+    add_flags(command, metric)
+    command.add_argument("--score", choices=("final", "auc"), default="final")
+    add_flags(
+        command,
+        {"--output DIR": "write <study>.md, .tex, ... there instead, or <study>_<kind>.md"},
         type=Path,
-        metavar="DIR",
-        help="write <study>.md, .tex, ... there instead, or <study>_<kind>.md",
     )
 
-    one = add_command(
+    command = add_command(
         commands, "diagnose", _diagnose, "bias and variance of advantages, and what training met"
     )
-    add_studies(one, "+")
-    one.add_argument("--format", choices=FORMATS, default="markdown")
-    one.add_argument("--output", type=Path, metavar="DIR", help="write files there instead")
-    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    one.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_studies(command, "+")
+    command.add_argument("--format", choices=FORMATS, default="markdown")
+    add_flags(command, {"--output DIR": "write files there instead"}, type=Path)
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
+    command.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
-    one = read("figure", _figure, "learning curves, differences and more, ready for a paper")
-    add_studies(one, "+")
-    one.add_argument(
+    command = read("figure", _figure, "learning curves, differences and more, ready for a paper")
+    add_studies(command, "+")
+    command.add_argument(
         "--format",
         nargs="+",
         choices=("svg", "png", "pdf"),
         default=["svg", "png"],
         help="default: svg png",
     )
-    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument(
-        "--width",
-        metavar="INCHES|NAME",
-        help="for a paper, without title and footnote: inches, or icml-column, neurips, ...",
+    add_flags(
+        command,
+        {
+            **metric,
+            "--width INCHES|NAME": "for a paper, without title and footnote: inches, or "
+            "icml-column, neurips, ...",
+        },
     )
-    one.add_argument(
+    command.add_argument(
         "--each-seed", action="store_true", help="learning curves with a faint line for every seed"
     )
-    one.add_argument(
-        "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
-    )
+    add_flags(command, {"--output DIR": "default: figures/ in the results folder"}, type=Path)
 
-    one = read("report", _report, "every study on one self-contained page, report/index.html")
-    add_studies(one, "*")
+    command = read("report", _report, "every study on one self-contained page, report/index.html")
+    add_studies(command, "*")
 
-    one = add_command(
+    command = add_command(
         commands, "render", _render, "episodes of saved policies, to watch: a page or a GIF"
     )
-    add_studies(one, 1)
-    one.add_argument("--task", metavar="T", help="may be left out where the study has one")
-    one.add_argument(
-        "--variant",
+    add_studies(command, 1)
+    add_flags(command, {"--task T": "may be left out where the study has one"})
+    add_flags(
+        command,
+        {
+            "--variant V": "several: side by side; default: the baseline. Checkpoints of Brax's "
+            "PPO, by their "
+            "folder, here or in place of the study"
+        },
         nargs="+",
-        metavar="V",
-        help="several: side by side; default: the baseline. Checkpoints of Brax's PPO, by their "
-        "folder, here or in place of the study",
     )
-    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
-    one.add_argument(
-        "--snapshot",
+    add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
+    add_flags(
+        command,
+        {
+            "--snapshot best|last|all|N": "which saved policies of a run, by step, several side "
+            "by side; default: best"
+        },
         nargs="+",
         default=["best"],
-        metavar="best|last|all|N",
-        help="which saved policies of a run, by step, several side by side; default: best",
     )
-    one.add_argument("--format", choices=("html", "gif"), help="default: html")
-    one.add_argument("--length", type=positive, metavar="N", help="steps of an episode at most")
-    one.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: under render/ in the results folder"
-    )
+    command.add_argument("--format", choices=("html", "gif"), help="default: html")
+    add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
+    add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
 
-    one = add_command(
+    command = add_command(
         commands, "export", _export, "runs for other tools, or as an archive to be committed"
     )
-    add_studies(one, "*")
-    one.add_argument(
+    add_studies(command, "*")
+    command.add_argument(
         "--format",
         choices=("csv", "parquet", "marl-eval", "archive"),
         default="csv",
         help="archive: one small file per study, which every command counts as runs that are done",
     )
-    one.add_argument(
-        "--metric",
+    add_flags(
+        command,
+        {"--metric": "columns of the curves; default: all, in an archive the judged ones"},
         nargs="+",
-        help="columns of the curves; default: all, in an archive the judged ones",
     )
-    one.add_argument(
-        "--output",
+    add_flags(
+        command,
+        {"--output FILE": "default: export/runs, or the folder archive, in the results folder"},
         type=Path,
-        metavar="FILE",
-        help="default: export/runs, or the folder archive, in the results folder",
     )
 
-    one = add_command(
+    command = add_command(
         commands, "import", _import, "other people's runs, for our statistics and page"
     )
-    one.add_argument(
+    command.add_argument(
         "paths",
         nargs="+",
         type=Path,
@@ -145,59 +148,59 @@ def add_commands(commands: Any) -> None:
         help="CSV or TSV with columns run, seed, step, return (and task); TensorBoard event "
         "folders; folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
     )
-    one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
-    one.add_argument("--metric", help="the column or tag that is judged; default: the return")
-    one.add_argument(
+    add_flags(command, {"--study NAME": "what to call them here"}, required=True)
+    command.add_argument(
         "--better", choices=("higher", "lower"), default="higher", help="lower: of a loss, a cost"
     )
-    one.add_argument("--baseline", metavar="RUN", help="default: the first run")
-    one.add_argument(
-        "--margin",
+    add_flags(
+        command,
+        {"--margin": "share of what the baseline learned that does not matter; default: 0.05"},
         type=float,
         default=0.05,
-        help="share of what the baseline learned that does not matter; default: 0.05",
     )
-    one.add_argument(
-        "--pattern", help="parts of an event folder's name, such as {task}/{run}/seed{seed}"
+    add_flags(
+        command,
+        {
+            "--metric": "the column or tag that is judged; default: the return",
+            "--baseline RUN": "default: the first run",
+            "--pattern": "parts of an event folder's name, such as {task}/{run}/seed{seed}",
+        },
     )
-    one.add_argument("--title", default="")
-    one.add_argument("--claim", default="")
-    one.add_argument("--source", default="", help="where the claim was stated")
+    add_flags(
+        command,
+        {"--title": None, "--claim": None, "--source": "where the claim was stated"},
+        default="",
+    )
 
-    one = add_command(
+    command = add_command(
         commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
     )
-    one.add_argument(
+    command.add_argument(
         "name",
         metavar="STUDY|CELL|FOLDER",
         help="a study's last plan, a cell's hash, or a folder of checkpoints of Brax's PPO",
     )
-    one.add_argument(
-        "--task", metavar="T", help="needed where the study ran on several, and for a folder"
+    add_flags(
+        command,
+        {
+            "--task T": "needed where the study ran on several, and for a folder",
+            "--variant V": "default: the baseline",
+        },
     )
-    one.add_argument(
-        "--set",
+    add_flags(
+        command,
+        {"--set NAME=VALUE": "settings of a folder's task, such as backend=mjx"},
         nargs="+",
         action="extend",
-        metavar="NAME=VALUE",
-        help="settings of a folder's task, such as backend=mjx",
     )
-    one.add_argument("--variant", metavar="V", help="default: the baseline")
-    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
-    one.add_argument(
-        "--step", default="best", metavar="best|last|N", help="which to export; default: best"
-    )
-    one.add_argument(
-        "--brax",
-        type=Path,
-        metavar="DIR",
-        help="write that one there, as Brax's own checkpoint",
-    )
+    add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
+    add_flags(command, {"--step best|last|N": "which to export; default: best"}, default="best")
+    add_flags(command, {"--brax DIR": "write that one there, as Brax's own checkpoint"}, type=Path)
 
-    one = add_command(
+    command = add_command(
         commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
     )
-    one.add_argument("--yes", action="store_true", help="delete it")
+    command.add_argument("--yes", action="store_true", help="delete it")
 
 
 def _table(options: argparse.Namespace) -> None:
