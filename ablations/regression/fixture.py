@@ -5,10 +5,7 @@ NumPy and SciPy alone; matplotlib only to draw.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,31 +223,10 @@ class LearningCurve:
         """Raise UserError where another check has this baseline; a test may run again."""
         test, path = self._request.node.nodeid, str(stem)
         owner = self._config.stash[plugin.names].setdefault(path, test)
-        if hasattr(self._config, "workerinput"):
-            owner = self._claim_among_workers(path, test)
         if owner != test or path in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
             raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
         self._used.add(path)
-        file = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
-        self._request.node.user_properties.append((plugin.USED, file.as_posix()))
-
-    def _claim_among_workers(self, path: str, test: str) -> str:
-        """Return the test that has a baseline: whose file is first in the folder of this run."""
-        factory = self._request.getfixturevalue("tmp_path_factory")
-        folder: Path = factory.getbasetemp().parent / "learning_curve_names"
-        folder.mkdir(exist_ok=True)
-        claim = folder / hashlib.sha256(path.encode()).hexdigest()
-        handle, temporary = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as file:
-            file.write(test)
-        try:
-            os.link(temporary, claim)  # whole or not at all, and never twice
-        except FileExistsError:
-            return claim.read_text()
-        finally:
-            os.unlink(temporary)
-        return test
 
     def _ini(self, name: str) -> str:
         return str(self._config.getini(f"learning_curve_{name}"))
