@@ -96,7 +96,7 @@ class LearningCurve:
             self._claim(stem, name)
             read = _reader(curves, steps, seeds, missing_ok, wanted)
             terms = Terms(
-                alpha=self._alpha() if alpha is None else alpha,
+                alpha=self._number("alpha") if alpha is None else alpha,
                 effect=self._number("effect") if effect is None else effect,
                 unit=unit,
                 higher_is_better=higher_is_better,
@@ -243,12 +243,6 @@ class LearningCurve:
         if not re.fullmatch(r"[1-9]\d*", text):
             raise UserError(f"learning_curve_{name} must be a number of seeds, not '{text}'")
         return int(text)
-
-    def _alpha(self) -> float:
-        alpha, of = self._number("alpha"), self._ini("alpha_of")
-        if of not in ("check", "run"):
-            raise UserError(f"learning_curve_alpha_of is check or run, not '{of}'")
-        return alpha / (self._config.stash.get(plugin.tests, 1) if of == "run" else 1)
 
 
 @dataclass(frozen=True)

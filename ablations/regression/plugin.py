@@ -24,16 +24,11 @@ if TYPE_CHECKING:
 
 FOLDER = "learning_curves"
 SAID = "learning_curve"  # what travels from a test to the summary, through xdist too
-tests = pytest.StashKey[int]()
 names = pytest.StashKey[dict[str, str]]()
 
 INI = {
     "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ beside the test"),
     "alpha": ("0.01", "false-alarm rate of a check, on average over baselines"),
-    "alpha_of": (
-        "check",
-        "check: each has that rate (default); run: all collected tests together have it",
-    ),
     "effect": ("0.15", "smallest loss worth catching, as a share of what the baseline learns"),
     "seeds": ("32", "bound on the seeds that a check asks a function for"),
     "baseline_seeds": ("24", "seeds that an update asks a function for"),
@@ -78,11 +73,6 @@ def pytest_configure(config: pytest.Config) -> None:
             "--learning-curve-figures needs matplotlib: pip install 'rl-ablations[report]'"
         )
     config.stash[names] = {}
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count the tests with checks; every xdist worker collects all of them."""
-    config.stash[tests] = sum("learning_curve" in getattr(i, "fixturenames", ()) for i in items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -229,16 +229,7 @@ def test_bad_input_is_one_line(project: Project) -> None:
         assert message in lines[0], lines[0]
 
 
-def test_the_rate_can_be_that_of_the_whole_run(project: Project) -> None:
-    project.write(
-        "pytest.ini",
-        "[pytest]\npythonpath = .\nlearning_curve_alpha_of = run\nlearning_curve_alpha = 0.02\n",
-    )
-    project.write(
-        "tests/test_it.py",
-        TESTS.replace('print("asked", asked)', "print('rate', found.terms.alpha)"),
-    )
-    assert "rate 0.01" in project.pytest("-rP")
+def test_a_rate_that_is_no_number_is_refused(project: Project) -> None:
     project.write("pytest.ini", "[pytest]\npythonpath = .\nlearning_curve_alpha = much\n")
     assert "learning_curve_alpha must be a number, not 'much'" in project.pytest(code=1)
 
