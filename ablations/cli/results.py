@@ -1,6 +1,4 @@
-"""The commands about results: `table`, `diagnose`, `figure`, `report`, `render`, `export`,
-`import`, `policies` and `clean`.
-"""
+"""The commands about results: tables, figures, pages, files of others, policies, cleaning."""
 
 from __future__ import annotations
 
@@ -227,7 +225,7 @@ def _diagnose(options: argparse.Namespace) -> None:
     for plan in found:
         cells = diagnosis.cells(plan)
         measured = diagnostics.read_measured(
-            diagnosis.folder(options.results), ((one.task, one.seed, one.hash) for one in cells)
+            diagnosis.folder(options.results), ((cell.task, cell.seed, cell.hash) for cell in cells)
         )
         made = [
             diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
@@ -239,7 +237,7 @@ def _diagnose(options: argparse.Namespace) -> None:
 
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:
-    """On the screen, or with --output in a file of that name."""
+    """Print a text, or with --output write it to a file of that name."""
     from ablations.records import write_atomically
 
     if options.output is None:
@@ -290,7 +288,7 @@ def _render(options: argparse.Namespace) -> None:
     else:
         _require_no_path(name)
         (plan,), variants = plans(options), options.variant or [None]
-    made = rendering.render(
+    path = rendering.render(
         plan,
         options.results,
         task=options.task,
@@ -302,9 +300,7 @@ def _render(options: argparse.Namespace) -> None:
         output=options.output,
         length=options.length,
     )
-    for note in made.notes:
-        print(note, file=sys.stderr)
-    print(made.path)
+    print(path)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -372,7 +368,7 @@ def _policies(options: argparse.Namespace) -> None:
 
 
 def _require_no_path(name: str) -> None:
-    """Raises UserError for a path that holds no checkpoint of Brax's PPO."""
+    """Raise UserError for a path that holds no checkpoint of Brax's PPO."""
     if Path(name).name != name:
         raise UserError(
             f"'{name}' holds no checkpoint of Brax's PPO: name a folder that does, or a study or "

@@ -254,10 +254,9 @@ def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> No
     steps = list(range(0, 500, 10))
     monkeypatch.setattr("ablations.policies.saved_steps", lambda cell: steps)
     cells = [Path("a"), Path("b")]
-    chosen, notes = _chosen(cells, ["all"])
-    assert [len(one) for one in chosen] == [MOST // 2] * 2
-    assert (chosen[0][0], chosen[0][-1]) == (steps[0], steps[-1])
-    assert len(notes) == 2
+    with pytest.raises(UserError, match=f"100 episodes are too many side by side: at most {MOST}"):
+        _chosen(cells, ["all"])
+    assert _chosen(cells, ["best", "10", "best"]) == [["best", 10]] * 2
 
 
 def test_a_files_name_is_safe_and_short() -> None:
