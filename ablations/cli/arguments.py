@@ -28,19 +28,23 @@ class Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in a line and takes no flag by its beginning."""
 
     def __init__(self, **keywords: Any):
+        """Take the keywords of argparse."""
         super().__init__(**keywords, allow_abbrev=False)
         self._leads_to_commands = False
 
     def add_subparsers(self, **keywords: Any) -> Any:
+        """Add commands."""
         self._leads_to_commands = True
         return super().add_subparsers(**keywords)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments. Raise UserError for an unknown flag."""
         args = self._joined(sys.argv[1:] if args is None else list(args))
         self._require_known_flags(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
         raise UserError(f"{message} (see `{self.prog} --help`)")
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:
@@ -51,9 +55,9 @@ class Parser(argparse.ArgumentParser):
         flags = {flag: action for action in self._actions for flag in action.option_strings}
         joined: list[str] = []
         takes = False
-        for place, argument in enumerate(arguments):
+        for index, argument in enumerate(arguments):
             if argument == "--":
-                return [*joined, *arguments[place:]]
+                return [*joined, *arguments[index:]]
             if takes and argument[:1] == "-" and argument.partition("=")[0] not in flags:
                 joined[-1] += f"={argument}"
                 takes = False

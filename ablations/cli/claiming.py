@@ -181,20 +181,20 @@ def _again(
     from ablations.sweep.outdated import apart
 
     folder = next(iter(read.values())).folder
-    there = evidence({place: each.plan for place, each in enumerate(under)}, folder)
+    there = evidence({index: each.plan for index, each in enumerate(under)}, folder)
     found = []
     for task in dict.fromkeys(each.task for each in under):
         compared = []
         for claim in claims:
             own = read[claim.command]
             both = {OWN: own}
-            for place, each in enumerate(under):
+            for index, each in enumerate(under):
                 if each.task != task or claim not in each.claims:
                     continue
                 if why := apart(own.plan, each.plan, folder):
                     print(f"ablations: {why}", file=sys.stderr)
                 else:
-                    both[each.condition] = there[place]
+                    both[each.condition] = there[index]
             if len(both) > 1:
                 compared.append((claim, both))
         comparisons = sum(len(claim.variant) for claim, _ in compared)

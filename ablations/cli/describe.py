@@ -315,8 +315,6 @@ def _cell(record: Record) -> Iterator[str]:
 
 
 def _variant_lines(resolved: Plan, variant: str) -> list[str]:
-    import variants as registry
-
     described = resolved.variants[variant]
     baseline = described.versus or resolved.study.baseline
     lines = [f"{variant}" + (f": {described.summary}" if described.summary else "")]
@@ -334,8 +332,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
         if name in mine.get("choices", {}):
-            lines += (f"        {line.strip()}" for line in _formula(name, value) if line.strip())
-            lines.append(f"        ({registry.axis(name)[str(value)].source})")
+            import variants as registry
+
+            choice = registry.axis(name)[str(value)]
+            formula = (line.strip() for line in choice.formula.splitlines() if line.strip())
+            lines += (f"        {line}" for line in (*formula, f"({choice.source})"))
     return lines
 
 

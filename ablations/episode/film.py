@@ -63,14 +63,14 @@ def _frames(runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> It
     for index, place in enumerate(places(runs)):
         frame = Image.new("RGB", (columns * width, rows * height), "white")
         pen = ImageDraw.Draw(frame)
-        for one, run in enumerate(runs):
-            x, y = one % columns * width, one // columns * height
-            shown = pictures[one]
+        for column, run in enumerate(runs):
+            x, y = column % columns * width, column // columns * height
+            shown = pictures[column]
             frame.paste(Image.fromarray(shown[min(index, len(shown) - 1)]), (x, y))
             at = min(place, len(run.rewards))
             for text, down in (
                 (f"{run.variant}, {run.policy}", 6),
-                (f"step {at:,}  return {returns[one][at]:.4g}", height - 26),
+                (f"step {at:,}  return {returns[column][at]:.4g}", height - 26),
             ):
                 pen.text(
                     (x + 8, y + down), text, "#16191d", font, stroke_width=2, stroke_fill="white"

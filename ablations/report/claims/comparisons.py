@@ -76,7 +76,9 @@ def _compared(
         (pairing,) = family.pairings([([task], variant, versus)], level)
         both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
         if pairing.identical:
-            return Part(task, "", Verdict.IDENTICAL, ended, 0, *[0.0] * 6, sides=both)
+            return Part(
+                task, "", Verdict.IDENTICAL, ended, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, sides=both
+            )
         if not plan.looks:
             pairing = replace(pairing, level=level / (len(claim.tasks) * len(pairs)))
         difference = pairing.compare()
@@ -168,7 +170,7 @@ def _robustness(claim: Claim, results: Results, level: float) -> Found:
         )
         for line in lines
     ]
-    compared = compare_lost(*values, level)
+    compared = compare_lost(values[0], values[1], level)
     word = word_of(compared, claim.margin)
     part = part_of(ALL_TASKS, "", word, compared, claim.margin, planned)
     best = [
@@ -270,9 +272,9 @@ def _agreement(claim: Claim, results: Results, level: float) -> Found:
         if unit is None:
             return Part(task, "", Verdict.NOTHING_LEARNED, ended)
         by_seed = [[runs.by_seed(task, name) for name in (variant, versus)] for runs in both]
-        seeds = sorted(set.intersection(*(set(one) for pair in by_seed for one in pair)))
+        seeds = sorted(set.intersection(*(set(side) for pair in by_seed for side in pair)))
         values = [np.array([[a[s], b[s]] for s in seeds]).reshape(-1, 2) for a, b in by_seed]
-        first, second = ((one[:, 0] - one[:, 1]) / unit.size for one in values)
+        first, second = ((pair[:, 0] - pair[:, 1]) / unit.size for pair in values)
         rounding = rounding_of(*values) / unit.size
         compared = judge(first - second, claim.margin, rounding, share)
         word = word_of(compared, claim.margin)
@@ -311,7 +313,7 @@ def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float | 
         if not all(values):
             return None
         ranks.append(np.argsort(np.argsort([np.mean(each) for each in values])))
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 Judge = Callable[[Claim, Results, float], Found]

@@ -1,4 +1,4 @@
-"""What the claims cost: cells, steps and core-hours, in the order in which they are best run."""
+"""Cost of the claims: cells, steps and core-hours, in the order in which they are best run."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from ablations.core.decode import Matches, Mismatch, Within, decode
+from ablations.core.decode import As, Matches, Mismatch, Within, decode
 from ablations.core.files import read_toml
 from ablations.core.plan import Flags, Seed
 from ablations.errors import UserError, unknown
@@ -45,7 +45,7 @@ class Claim:
     direction: Literal["higher", "lower", "none", "differs"]
     tasks: tuple[Text, ...]
     margin: Annotated[float, Within(1e-9, 1e6)]
-    run: Flags = field(default_factory=Flags)
+    run: Annotated[Mapping[str, Any], As(Flags)] = field(default_factory=dict)
     variant: tuple[Text, ...] = ()
     versus: tuple[Text, ...] = ()
     factor: str = ""

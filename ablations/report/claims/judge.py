@@ -67,14 +67,14 @@ def by_another(claim: Claim) -> Claim | None:
 
 
 def _source(claim: Claim, plan: Plan) -> str:
-    """Whose learning is the unit."""
+    """Return the variant whose learning is the unit."""
     if claim.statistic == "robustness":
         return claim.versus[len(claim.versus) // 2]
     return claim.versus[0] if claim.versus else plan.study.baseline
 
 
 def _rising(claim: Claim, results: Results, variant: str) -> dict[str, float]:
-    """Task -> how many margins the variant's mean curve rose over the last fifth of training."""
+    """Return task -> margins by which the mean curve rose over the last fifth of training."""
     if claim.metric not in (TRAINING, EVALUATION):
         return {}
     found = scores(results, metric=TRAINING)

@@ -87,7 +87,7 @@ def page(
         again=again,
         names=dict.fromkeys(name for name, _, _ in fates(again)),
         seeds=sorted(
-            {p.n for one in again for name, p in one.parts.items() if name != OWN and p.ran}
+            {part.n for of in again for name, part in of.parts.items() if name != OWN and part.ran}
         ),
         elsewhere=_elsewhere(again),
         figure=FIGURE,

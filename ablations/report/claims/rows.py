@@ -55,12 +55,12 @@ def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
     )
 
 
-def table(one: Judged) -> list[str]:
+def table(judged: Judged) -> list[str]:
     """Write a claim's comparisons as lines of Markdown."""
-    claim = one.claim
-    several = any(part.label for part in one.parts)
+    claim = judged.claim
+    several = any(part.label for part in judged.parts)
     ratio = claim.statistic == "spread"
-    both = any(part.sides for part in one.parts)
+    both = any(part.sides for part in judged.parts)
     head = ["task", *(["variant"] if several else [])]
     if both:
         ours = "the variant" if several else claim.variant[0]
@@ -77,7 +77,7 @@ def table(one: Judged) -> list[str]:
             _word(part),
             _seeds(part),
         ]
-        for part in one.parts
+        for part in judged.parts
     ]
     return pipes(head, without_repeats(lines), {*head} - {"task", "variant", "word"})
 
@@ -85,11 +85,11 @@ def table(one: Judged) -> list[str]:
 def _mean_and_spread(part: Part) -> list[str]:
     if not part.sides:
         return ["", ""]
-    told = []
+    texts = []
     for mean, deviation in part.sides:
         places = decimals(mean, mean - deviation, mean + deviation)
-        told.append(f"{fixed(mean, places)} ± {fixed(deviation, places)}")
-    return told
+        texts.append(f"{fixed(mean, places)} ± {fixed(deviation, places)}")
+    return texts
 
 
 def _word(part: Part) -> str:
@@ -121,7 +121,7 @@ def _ratio(value: float) -> str:
 
 
 def _signed(value: float, low: float, high: float) -> list[str]:
-    """With as many digits as its width asks for, and enough to tell bounds from 0."""
+    """Write an estimate with the digits of its width, and enough to tell bounds from 0."""
     places = decimals(value, low, high)
     while places < _MOST_PLACES and any(x and not round(x, places) for x in (low, high)):
         places += 1
@@ -129,7 +129,7 @@ def _signed(value: float, low: float, high: float) -> list[str]:
 
 
 def _in_margins(value: float) -> str:
-    """With one digit, or enough to tell it from 0 and from the margin."""
+    """Write an effect with one digit, or enough to tell it from 0 and from the margin."""
     places = 1
     while places < _MOST_PLACES and any(
         round(value, places) == x != value for x in (-1.0, 0.0, 1.0)

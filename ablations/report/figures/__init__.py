@@ -84,4 +84,4 @@ def study_figures(
 def _near(results: Results) -> dict[str, Scores]:
     """Return the diagnostics that an axis can hold."""
     others = diagnostic_scores(results)
-    return {name: one for name, one in others.items() if largest(one) <= FAR}
+    return {name: found for name, found in others.items() if largest(found) <= FAR}

@@ -75,17 +75,17 @@ def render(plans: Sequence[Plan], results: Path) -> str:
 
 
 def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
-    """How many cells there are of each status; one that studies share counts once."""
-    return Counter({run.hash: run.status for one in sections for run in one.runs}.values())
+    """Count cells by status; one that studies share counts once."""
+    return Counter({run.hash: run.status for of in sections for run in of.runs}.values())
 
 
 def _data(sections: Sequence[Section]) -> Markup:
     """Return what page.js draws, as JSON that cannot end the element it stands in."""
     data = {
-        "charts": {one.key: chart(one.figure) for of in sections for one in of.charts},
-        "legends": {one.slug: one.legend for one in sections},
-        "files": {key: files for one in sections for key, files in one.files.items()},
-        "runs": {one.slug: [list(astuple(run)) for run in one.runs] for one in sections},
+        "charts": {shown.key: chart(shown.figure) for of in sections for shown in of.charts},
+        "legends": {of.slug: of.legend for of in sections},
+        "files": {key: files for of in sections for key, files in of.files.items()},
+        "runs": {of.slug: [list(astuple(run)) for run in of.runs] for of in sections},
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for special in "<>&\u2028\u2029":
@@ -95,12 +95,12 @@ def _data(sections: Sequence[Section]) -> Markup:
 
 @lru_cache(maxsize=1)
 def _library() -> str:
-    """plotly.js as its Python package ships it: gzip, base64."""
+    """Return plotly.js as its Python package ships it: gzip, base64."""
     # Importing plotly takes a while, and only its folder is wanted.
     found = importlib.util.find_spec("plotly")
     places = list((found.submodule_search_locations if found else None) or [])
-    for place in places:
-        path = Path(place) / "package_data" / "plotly.min.js"
+    for folder in places:
+        path = Path(folder) / "package_data" / "plotly.min.js"
         if path.exists():
             return base64.b64encode(gzip.compress(path.read_bytes(), 9, mtime=0)).decode()
     raise UserError("the report needs plotly.js: pip install 'plotly>=6'")
