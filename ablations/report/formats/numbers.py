@@ -216,7 +216,8 @@ def _interval(column: Column, value: float, low: float | None, high: float | Non
 def _fixed(column: Column, value: float, *ends: float | None) -> str:
     if not ends:
         return fixed(value, column.places, column.sign)
-    return _between(*ends, column.sign, column.places)
+    low, high = ends
+    return _between(low, high, column.sign, column.places)
 
 
 def _steps(value: float) -> str:
