@@ -170,7 +170,7 @@ class _Runs:
 
     @cached_property
     def longest(self) -> dict[str, int]:
-        """task -> the last step of its longest run."""
+        """The last step of the longest run of each task."""
         ends = dict.fromkeys((task for task, _, _ in self.places), 0)
         for (task, _, _), curve in self.runs.items():
             ends[task] = max(ends[task], int(curve.steps[-1]))

@@ -26,6 +26,7 @@ _ALIASES = {
     "step": ("step", "steps", "global_step", "env_steps"),
     "task": ("task", "env", "env_id", "environment"),
 }
+_KEYS = ["task", "run", "seed", "step"]
 # What a number's column has where it has none.
 _NO_VALUE = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A", "nan", "NaN", "-nan"]
 # Tags under which PPO implementations log the return of an episode.
@@ -68,6 +69,29 @@ def read_csv(
         UserError: for what cannot be read.
     """
     notes = [] if notes is None else notes
+    table = _wide(path, _opened(path), notes)
+    _require_keys(path, table)
+    values = _values(path, table, metric, notes)
+    own = metric or ("return" if "return" in values else None)
+    judged = judged_of(own, values, f"column of numbers in '{path}'")
+    again = np.flatnonzero(table.duplicated(_KEYS))
+    if len(again):
+        line = again[0] + 2
+        raise UserError(f"'{path}', line {line}: the same run, seed and step a second time")
+    runs: dict[Place, Curve] = {}
+    for (task, run, seed), rows in table.groupby(_KEYS[:3], sort=False):
+        places = table.index.get_indexer(rows.sort_values("step").index.to_numpy())
+        runs[str(task), str(run), int(seed)] = Curve(
+            table["step"].to_numpy()[places],
+            {name: column[places] for name, column in values.items()},
+            path,
+            table=True,
+        )
+    return runs, judged
+
+
+def _opened(path: Path) -> DataFrame:
+    """Read the table of a file, with a column for the task. Raises UserError."""
     import pandas
 
     try:
@@ -82,24 +106,26 @@ def read_csv(
         raise UserError(f"cannot read '{path}' as CSV: {why}") from None
     except pandas.errors.EmptyDataError:
         raise UserError(f"'{path}' is empty") from None
-    if "task" not in table:
-        table["task"] = TASK
-    keys = ["task", "run", "seed", "step"]
-    if {"metric", "value"} <= set(table.columns):
-        unclear = table["metric"].isin(keys)
-        if unclear.any():
-            names = ", ".join(dict.fromkeys(table["metric"][unclear]))
-            notes.append(f"left out, as metrics called like other columns: {names}")
-        table = table[(table["metric"] != "") & ~unclear]
-        if table.duplicated([*keys, "metric"]).any():
-            raise UserError(f"'{path}' has two values for one run, seed, step and metric")
-        wide = table.pivot(index=keys, columns="metric", values="value").reset_index()
-        table = table[keys].drop_duplicates().merge(wide, on=keys)  # in the file's order
+    return table if "task" in table else table.assign(task=TASK)
 
-    def refused(name: str, row: int, must: str) -> UserError:
-        value = str(table[name].iloc[row])
-        return UserError(f"'{path}', line {row + 2}: {name} must be {must}, not {value!r}")
 
+def _wide(path: Path, table: DataFrame, notes: list[str]) -> DataFrame:
+    """Return a table of long format, with columns metric and value, as one of a column each."""
+    if not {"metric", "value"} <= set(table.columns):
+        return table
+    unclear = table["metric"].isin(_KEYS)
+    if unclear.any():
+        names = ", ".join(dict.fromkeys(table["metric"][unclear]))
+        notes.append(f"left out, as metrics called like other columns: {names}")
+    table = table[(table["metric"] != "") & ~unclear]
+    if table.duplicated([*_KEYS, "metric"]).any():
+        raise UserError(f"'{path}' has two values for one run, seed, step and metric")
+    wide = table.pivot(index=_KEYS, columns="metric", values="value").reset_index()
+    return table[_KEYS].drop_duplicates().merge(wide, on=_KEYS)  # in the file's order
+
+
+def _require_keys(path: Path, table: DataFrame) -> None:
+    """Make seeds and steps whole numbers. Raises UserError for what is none, or is empty."""
     for name in ("task", "run"):
         if len(bad := np.flatnonzero(table[name] == "")):
             raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
@@ -109,37 +135,31 @@ def read_csv(
             fraction = whole % 1
         if len(bad := np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))):
             most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
-            raise refused(name, bad[0], f"a whole number{most}")
+            raise _refused(path, table, name, bad[0], f"a whole number{most}")
         table[name] = whole.astype("int64")
-    values = {}
-    left_out = []
-    for name in (str(name) for name in table.columns if name not in keys):
+
+
+def _values(
+    path: Path, table: DataFrame, metric: str | None, notes: list[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of numbers. Raises UserError where the judged one has something else."""
+    values, left_out = {}, []
+    for name in (str(name) for name in table.columns if name not in _KEYS):
         column, bad = _numbers(table[name])
         if not len(bad):
             values[name] = column
         elif name in ("return", metric):
-            raise refused(name, bad[0], "a number")
+            raise _refused(path, table, name, bad[0], "a number")
         else:
             left_out.append(name)
     if left_out:
         notes.append(f"left out, as no columns of numbers: {', '.join(left_out)}")
-    own = metric or ("return" if "return" in values else None)
-    judged = judged_of(own, values, f"column of numbers in '{path}'")
-    again = table.duplicated(keys)
-    if again.any():
-        line = int(np.flatnonzero(again)[0]) + 2
-        raise UserError(f"'{path}', line {line}: the same run, seed and step a second time")
-    runs: dict[Place, Curve] = {}
-    for (task, run, seed), rows in table.groupby(keys[:3], sort=False):
-        order = rows.sort_values("step").index.to_numpy()
-        places = table.index.get_indexer(order)
-        runs[str(task), str(run), int(seed)] = Curve(
-            table["step"].to_numpy()[places],
-            {name: column[places] for name, column in values.items()},
-            path,
-            table=True,
-        )
-    return runs, judged
+    return values
+
+
+def _refused(path: Path, table: DataFrame, name: str, row: int, must: str) -> UserError:
+    value = str(table[name].iloc[row])
+    return UserError(f"'{path}', line {row + 2}: {name} must be {must}, not {value!r}")
 
 
 def _text_table(path: Path) -> DataFrame:

@@ -18,6 +18,7 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ _LINES = (".jsonl", ".ndjson")
 _DEPTH = 16  # of JSON objects in each other
 
 Point = tuple[int, Mapping[str, float]]
+_at = itemgetter(0)
 
 
 class NoValue(UserError):
@@ -77,23 +79,19 @@ def find(pattern: str) -> Path | None:
     Of event files it is the folder that they stand in. Raises UserError where there are several.
     """
     path = Path(pattern)
-    if "*" in pattern or "?" in pattern:
-        root = Path(
-            *path.parts[: next(i for i, p in enumerate(path.parts) if "*" in p or "?" in p)]
-        )
-        found = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
-    else:
-        found = [path] if path.exists() else []
-    folders = dict.fromkeys(one.parent if _EVENTS in one.name else one for one in found)
-    if len(folders) > 1:
-        names = ", ".join(one.name for one in folders)
+    root = Path(*itertools.takewhile(lambda part: not {*"*?"} & {*part}, path.parts))
+    paths = [path] if path.exists() else []
+    if root != path:
+        paths = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
+    logs = list(dict.fromkeys(each.parent if _EVENTS in each.name else each for each in paths))
+    if len(logs) > 1:
+        names = ", ".join(log.name for log in logs)
         raise UserError(f"'{pattern}' is several: {names}; name one")
-    one = next(iter(folders), None)
-    if one is None or not one.is_dir():
-        return one
-    inside = tensorboard.folders(one)
+    if not logs or not logs[0].is_dir():
+        return logs[0] if logs else None
+    inside = tensorboard.folders(logs[0])
     if len(inside) > 1:
-        raise UserError(f"several folders in '{one.name}' have event files: name one")
+        raise UserError(f"several folders in '{logs[0].name}' have event files: name one")
     return inside[0] if inside else None
 
 
@@ -126,6 +124,21 @@ def read(
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
     _require_names(path.name, names)
+    own, others, fields = _points(rows, metric, step, restarts)
+    if not own:
+        raise NoValue(f"'{path.name}' has no value of {metric}")
+    if is_cut(own[-1][0], fields[-1][0]):
+        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
+        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
+        own += missing if len(missing) > 1 else []  # one may be a summary
+    beside = [point for point in others if point[0] <= own[-1][0]]
+    return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
+
+
+def _points(
+    rows: Iterable[Row], metric: str, step: str | None, restarts: int
+) -> tuple[list[Point], list[Point], list[Point]]:
+    """Return the points of rows with the metric, of other rows, and of rows with its field."""
     own: list[Point] = []
     others: list[Point] = []
     fields: list[Point] = []  # of the rows that have a field for the metric
@@ -155,14 +168,7 @@ def read(
             fields = [point for point in fields if point[0] < at]
         own.append((at, values))
         fields.append((at, values))
-    if not own:
-        raise NoValue(f"'{path.name}' has no value of {metric}")
-    if is_cut(own[-1][0], fields[-1][0]):
-        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
-        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
-        own += missing if len(missing) > 1 else []  # one may be a summary
-    beside = [point for point in others if point[0] <= own[-1][0]]
-    return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
+    return own, others, fields
 
 
 def latest(
@@ -184,8 +190,8 @@ def latest(
     values = [row.numbers[metric] for row in rows if metric in row.numbers]
     if not reached and not values:
         return None
-    value = values[-1] if values and math.isfinite(values[-1]) else None
-    return (max(reached[-1:], default=0) if step else 0), value
+    last = values[-1] if values else math.nan
+    return max(reached[-1:], default=0), last if math.isfinite(last) else None
 
 
 def _latest_event(events: tensorboard.Events, metric: str) -> tuple[int, float | None] | None:
@@ -195,10 +201,6 @@ def _latest_event(events: tensorboard.Events, metric: str) -> tuple[int, float |
         return None
     step, value = last
     return _whole(step) or 0, None if value is None or not math.isfinite(value) else value
-
-
-def _at(point: Point) -> int:
-    return point[0]
 
 
 def _whole(value: float) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ AGAIN = "pytest --learning-curve-update --learning-curve-reason"
 
 
 Reader = Callable[[tuple[int, ...]], Curves]
+Grouped = Callable[[Curves], baselines.Group]  # with the conditions of a check
 
 
 class LearningCurve:
@@ -104,8 +105,13 @@ class LearningCurve:
                 paired=paired,
                 scores=wanted,
             )
-            about = {} if task is None else {"task": task}
-            group = _Conditions(metric, higher_is_better, about)
+            group = partial(
+                baselines.Group,
+                metric=metric,
+                higher_is_better=higher_is_better,
+                about={} if task is None else {"task": task},
+                scores=wanted,
+            )
             if self._config.getoption("--learning-curve-update"):
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
                 return self._update(stem, name, read, few, terms, group)
@@ -127,7 +133,7 @@ class LearningCurve:
         read: Curves | Reader,
         wanted: int,
         terms: Terms,
-        group: _Conditions,
+        group: Grouped,
     ) -> Check:
         curves = read(tuple(range(wanted))) if callable(read) else read
         if len(curves) < FEWEST_OLD:
@@ -145,15 +151,7 @@ class LearningCurve:
         made = baselines.updated(
             stem,
             name,
-            {
-                "": baselines.Group(
-                    curves,
-                    group.metric,
-                    group.higher_is_better,
-                    about=group.about,
-                    scores=terms.scores,
-                )
-            },
+            {"": group(curves)},
             reason=self._config.getoption("--learning-curve-reason"),
             provenance=of_process(self._config.rootpath),
         )
@@ -245,40 +243,26 @@ class LearningCurve:
         return int(text)
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """Conditions that must be equal for curves to be compared."""
-
-    metric: str
-    higher_is_better: bool
-    about: Mapping[str, str]
-
-    def differences(self, group: baselines.Group) -> dict[str, tuple[object, object]]:
-        """Return condition -> (the baseline's, this check's)."""
-        then, now = (
-            {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
-            for side in (group, self)
-        )
-        return {
-            what: (then.get(what), now.get(what))
-            for what in {**then, **now}
-            if then.get(what) != now.get(what)
-        }
-
-
-def _baseline(stem: Path, name: str, conditions: _Conditions) -> Curves:
+def _baseline(stem: Path, name: str, group: Grouped) -> Curves:
+    """Return a baseline's curves. Raises UserError where other conditions hold."""
     if not baselines.exists(stem):
         raise UserError(
             f'{baselines.missing(stem, name)}: store these curves with `{AGAIN} "first version"`'
         )
-    group = baselines.read(stem, name).groups.get("")
-    if group is None:
+    stored = baselines.read(stem, name).groups.get("")
+    if stored is None:
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
-    for what, (then, now) in conditions.differences(group).items():
-        raise UserError(
-            f"the baseline '{name}' has another {what}: {then!r}, and this check {now!r}"
-        )
-    return group.curves
+    then, now = (
+        {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
+        for side in (stored, group(stored.curves))
+    )
+    for what in {**then, **now}:
+        if then.get(what) != now.get(what):
+            raise UserError(
+                f"the baseline '{name}' has another {what}: {then.get(what)!r}, and this check "
+                f"{now.get(what)!r}"
+            )
+    return stored.curves
 
 
 def _reader(
