@@ -202,7 +202,7 @@ def figure(
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
     """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    efficiency, sensitivity, plane, effects and diagnostics that the study has. Of several studies
+    efficiency, sensitivity, effects and diagnostics that the study has. Of several studies
     named <study>_<figure>.
 
     width: for a paper, in inches or a name such as "icml-column", without title and footnote.

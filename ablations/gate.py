@@ -1,4 +1,4 @@
-"""Is this change an improvement, a regression, or noise? `ablations gate`.
+"""`ablations gate`: judge a change as an improvement, a regression, or noise.
 
 A command is run before and after a change (a commit and the files as they lie there, or two sets of
 arguments) on the same seeds, and more seeds are added at planned looks while nothing is decided.
@@ -61,14 +61,9 @@ Word = Literal[
     "better", "no worse", "identical", "worse", "fails", "not better", "undecided", "unstable"
 ]
 CODES: dict[Word, int] = {
-    "better": NO_WORSE,
-    "no worse": NO_WORSE,
-    "identical": NO_WORSE,
-    "worse": WORSE,
-    "fails": WORSE,
-    "not better": WORSE,
-    "undecided": UNDECIDED,
-    "unstable": UNDECIDED,
+    **{"better": NO_WORSE, "no worse": NO_WORSE, "identical": NO_WORSE},
+    **{"worse": WORSE, "fails": WORSE, "not better": WORSE},
+    **{"undecided": UNDECIDED, "unstable": UNDECIDED},
 }
 
 
@@ -154,7 +149,7 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        """Whether no further look is needed."""
+        """True where no further look is needed."""
         return self.word != "undecided"
 
     @property
@@ -204,10 +199,7 @@ class Gate:
             baseline=BASELINE,
             variants={
                 BASELINE: Variant(
-                    {
-                        CODE: "now" if question.baseline is None else "then",
-                        ARGUMENTS: list(question.against),
-                    }
+                    {CODE: "then" if self.commit else "now", ARGUMENTS: list(question.against)}
                 ),
                 CHANGE: Variant({CODE: "now", ARGUMENTS: []}),
             },
@@ -239,16 +231,10 @@ class Gate:
             f"    seeds of each: {', '.join(map(str, self.looks.seeds))}; more only while nothing "
             f"is decided"
         )
+        alarm, miss = "calls worse what is no worse", "passes what is worse by the margin"
         if self.question.better:
-            yield (
-                f"    passes a change that gains nothing: at most {rate} of the time; fails one "
-                f"that gains the margin: at most {rate}"
-            )
-        else:
-            yield (
-                f"    calls worse what is no worse: at most {rate} of the time; passes what is "
-                f"worse by the margin: at most {rate}"
-            )
+            alarm, miss = "passes a change that gains nothing", "fails one that gains the margin"
+        yield f"    {alarm}: at most {rate} of the time; {miss}: at most {rate}"
 
     def run(
         self,
@@ -293,13 +279,9 @@ class Gate:
         ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
         compared = compare(ours, theirs, level=look.level)
         paired = replace(runs, cells=tuple(cell for cell in runs.cells if cell.seed in both))
-        word = judged(
-            compared,
-            margin,
-            last=look == self.looks[-1],
-            better=self.question.better,
-            identical=paired.identical([TASK], CHANGE, BASELINE),
-        )
+        identical, last = paired.identical([TASK], CHANGE, BASELINE), look == self.looks[-1]
+        better = self.question.better
+        word = judged(compared, margin, last=last, better=better, identical=identical)
         failed = {
             name: tuple(c.seed for c in runs.of(TASK, name) if c.status in ("failed", "empty"))
             for name in (BASELINE, CHANGE)
@@ -310,42 +292,30 @@ class Gate:
             reason = f"{len(lost)} of {look.seeds} runs of the change failed ({reasons[lost[0]]})"
             fails = len(lost) >= 2 and 2 * len(lost) >= look.seeds - len(failed[BASELINE])
             word = "fails" if fails else "unstable" if CODES[word] == NO_WORSE else word
-        reading = Reading(
-            look.seeds,
-            compared.n,
-            compared.difference,
-            compared.low,
-            compared.high,
-            look.level,
-            word,
-        )
+        interval = (compared.difference, compared.low, compared.high)
+        reading = Reading(look.seeds, compared.n, *interval, look.level, word)
         return Verdict(
-            word,
-            runs.metric,
-            margin,
-            of,
+            *(word, runs.metric, margin, of),
             (*(before[-1].looks if before else ()), reading),
-            self.looks.seeds,
-            failed,
-            reason,
+            *(self.looks.seeds, failed, reason),
             tuple(np.subtract(ours, theirs).tolist()),
         )
 
     def _margin(self, first: Scores) -> tuple[float, str]:
         """Return the margin in the metric, by the runs of the first look, and what it is of."""
-        asked = self.question.margin
-        if not asked.share:
-            return asked.size, "in units of the metric"
-        percent = f"{100 * asked.size:g}%"
+        size = self.question.margin.size
+        if not self.question.margin.share:
+            return size, "in units of the metric"
+        percent = f"{100 * size:g}%"
         if (learned := of_cells(first, TASK, BASELINE)) is not None:
-            return asked.size * learned.size, f"{percent} of what the baseline learned"
+            return size * learned.size, f"{percent} of what the baseline learned"
         mean = abs(float(np.mean(list(first.by_seed(TASK, BASELINE).values()) or [math.nan])))
         if not 0 < mean < math.inf:
             raise UserError(
                 f"the baseline learned nothing that stands out and its mean is {mean:g}: give the "
                 f"margin in units of the metric, such as --margin 0.5"
             )
-        return asked.size * mean, f"{percent} of the baseline's mean"
+        return size * mean, f"{percent} of the baseline's mean"
 
     def described(self, verdict: Verdict) -> dict[str, object]:
         """Return the verdict as JSON, for whoever decides by it."""
@@ -364,15 +334,16 @@ class Gate:
             "require": "better" if self.question.better else "no worse",
             "seeds_planned": list(verdict.planned),
             "looks": [asdict(reading) for reading in verdict.looks],
-            "differences": [one if math.isfinite(one) else None for one in verdict.differences],
+            "differences": [d if math.isfinite(d) else None for d in verdict.differences],
             "failed_seeds": {name: list(seeds) for name, seeds in verdict.failed.items()},
         }
 
     def write(self, verdict: Verdict) -> Path:
         """Store the verdict as JSON; return its path."""
         path = self.results / "gates" / f"{self.question.name}.json"
-        text = json.dumps(self.described(verdict), indent=1, allow_nan=False)
-        write_atomically(path, text + "\n")
+        write_atomically(
+            path, json.dumps(self.described(verdict), indent=1, allow_nan=False) + "\n"
+        )
         return path
 
 
@@ -402,8 +373,8 @@ def _sites(
             f"nothing to compare: what the command rests on is the same in "
             f"'{question.baseline}' and here"
         )
-    place = {"here": str(commit.here), "timeout": question.timeout}
-    return commit, {"now": now, "then": Site(commit.digest, place)}
+    where = {"here": str(commit.here), "timeout": question.timeout}
+    return commit, {"now": now, "then": Site(commit.digest, where)}
 
 
 def _require_free(name: str, results: Path) -> None:

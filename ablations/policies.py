@@ -40,12 +40,15 @@ class Policy:
     trainer: Trainer = field(repr=False)
 
     def __call__(self, observation: Any, key: Any = None) -> Any:
+        """Act on observations [..., O]."""
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
 
     def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
-        """Plays whole episodes by the mode, all at once; returns means of them, by the names that a
-        curve's evaluations have. Raises UserError for what is no policy of a control task.
+        """Play whole episodes by the mode, all at once; return their means.
+
+        Names are those of a curve's evaluations. Raises UserError for what is no policy of a
+        control task.
         """
         import jax
 
@@ -68,8 +71,9 @@ class Policy:
         return {name: float(value) for name, value in metrics.items()}
 
     def save_for_brax(self, folder: str | Path) -> Path:
-        """Writes it as a checkpoint that `brax.training.agents.ppo.checkpoint.load_policy` loads;
-        returns the path to give to that. Raises UserError for what Brax's networks cannot express.
+        """Write a checkpoint for `brax.training.agents.ppo.checkpoint.load_policy`.
+
+        Returns the path to give to that. Raises UserError for what Brax's networks cannot express.
         """
         from ablations.sweep.checkpoints import system_error
         from ablations.trainers.control import brax_policies
@@ -89,7 +93,7 @@ def find_cell(
     results: str | Path = "results",
     plan: str | None = None,
 ) -> Path:
-    """The folder of one cell of a study's last plan, or of its plan of that name.
+    """Return the folder of one cell of a study's last plan, or of its plan of that name.
 
     task, variant: may be left out where the plan has only one task; the variant is then the
     baseline. Raises UserError, also where the cell has no record yet.
@@ -120,14 +124,14 @@ def find_cell(
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
-    """The steps at which a policy was saved, ascending: of a cell, or of Brax's checkpoints."""
+    """Return the steps of saved policies, ascending: of a cell, or of Brax's checkpoints."""
     if theirs := brax_checkpoints(cell):
         return list(theirs)
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
 
 
 def brax_listing(folder: Path, task: str | None, settings: Mapping[str, Any]) -> str:
-    """A line per checkpoint of Brax's: its step, its return in 16 episodes here, its folder."""
+    """Write a line per checkpoint of Brax's: step, return in 16 episodes here, folder."""
     rows = [["step", "evaluation/return", "file"]]
     for step, path in brax_checkpoints(folder).items():
         policy = load_policy(path, task=task, settings=settings)
@@ -136,7 +140,7 @@ def brax_listing(folder: Path, task: str | None, settings: Mapping[str, Any]) ->
 
 
 def listing(cell: str | Path, *, results: str | Path = "results") -> str:
-    """A line per saved policy: its step, the returns of the curve there, its file."""
+    """Write a line per saved policy: its step, the returns of the curve there, its file."""
     folder = _cell(cell, results)
     record = _record(folder)
     _file_of(record, folder, "last")  # or it says that there are none
@@ -160,7 +164,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def brax_checkpoints(path: str | Path) -> dict[int, Path]:
-    """step -> folder of a checkpoint that Brax's PPO saved in that folder, or that it is."""
+    """Return step -> folder of a checkpoint that Brax's PPO saved in that folder, or that it is."""
     if not Path(path).is_dir() or Path(path).parent.name == "cells":
         return {}
     from ablations.trainers.control import brax_policies
@@ -176,7 +180,7 @@ def load_policy(
     task: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """A saved policy, ready to act.
+    """Load a saved policy, ready to act.
 
     cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
     checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
@@ -236,15 +240,15 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
 def _composed(
     misfit: str, config: Mapping[str, Any], step: int, arrays: Mapping[str, np.ndarray]
 ) -> Policy:
-    """The policy of these arrays; misfit: the beginning of the error where they are another's."""
+    """Return the policy of these arrays; misfit: how the error for others' begins."""
     import jax
 
     from ablations.trainers import trainer as trainer_named
     from ablations.trainers.composed import compose
     from ablations.trainers.leaves import Mismatch, from_arrays
 
-    whole = trainer_named(config["trainer"]["name"]).completed(config)
-    trainer, as_data = compose(config, fixed=tuple(whole["choices"]))
+    completed = trainer_named(config["trainer"]["name"]).completed(config)
+    trainer, as_data = compose(config, fixed=tuple(completed["choices"]))
     if trainer.act is None:
         raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
     like = jax.eval_shape(

@@ -77,7 +77,6 @@ variant = "fast"
 versus = "slow"
 tasks = "task"
 margin = 0.05
-command = "ablations run walk"
 """
 RUNS = "run,seed,step,return\n" + "".join(
     f"{run},{seed},{step},{step * drift + seed}\n"

@@ -34,7 +34,7 @@ ALLOWED = {
     "logs": {"core", "curve", "errors"},
     "trainers": {"variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
-    "report": {"core", "curve", "looks", "distributions", "errors", "names", "plugins", "records"},
+    "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
     "exam": {"sweep", "report", "tasks", "errors", "records", "request"},
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},

@@ -1,6 +1,4 @@
-"""What the commands share: the parser, types of arguments, and the flags of selection, cluster and
-saving with what they mean.
-"""
+"""The parser, types of arguments, and flags that several commands have."""
 
 from __future__ import annotations
 
@@ -27,33 +25,39 @@ _ONLY_READ = ("table", "status", "figure", "report", "export", "render", "polici
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and takes no flag by the beginning of its name."""
+    """A parser that says what is wrong in a line and takes no flag by its beginning."""
 
     def __init__(self, **keywords: Any):
+        """Take the keywords of argparse."""
         super().__init__(**keywords, allow_abbrev=False)
         self._leads_to_commands = False
 
     def add_subparsers(self, **keywords: Any) -> Any:
+        """Add commands."""
         self._leads_to_commands = True
         return super().add_subparsers(**keywords)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments. Raise UserError for an unknown flag."""
         args = self._joined(sys.argv[1:] if args is None else list(args))
         self._require_known_flags(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
         raise UserError(f"{message} (see `{self.prog} --help`)")
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:
-        """A text for a flag that takes one may begin with a dash: --against --no-norm is
-        --against=--no-norm, unless what follows is a flag of this command."""
+        """Join a flag that takes a text with one that begins with a dash.
+
+        --against --no-norm is --against=--no-norm, unless what follows is a flag of this command.
+        """
         flags = {flag: action for action in self._actions for flag in action.option_strings}
         joined: list[str] = []
         takes = False
-        for place, argument in enumerate(arguments):
+        for index, argument in enumerate(arguments):
             if argument == "--":
-                return [*joined, *arguments[place:]]
+                return [*joined, *arguments[index:]]
             if takes and argument[:1] == "-" and argument.partition("=")[0] not in flags:
                 joined[-1] += f"={argument}"
                 takes = False
@@ -66,7 +70,10 @@ class Parser(argparse.ArgumentParser):
         return joined
 
     def _require_known_flags(self, arguments: Sequence[str]) -> None:
-        """argparse would complain of a missing argument first, and names no other flag."""
+        """Raise UserError for an unknown flag, with those that are near.
+
+        argparse would complain of a missing argument first, and names no other flag.
+        """
         known = re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", self.format_usage())
         for argument in arguments:
             if argument == "--" or (self._leads_to_commands and argument[:1] != "-"):
@@ -87,93 +94,112 @@ def add_command(
     *,
     reads_records: Literal["all", "of its studies", "none"] = "all",
 ) -> Parser:
-    """A parser among those of `commands`, with the flags that every command has.
+    """Add a parser to those of `commands`, with the flags that every command has; return it.
 
     reads_records: what is unpacked of archives first.
     """
-    one: Parser = commands.add_parser(
+    parser: Parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
-    one.set_defaults(command=function, reads_records=reads_records, only_reads=name in _ONLY_READ)
-    one.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
+    parser.set_defaults(
+        command=function, reads_records=reads_records, only_reads=name in _ONLY_READ
     )
-    one.add_argument(
-        "--plugin",
+    add_flags(parser, {"--results DIR": "default: results"}, type=Path, default=Path("results"))
+    add_flags(
+        parser,
+        {"--plugin MODULE": "a module of yours that registers choices, tasks or studies"},
         action="append",
-        metavar="MODULE",
-        help="a module of yours that registers choices, tasks or studies",
     )
-    return one
+    return parser
+
+
+def add_flags(
+    parser: argparse._ActionsContainer, flags: Mapping[str, str | None], **keywords: Any
+) -> None:
+    """Add flags that take a value, such as "--tasks T", each with its help.
+
+    keywords: of `add_argument`, the same for all of them.
+    """
+    for flag, summary in flags.items():
+        name, _, metavar = flag.partition(" ")
+        parser.add_argument(name, metavar=metavar or None, help=summary, **keywords)
 
 
 # Types
 
 
 def whole(text: str) -> int:
+    """Parse a whole number, such as 1_000 or 1e6."""
     try:
         digits = text.replace("_", "")
         scale = {"k": 1e3, "M": 1e6}.get(digits[-1:], 1)
         value = scale * float(digits[:-1] if scale > 1 else digits)
-        if not value.is_integer():
-            raise ValueError
+        if value.is_integer():
+            return int(value)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number") from None
-    return int(value)
+        pass
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
 
 
-def natural(text: str) -> int:
-    if (value := whole(text)) < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, not {value}")
+def natural(text: str, least: int = 0) -> int:
+    """Parse a whole number from 0 on."""
+    if (value := whole(text)) < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, not {value}")
     return value
 
 
 def positive(text: str) -> int:
-    if (value := whole(text)) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
+    """Parse a whole number from 1 on."""
+    return natural(text, 1)
 
 
 def minutes(text: str) -> float:
+    """Parse a number of minutes."""
     try:
         value = float(text)
-        if not 0 <= value < float("inf"):
-            raise ValueError
+        if 0 <= value < float("inf"):
+            return value
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes") from None
-    return value
+        pass
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes")
 
 
 # Selection
 
+_AS_GIVEN = (
+    *("profile", "tasks", "variants", "seeds", "until", "most_seeds", "steps"),
+    *("base", "geometry"),
+)
+
 
 def add_studies(parser: argparse.ArgumentParser, number: str | int) -> None:
-    """Names of studies, and the flags that select a part of them."""
+    """Add names of studies, and the flags that select a part of them."""
     parser.add_argument("studies", nargs=number, metavar="STUDY")
     add_selection(parser)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `selection` reads."""
     group = parser.add_argument_group("selection")
-    group.add_argument(
-        "--profile", help="how much compute: smoke, quick (default), claims or paper"
+    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
+    add_flags(group, {"--profile": "how much compute: smoke, quick (default), claims or paper"})
+    add_flags(group, {"--tasks T": None, "--variants V": None}, **several)
+    add_flags(group, {"--seeds N|FIRST-LAST": "how many, from 0 on, or which"}, type=seeds_of)
+    add_flags(
+        group,
+        {
+            "--until decided": "instead of --seeds: more at planned looks, only for comparisons "
+            "that are still open"
+        },
     )
-    group.add_argument("--tasks", nargs="+", action="extend", metavar="T")
-    group.add_argument("--variants", nargs="+", action="extend", metavar="V")
-    group.add_argument(
-        "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="how many, from 0 on, or which"
-    )
-    group.add_argument(
-        "--until",
-        metavar="decided",
-        help="instead of --seeds: more at planned looks, only for comparisons that are still open",
-    )
-    group.add_argument(
-        "--most-seeds", type=whole, metavar="N", help="of --until, at its last look; default: 64"
-    )
-    group.add_argument("--steps", type=whole, metavar="N", help="environment steps of a run")
-    group.add_argument(
-        "--evaluations", type=whole, metavar="N", help="of a run; 0: curves of training alone"
+    add_flags(
+        group,
+        {
+            "--most-seeds N": "of --until, at its last look; default: 64",
+            "--steps N": "environment steps of a run",
+            "--evaluations N": "of a run; 0: curves of training alone",
+        },
+        type=whole,
     )
     group.add_argument(
         "--arithmetic",
@@ -181,13 +207,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         help="of a CPU: the same bits on every processor (default), or its own, with AVX-512 where "
         "it has that; other cells, and never in one table with these",
     )
-    group.add_argument(
-        "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting for all variants"
-    )
-    group.add_argument(
-        "--base",
-        metavar="P",
-        help="a preset, whose settings take the place of the tasks' own under every variant",
+    add_flags(group, {"--set NAME=VALUE": "a setting for all variants"}, **several)
+    add_flags(
+        group,
+        {
+            "--base P": "a preset, whose settings take the place of the tasks' own under every "
+            "variant"
+        },
     )
     group.add_argument(
         "--geometry",
@@ -195,41 +221,34 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         help="the structure of presets (environments, steps, minibatches, networks): their own, or "
         "in common the task's",
     )
-    group.add_argument(
-        "--vary",
-        nargs="+",
-        action="extend",
-        metavar="NAME=A,B,...",
-        help="the baseline at each value, compared with the first, instead of the study's "
-        "variants; with --variants these at each value",
+    add_flags(
+        group,
+        {
+            "--vary NAME=A,B,...": "the baseline at each value, compared with the first, instead "
+            "of the study's variants; "
+            "with --variants these at each value"
+        },
+        **several,
     )
 
 
 def selection(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags as `ablations.request.Selection`; None where a flag is not given."""
+    """Return the flags as `ablations.request.Selection`; None where a flag is not given."""
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
     if options.arithmetic == "native":
         settings["arithmetic"] = options.arithmetic
     return {
-        "profile": options.profile,
-        "tasks": options.tasks,
-        "variants": options.variants,
-        "seeds": options.seeds,
-        "until": options.until,
-        "most_seeds": options.most_seeds,
-        "steps": options.steps,
+        **{name: getattr(options, name) for name in _AS_GIVEN},
         # portable is no setting, and yet a selection: the last plan may be a native one
         "set": settings if settings or options.arithmetic else None,
         "vary": parse_levels(options.vary) if options.vary else None,
-        "base": options.base,
-        "geometry": options.geometry,
     }
 
 
 def plans(options: argparse.Namespace) -> list[Plan]:
-    """What every command but `run` is about."""
+    """Return the plans that every command but `run` is about."""
     from ablations.sweep.planned import planned
 
     return planned(options.studies, options.results, selection(options))
@@ -262,7 +281,7 @@ def warn(lines: Iterable[str]) -> None:
 
 
 def resolved(options: argparse.Namespace) -> list[Plan]:
-    """What `run` runs."""
+    """Return the plans that `run` runs."""
     from ablations import presets
     from ablations.sweep.planned import resolved
 
@@ -279,14 +298,16 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
 
 
 def unpack(options: argparse.Namespace) -> None:
-    """Unpacks what a command reads of the archives. The plan of a selection that never ran may
-    share cells with any of them."""
+    """Unpack what a command reads of the archives.
+
+    The plan of a selection that never ran may share cells with any of them.
+    """
     if options.reads_records == "none" or not (options.results / "archive").is_dir():
         return
     from ablations.exchange import restorable, restore
 
     own = options.reads_records == "of its studies" and not any(
-        one is not None for one in selection(options).values()
+        value is not None for value in selection(options).values()
     )
     studies = options.studies if own else ()
     try:
@@ -300,6 +321,7 @@ def unpack(options: argparse.Namespace) -> None:
 
 
 def load_installed_plugins() -> None:
+    """Load the plugins that installed packages name."""
     from ablations import plugins
 
     plugins.load()
@@ -314,51 +336,49 @@ _CLUSTER = (
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `cluster` reads."""
     group = parser.add_argument_group("where it runs")
-    group.add_argument(
-        "--cluster",
+    add_flags(
+        group,
+        {
+            "--cluster local|debug|slurm|FILE.toml": "processes on this machine (default), this "
+            "process, or jobs of Slurm, whose settings "
+            "may come from a file; the flags below win over it"
+        },
         default="local",
-        metavar="local|debug|slurm|FILE.toml",
-        help="processes on this machine (default), this process, or jobs of Slurm, whose settings "
-        "may come from a file; the flags below win over it",
     )
-    group.add_argument("--lanes", type=positive, metavar="N", help="cells per accelerator program")
-    group.add_argument(
-        "--threads",
+    add_flags(
+        group,
+        {
+            "--lanes N": "cells per accelerator program",
+            "--threads N": "of each command of a study file; default: its share of the cores",
+            "--cpus N": "cores of a job; default: 4",
+            "--at-once N": "jobs of an array side by side; default: 256",
+        },
         type=positive,
-        metavar="N",
-        help="of each command of a study file; default: its share of the cores",
     )
-    group.add_argument("--partition", metavar="P")
-    group.add_argument("--time", metavar="T", help="limit of a job, such as 90 or 1-12:00:00")
-    group.add_argument("--cpus", type=positive, metavar="N", help="cores of a job; default: 4")
-    group.add_argument(
-        "--gpus", metavar="N", help="of a job, or TYPE:N such as a100:2; default: none"
+    add_flags(
+        group,
+        {
+            "--partition P": None,
+            "--time T": "limit of a job, such as 90 or 1-12:00:00",
+            "--gpus N": "of a job, or TYPE:N such as a100:2; default: none",
+            "--memory M": "of a job, such as 16G; default: as measured; none: not asked for",
+            "--account A": None,
+            "--qos Q": None,
+            "--constraint C": None,
+        },
     )
-    group.add_argument(
-        "--memory",
-        metavar="M",
-        help="of a job, such as 16G; default: as measured; none: not asked for",
-    )
-    group.add_argument("--account", metavar="A")
-    group.add_argument("--qos", metavar="Q")
-    group.add_argument("--constraint", metavar="C")
-    group.add_argument(
-        "--at-once", type=positive, metavar="N", help="jobs of an array side by side; default: 256"
-    )
-    group.add_argument(
-        "--job-minutes",
+    add_flags(
+        group,
+        {"--job-minutes N": "how long a job should take; default: 30; 0: one cell per worker"},
         type=natural,
-        metavar="N",
-        help="how long a job should take; default: 30; 0: one cell per worker",
     )
-    group.add_argument(
-        "--setup", action="append", metavar="LINE", help="of shell, before the job; repeatable"
-    )
+    add_flags(group, {"--setup LINE": "of shell, before the job; repeatable"}, action="append")
 
 
 def cluster(options: argparse.Namespace) -> Cluster | None:
-    """What `--cluster` and its flags ask for; None: this machine."""
+    """Return what `--cluster` and its flags ask for; None: this machine."""
     from ablations.sweep.slurm.cluster import read_cluster
 
     flags: Mapping[str, Any] = {name: getattr(options, name) for name in _CLUSTER}
@@ -373,34 +393,40 @@ def cluster(options: argparse.Namespace) -> Cluster | None:
 
 
 def add_keeping(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `keeping` reads."""
     group = parser.add_argument_group("what is saved on the way (changes no result)")
-    group.add_argument(
-        "--checkpoint-minutes",
+    add_flags(
+        group,
+        {
+            "--checkpoint-minutes M": "how often a running cell's whole state is saved; default: "
+            "1; 0: not by time"
+        },
         type=minutes,
         default=1.0,
-        metavar="M",
-        help="how often a running cell's whole state is saved; default: 1; 0: not by time",
     )
-    group.add_argument(
-        "--checkpoint-steps", type=positive, metavar="N", help="or by its environment steps"
-    )
-    group.add_argument(
-        "--keep-checkpoints",
+    add_flags(group, {"--checkpoint-steps N": "or by its environment steps"}, type=positive)
+    add_flags(
+        group,
+        {
+            "--keep-checkpoints N": "how many of those stay until the cell is done, besides the "
+            "best; default: 2"
+        },
         type=positive,
         default=2,
-        metavar="N",
-        help="how many of those stay until the cell is done, besides the best; default: 2",
     )
-    group.add_argument(
-        "--keep-policies",
+    add_flags(
+        group,
+        {
+            "--keep-policies N": "policies kept for good, evenly spaced, besides the best; "
+            "default: 4; 0: none"
+        },
         type=natural,
         default=4,
-        metavar="N",
-        help="policies kept for good, evenly spaced, besides the best; default: 4; 0: none",
     )
 
 
 def keeping(options: argparse.Namespace) -> Keeping:
+    """Return what is saved while cells run."""
     from ablations.sweep.order import Keeping
 
     return Keeping(

@@ -1,12 +1,10 @@
-"""The commands `list` and `show`: axes, studies, tasks, trainers; a study, a variant, a cell with
-its formulas.
-"""
+"""The commands `list` and `show`: what there is; a study, a variant, a cell with its formulas."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +21,25 @@ from ablations.request import Request
 if TYPE_CHECKING:
     from ablations.studies import Study
 
-KINDS = ("axes", "presets", "runs", "studies", "tasks", "trainers")
+
+Entry = Mapping[str, Any]
 
 
 def add_commands(commands: Any) -> None:
-    one = add_command(commands, "list", _list, "what there is", reads_records="none")
-    one.add_argument("kind", nargs="?", default="studies", help=f"{', '.join(KINDS)}")
-    one.add_argument("--json", action="store_true")
+    """Add the commands `list` and `show`."""
+    command = add_command(commands, "list", _list, "what there is", reads_records="none")
+    command.add_argument(
+        "kind", nargs="?", default="studies", help="axes, presets, runs, studies, tasks, trainers"
+    )
+    command.add_argument("--json", action="store_true")
 
-    said = "the resolved configuration: formulas, numbers, differences"
-    one = add_command(commands, "show", _show, said, reads_records="none")
-    one.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING")
-    one.add_argument("--against", metavar="PRESET", help="of a preset: what differs from another")
-    add_selection(one)
+    summary = "the resolved configuration: formulas, numbers, differences"
+    command = add_command(commands, "show", _show, summary, reads_records="none")
+    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING")
+    command.add_argument(
+        "--against", metavar="PRESET", help="of a preset: what differs from another"
+    )
+    add_selection(command)
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -48,164 +52,155 @@ def _list(options: argparse.Namespace) -> None:
             print("\n".join(run_lines(options.results)))
         return
     load_installed_plugins()
+    entries = _catalogue(options.kind)
     if options.json:
-        print(json.dumps(catalogue(options.kind), indent=1, ensure_ascii=False))
-    else:
-        print("\n".join(_catalogue_lines(options.kind)))
+        print(json.dumps(entries, indent=1, ensure_ascii=False))
+        return
+    for name, entry in entries.items():
+        print(f"{name}: {entry.get('title') or entry['summary']}")
+        for line in _lines(options.kind, name, entry):
+            print(f"    {line}")
 
 
 def _show(options: argparse.Namespace) -> None:
     load_installed_plugins()
-    from ablations.presets import presets
-    from ablations.sweep.backends.command import study_file
-
-    options.name, brought = study_file.named(options.name)
-    if options.name in presets() or options.against:
-        print("\n".join(preset_lines(options.name, options.against)))
-        return
     from ablations.cli.describe_setting import setting_lines, setting_names
+    from ablations.presets import presets
     from ablations.studies import studies
+    from ablations.sweep.backends.command import study_file
     from ablations.trainers.field_names import FIELD_NAMES
 
-    setting = FIELD_NAMES.get(options.name, options.name)
-    lines = list(setting_lines(setting)) if setting in setting_names() else []
-    if not lines or options.name in studies():
-        given = {name: value for name, value in selection(options).items() if value is not None}
-        lines = [*show(options.name, options.results, given, brought), "", *lines]
+    name, brought = study_file.named(options.name)
+    if options.against:
+        lines = [*_against(name, options.against)]
+    elif name in presets():
+        lines = [*_preset(name)]
+    else:
+        setting = FIELD_NAMES.get(name, name)
+        lines = list(setting_lines(setting)) if setting in setting_names() else []
+        if not lines or name in studies():
+            given = {flag: value for flag, value in selection(options).items() if value is not None}
+            lines = [*show(name, options.results, given, brought), "", *lines]
     print(printable("\n".join(lines).rstrip()))
 
 
-def catalogue(kind: str) -> dict[str, Any]:
-    """Everything of one kind by name, as plain data."""
+def _catalogue(kind: str) -> dict[str, Entry]:
+    """Return everything of one kind by name, as plain data."""
     import variants as registry
-    from ablations import studies, tasks, trainers
+    from ablations import presets, studies, tasks, trainers
 
-    if kind == "axes":
-        return {
-            name: {
+    kinds: dict[str, tuple[Mapping[str, Any], Callable[[Any], Entry]]] = {
+        "axes": (
+            registry.axes(),
+            lambda axis: {
                 "summary": axis.summary,
                 "choices": {
-                    choice.name: {
-                        "summary": choice.summary,
-                        "formula": choice.formula,
-                        "source": choice.source,
-                        "revision": choice.revision,
-                        "numbers": {n: _number(number) for n, number in choice.numbers.items()},
-                    }
+                    choice.name: _fields(choice, "summary", "formula", "source", "revision")
+                    | {"numbers": _numbers(choice.numbers)}
                     for choice in axis.values()
                 },
-            }
-            for name, axis in registry.axes().items()
-        }
-    if kind == "presets":
-        from ablations.presets import presets
-
-        return {
-            name: {
-                "summary": one.library,
-                "trainer": one.trainer,
+            },
+        ),
+        "presets": (
+            presets.presets(),
+            lambda preset: {
+                "summary": preset.library,
+                "trainer": preset.trainer,
                 "settings": {
                     setting: {"value": value, "read_from": file}
-                    for setting, (value, file) in one.read().items()
+                    for setting, (value, file) in preset.read().items()
                 },
-                "in_words": list(one.in_words),
-            }
-            for name, one in presets().items()
-        }
-    if kind == "studies":
-        return {
-            name: {
-                "title": study.title,
-                "claim": study.claim,
-                "baseline": study.baseline,
+                "in_words": list(preset.in_words),
+            },
+        ),
+        "studies": (
+            studies.studies(),
+            lambda study: {
+                **_fields(study, "title", "claim", "baseline"),
                 "variants": list(study.variants),
                 "profiles": {
-                    p: {
-                        "tasks": list(profile.tasks),
-                        "seeds": profile.seeds,
-                        "steps": profile.steps,
-                    }
-                    for p, profile in study.profiles.items()
+                    name: {"tasks": list(profile.tasks), **_fields(profile, "seeds", "steps")}
+                    for name, profile in study.profiles.items()
                 },
-            }
-            for name, study in studies.studies().items()
-        }
-    if kind == "tasks":
-        return {
-            name: {
+            },
+        ),
+        "tasks": (
+            tasks.tasks(),
+            lambda task: {
                 "summary": task.summary,
                 "settings": dict(task.settings),
-                "hyperparameters": {t: dict(h) for t, h in task.hyperparameters.items()},
-                "source": task.source,
-                "steps": task.steps,
-                "revision": task.revision,
-            }
-            for name, task in tasks.tasks().items()
-        }
-    if kind == "trainers":
-        return {
-            name: {
-                "summary": one.summary,
-                "axes": dict(one.axes),
-                "numbers": {name: _number(number) for name, number in one.known_numbers().items()},
+                "hyperparameters": {name: dict(of) for name, of in task.hyperparameters.items()},
+                **_fields(task, "source", "steps", "revision"),
+            },
+        ),
+        "trainers": (
+            trainers.trainers(),
+            lambda trainer: {
+                "summary": trainer.summary,
+                "axes": dict(trainer.axes),
+                "numbers": _numbers(trainer.known_numbers()),
                 "structure": {
-                    n: {"default": o.default, "allowed": o.allowed, "summary": o.summary}
-                    for n, o in one.structure.items()
+                    name: _fields(option, "default", "allowed", "summary")
+                    for name, option in trainer.structure.items()
                 },
-            }
-            for name, one in trainers.trainers().items()
-        }
-    raise unknown("kind", kind, KINDS)
-
-
-def _catalogue_lines(kind: str) -> Iterator[str]:
-    for name, one in catalogue(kind).items():
-        yield f"{name}: {one.get('title') or one['summary']}"
-        if kind == "axes":
-            told: dict[str, str] = {}
-            for choice, about in one["choices"].items():
-                yield f"    {choice:<20} {about['summary']}"
-                if about["numbers"]:
-                    yield f"        reads {', '.join(map(_bounded, about['numbers'].items()))}"
-                told |= {number: of["summary"] for number, of in about["numbers"].items()}
-            yield from (f"    {number + ':':<20} {meaning}" for number, meaning in told.items())
-        elif kind == "studies":
-            few = one["variants"][:6]
-            more = len(one["variants"]) - len(few)
-            yield f"    variants  {', '.join(few)}{f' and {more} more' if more else ''}"
-            for profile, about in one["profiles"].items():
-                yield f"    {profile:<9} {about['seeds']} seeds on {', '.join(about['tasks'])}"
-        elif kind == "presets":
-            yield f"    {len(one['settings'])} settings of {one['trainer']}: `show {name}`"
-        elif kind == "tasks":
-            settings = ", ".join(f"{n}={v}" for n, v in one["settings"].items())
-            yield f"    settings  {settings}"
-        else:
-            for number in one["numbers"].items():
-                yield f"    {_bounded(number)}: {number[1]['summary']}"
-            for option, about in one["structure"].items():
-                yield f"    {option}={about['default']}: {about['summary']}"
-
-
-def _bounded(number: tuple[str, Mapping[str, Any]]) -> str:
-    name, about = number
-    return f"{name}={about['default']:g} ({about['from']:g} to {about['to']:g})"
-
-
-def _number(number: Any) -> dict[str, Any]:
-    return {
-        "default": number.default,
-        "from": number.low,
-        "to": number.high,
-        "summary": number.summary,
+            },
+        ),
     }
+    if kind not in kinds:
+        raise unknown("kind", kind, [*kinds, "runs"])
+    things, data = kinds[kind]
+    return {name: data(thing) for name, thing in things.items()}
+
+
+def _fields(thing: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
+
+
+def _numbers(numbers: Mapping[str, Any]) -> dict[str, Entry]:
+    return {
+        name: {"default": of.default, "from": of.low, "to": of.high, "summary": of.summary}
+        for name, of in numbers.items()
+    }
+
+
+def _lines(kind: str, name: str, entry: Entry) -> Iterator[str]:
+    """Yield what `list` prints of an entry below its name."""
+    if kind == "axes":
+        meanings: dict[str, str] = {}
+        for choice, about in entry["choices"].items():
+            yield f"{choice:<20} {about['summary']}"
+            if numbers := about["numbers"]:
+                yield f"    reads {', '.join(_bounded(*number) for number in numbers.items())}"
+            meanings |= {number: of["summary"] for number, of in numbers.items()}
+        yield from (f"{number + ':':<20} {meaning}" for number, meaning in meanings.items())
+    elif kind == "studies":
+        few = entry["variants"][:6]
+        more = len(entry["variants"]) - len(few)
+        yield f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"
+        for profile, of in entry["profiles"].items():
+            yield f"{profile:<9} {of['seeds']} seeds on {', '.join(of['tasks'])}"
+    elif kind == "presets":
+        yield f"{len(entry['settings'])} settings of {entry['trainer']}: `show {name}`"
+    elif kind == "tasks":
+        yield f"settings  {', '.join(f'{n}={v}' for n, v in entry['settings'].items())}"
+    else:
+        for number, about in entry["numbers"].items():
+            yield f"{_bounded(number, about)}: {about['summary']}"
+        for option, about in entry["structure"].items():
+            yield f"{option}={about['default']}: {about['summary']}"
+
+
+def _bounded(name: str, number: Entry) -> str:
+    return f"{name}={number['default']:g} ({number['from']:g} to {number['to']:g})"
 
 
 def show(
     name: str, results: Path, selection: Mapping[str, Any], brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
-    """Describe a study, a variant ("gae/brax", or its name alone where only one study has it), or
-    a cell (its hash, or the beginning of it), resolved. brought: studies of study files.
+    """Yield a study, a variant or a cell, resolved.
+
+    name: of a study; "gae/brax", or a variant's name alone where only one study has it; a cell's
+    hash, or the beginning of it. brought: studies of study files.
     """
     from ablations.sweep.defaults import known_studies
 
@@ -243,49 +238,50 @@ def show(
         raise unknown("study, variant, preset, setting or cell", name, every)
 
 
-def preset_lines(name: str, against: str | None = None) -> Iterator[str]:
-    """A preset's settings with the files they were read from, and what it has in words; against
-    another, what differs, with both formulas.
-    """
+def _preset(name: str) -> Iterator[str]:
+    """Yield a preset's settings with the files they were read from, and what it has in words."""
+    from ablations.presets import preset
+
+    found = preset(name)
+    yield f"{name}: {found.library}"
+    for setting, (value, file) in found.read().items():
+        yield f"    {setting:<27} {_shown(value):<36} {file}"
+    yield "not expressed by settings"
+    yield from (f"    {sentence}" for sentence in found.in_words)
+
+
+def _against(*names: str) -> Iterator[str]:
+    """Yield the settings in which two presets differ, with the formulas of both."""
     from ablations.presets import preset
     from ablations.trainers import trainer
     from ablations.trainers.composition import neutral
 
-    one = preset(name)
-    if against is None:
-        yield f"{one.name}: {one.library}"
-        for setting, (value, file) in one.read().items():
-            yield f"    {setting:<27} {_shown(value):<36} {file}"
-        yield "not expressed by settings"
-        yield from (f"    {sentence}" for sentence in one.in_words)
-        return
-    other = preset(against)
-    mine, theirs = (
-        {**_flat(neutral(trainer(each.trainer))), **each.values()} for each in (one, other)
-    )
-    yield f"{one.name} against {other.name}"
-    for setting in dict.fromkeys([*mine, *theirs]):
-        values = [values.get(setting) for values in (mine, theirs)]
-        if values[0] == values[1]:
+    ends = {
+        found.name: _flat(neutral(trainer(found.trainer))) | found.values()
+        for found in map(preset, names)
+    }
+    yield " against ".join(names)
+    for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
+        values = {name: end.get(setting) for name, end in ends.items()}
+        if len(set(map(str, values.values()))) == 1:
             continue
         yield f"    {setting}"
-        for preset_name, value in zip((one.name, other.name), values, strict=True):
-            shown = "not read" if value is None else _shown(value)
-            yield f"        {preset_name:<10} {shown}"
+        for name, value in values.items():
+            yield f"        {name:<10} {'not read' if value is None else _shown(value)}"
             yield from (f"            {line}" for line in _formula(setting, value))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _formula(setting: str, value: Any) -> list[str]:
-    """The formula of a choice, line by line; nothing for other settings."""
+def _formula(setting: str, value: object) -> list[str]:
+    """Return the formula of a choice, line by line; nothing for other settings."""
     import variants as registry
 
     if setting not in registry.axes() or value is None:
         return []
-    return registry.axis(setting)[value].formula.splitlines()
+    return registry.axis(setting)[str(value)].formula.splitlines()
 
 
 def _resolve(study: str, selection: Mapping[str, Any], brought: tuple[Study, ...]) -> Plan:
@@ -362,10 +358,8 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
             import variants as registry
 
             choice = registry.axis(name)[str(value)]
-            lines += [
-                f"        {line.strip()}" for line in choice.formula.splitlines() if line.strip()
-            ]
-            lines.append(f"        ({choice.source})")
+            formula = (line.strip() for line in choice.formula.splitlines() if line.strip())
+            lines += (f"        {line}" for line in (*formula, f"({choice.source})"))
     return lines
 
 
@@ -373,28 +367,24 @@ def _named(part: Mapping[str, Any]) -> str:
     return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
 
 
-def _config_lines(config: Mapping[str, Any]) -> list[str]:
+def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
     task = config.get("task", {})
     task = {"name": task} if isinstance(task, str) else task
     if "imported" in config:
-        told = {"task": task.get("name"), "run": config.get("variant")}
-        told |= config["imported"] or {}
-        return ["imported", *(f"    {name:<26} {value}" for name, value in told.items())]
-    sections: dict[str, Mapping[str, Any]] = {
-        f"task {_named(task)}": task.get("settings", {}),
-        "choices": {name: _named(choice) for name, choice in config.get("choices", {}).items()},
-        "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
-        "structure": config.get("structure", {}),
-        "command": config.get("command", {}),
-        "run": config.get("run", {}),
-    }
-    lines = []
+        run = {"task": task.get("name"), "run": config.get("variant")}
+        sections = {"imported": run | (config["imported"] or {})}
+    else:
+        choices = config.get("choices", {})
+        sections = {
+            f"task {_named(task)}": task.get("settings", {}),
+            "choices": {name: _named(choice) for name, choice in choices.items()},
+            "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
+            **{name: config.get(name, {}) for name in ("structure", "command", "run")},
+        }
     for title, values in sections.items():
-        if not values:
-            continue
-        lines.append(title)
-        lines += [f"    {name:<26} {value}" for name, value in values.items()]
-    return lines
+        if values:
+            yield title
+            yield from (f"    {name:<26} {value}" for name, value in values.items())
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:

@@ -1,18 +1,16 @@
-"""The commands about results: `table`, `diagnose`, `figure`, `report`, `render`, `export`,
-`import`, `policies` and `clean`.
-"""
+"""The commands about results: tables, figures, pages, files of others, policies, cleaning."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import (
     add_command,
+    add_flags,
     add_studies,
     load_installed_plugins,
     plans,
@@ -28,123 +26,120 @@ from ablations.request import parse_settings
 
 if TYPE_CHECKING:
     from ablations.policies import Policy
-    from ablations.records import Plan
 
-MOST_PATHS = 5  # that `clean` lists of each kind
+MOST_PATHS = 20  # that `clean` lists, the largest
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
 
 def add_commands(commands: Any) -> None:
+    """Add the commands about results."""
     read = partial(add_command, commands, reads_records="of its studies")
-    one = read("table", _table, "the results in numbers")
-    add_studies(one, "+")
-    one.add_argument(
+    metric = {"--metric": "another column of the curves, such as evaluation/return"}
+    command = read("table", _table, "the results in numbers")
+    add_studies(command, "+")
+    command.add_argument(
         "--kind",
         choices=("comparison", "effects", "efficiency", "power", "shares"),
         help="what of a study: its comparisons (default), the effects of a factorial (default of "
         "a fraction of one), sample efficiency, or the seeds it needs; of an explanation the "
         "shares of a gap (default)",
     )
-    one.add_argument("--format", choices=FORMATS, default="markdown")
-    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument("--score", choices=("final", "auc"), default="final")
-    one.add_argument(
-        "--output",
+    command.add_argument("--format", choices=FORMATS, default="markdown")
+    add_flags(command, metric)
+    command.add_argument("--score", choices=("final", "auc"), default="final")
+    add_flags(
+        command,
+        {"--output DIR": "write <study>.md, .tex, ... there instead, or <study>_<kind>.md"},
         type=Path,
-        metavar="DIR",
-        help="write <study>.md, .tex, ... there instead, or <study>_<kind>.md",
     )
 
-    one = add_command(
+    command = add_command(
         commands, "diagnose", _diagnose, "bias and variance of advantages, and what training met"
     )
-    add_studies(one, "+")
-    one.add_argument("--format", choices=FORMATS, default="markdown")
-    one.add_argument("--output", type=Path, metavar="DIR", help="write files there instead")
-    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    one.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_studies(command, "+")
+    command.add_argument("--format", choices=FORMATS, default="markdown")
+    add_flags(command, {"--output DIR": "write files there instead"}, type=Path)
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
+    command.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
-    one = read("figure", _figure, "learning curves, differences and more, ready for a paper")
-    add_studies(one, "+")
-    one.add_argument(
+    command = read("figure", _figure, "learning curves, differences and more, ready for a paper")
+    add_studies(command, "+")
+    command.add_argument(
         "--format",
         nargs="+",
         choices=("svg", "png", "pdf"),
         default=["svg", "png"],
         help="default: svg png",
     )
-    one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument(
-        "--width",
-        metavar="INCHES|NAME",
-        help="for a paper, without title and footnote: inches, or icml-column, neurips, ...",
+    add_flags(
+        command,
+        {
+            **metric,
+            "--width INCHES|NAME": "for a paper, without title and footnote: inches, or "
+            "icml-column, neurips, ...",
+        },
     )
-    one.add_argument(
+    command.add_argument(
         "--each-seed", action="store_true", help="learning curves with a faint line for every seed"
     )
-    one.add_argument(
-        "--output", type=Path, metavar="DIR", help="default: figures/ in the results folder"
-    )
+    add_flags(command, {"--output DIR": "default: figures/ in the results folder"}, type=Path)
 
-    one = read("report", _report, "every study on one self-contained page, report/index.html")
-    add_studies(one, "*")
-    one.add_argument(
-        "--watch", action="store_true", help="serve it on this machine and follow the records"
-    )
-    one.add_argument("--port", type=whole, metavar="N", help="of --watch; default: 8321")
+    command = read("report", _report, "every study on one self-contained page, report/index.html")
+    add_studies(command, "*")
 
-    one = add_command(
-        commands, "render", _render, "episodes of saved policies, to watch: a page, GIF or MP4"
+    command = add_command(
+        commands, "render", _render, "episodes of saved policies, to watch: a page or a GIF"
     )
-    add_studies(one, 1)
-    one.add_argument("--task", metavar="T", help="may be left out where the study has one")
-    one.add_argument(
-        "--variant",
+    add_studies(command, 1)
+    add_flags(command, {"--task T": "may be left out where the study has one"})
+    add_flags(
+        command,
+        {
+            "--variant V": "several: side by side; default: the baseline. Checkpoints of Brax's "
+            "PPO, by their "
+            "folder, here or in place of the study"
+        },
         nargs="+",
-        metavar="V",
-        help="several: side by side; default: the baseline. Checkpoints of Brax's PPO, by their "
-        "folder, here or in place of the study",
     )
-    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
-    one.add_argument(
-        "--snapshot",
+    add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
+    add_flags(
+        command,
+        {
+            "--snapshot best|last|all|N": "which saved policies of a run, by step, several side "
+            "by side; default: best"
+        },
         nargs="+",
         default=["best"],
-        metavar="best|last|all|N",
-        help="which saved policies of a run, by step, several side by side; default: best",
     )
-    one.add_argument("--format", choices=("html", "gif", "mp4"), help="default: html")
-    one.add_argument("--length", type=positive, metavar="N", help="steps of an episode at most")
-    one.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: under render/ in the results folder"
-    )
+    command.add_argument("--format", choices=("html", "gif"), help="default: html")
+    add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
+    add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
 
-    one = add_command(
+    command = add_command(
         commands, "export", _export, "runs for other tools, or as an archive to be committed"
     )
-    add_studies(one, "*")
-    one.add_argument(
+    add_studies(command, "*")
+    command.add_argument(
         "--format",
         choices=("csv", "parquet", "marl-eval", "archive"),
         default="csv",
         help="archive: one small file per study, which every command counts as runs that are done",
     )
-    one.add_argument(
-        "--metric",
+    add_flags(
+        command,
+        {"--metric": "columns of the curves; default: all, in an archive the judged ones"},
         nargs="+",
-        help="columns of the curves; default: all, in an archive the judged ones",
     )
-    one.add_argument(
-        "--output",
+    add_flags(
+        command,
+        {"--output FILE": "default: export/runs, or the folder archive, in the results folder"},
         type=Path,
-        metavar="FILE",
-        help="default: export/runs, or the folder archive, in the results folder",
     )
 
-    one = add_command(
+    command = add_command(
         commands, "import", _import, "other people's runs, for our statistics and page"
     )
-    one.add_argument(
+    command.add_argument(
         "paths",
         nargs="+",
         type=Path,
@@ -152,59 +147,59 @@ def add_commands(commands: Any) -> None:
         help="CSV or TSV with columns run, seed, step, return (and task); TensorBoard event "
         "folders; folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
     )
-    one.add_argument("--study", required=True, metavar="NAME", help="what to call them here")
-    one.add_argument("--metric", help="the column or tag that is judged; default: the return")
-    one.add_argument(
+    add_flags(command, {"--study NAME": "what to call them here"}, required=True)
+    command.add_argument(
         "--better", choices=("higher", "lower"), default="higher", help="lower: of a loss, a cost"
     )
-    one.add_argument("--baseline", metavar="RUN", help="default: the first run")
-    one.add_argument(
-        "--margin",
+    add_flags(
+        command,
+        {"--margin": "share of what the baseline learned that does not matter; default: 0.05"},
         type=float,
         default=0.05,
-        help="share of what the baseline learned that does not matter; default: 0.05",
     )
-    one.add_argument(
-        "--pattern", help="parts of an event folder's name, such as {task}/{run}/seed{seed}"
+    add_flags(
+        command,
+        {
+            "--metric": "the column or tag that is judged; default: the return",
+            "--baseline RUN": "default: the first run",
+            "--pattern": "parts of an event folder's name, such as {task}/{run}/seed{seed}",
+        },
     )
-    one.add_argument("--title", default="")
-    one.add_argument("--claim", default="")
-    one.add_argument("--source", default="", help="where the claim was stated")
+    add_flags(
+        command,
+        {"--title": None, "--claim": None, "--source": "where the claim was stated"},
+        default="",
+    )
 
-    one = add_command(
+    command = add_command(
         commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
     )
-    one.add_argument(
+    command.add_argument(
         "name",
         metavar="STUDY|CELL|FOLDER",
         help="a study's last plan, a cell's hash, or a folder of checkpoints of Brax's PPO",
     )
-    one.add_argument(
-        "--task", metavar="T", help="needed where the study ran on several, and for a folder"
+    add_flags(
+        command,
+        {
+            "--task T": "needed where the study ran on several, and for a folder",
+            "--variant V": "default: the baseline",
+        },
     )
-    one.add_argument(
-        "--set",
+    add_flags(
+        command,
+        {"--set NAME=VALUE": "settings of a folder's task, such as backend=mjx"},
         nargs="+",
         action="extend",
-        metavar="NAME=VALUE",
-        help="settings of a folder's task, such as backend=mjx",
     )
-    one.add_argument("--variant", metavar="V", help="default: the baseline")
-    one.add_argument("--seed", type=whole, default=0, metavar="S", help="default: 0")
-    one.add_argument(
-        "--step", default="best", metavar="best|last|N", help="which to export; default: best"
-    )
-    one.add_argument(
-        "--brax",
-        type=Path,
-        metavar="DIR",
-        help="write that one there, as Brax's own checkpoint",
-    )
+    add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
+    add_flags(command, {"--step best|last|N": "which to export; default: best"}, default="best")
+    add_flags(command, {"--brax DIR": "write that one there, as Brax's own checkpoint"}, type=Path)
 
-    one = add_command(
+    command = add_command(
         commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
     )
-    one.add_argument("--yes", action="store_true", help="delete it")
+    command.add_argument("--yes", action="store_true", help="delete it")
 
 
 def _table(options: argparse.Namespace) -> None:
@@ -231,7 +226,7 @@ def _diagnose(options: argparse.Namespace) -> None:
     for plan in found:
         cells = diagnosis.cells(plan)
         measured = diagnostics.read_measured(
-            diagnosis.folder(options.results), ((one.task, one.seed, one.hash) for one in cells)
+            diagnosis.folder(options.results), ((cell.task, cell.seed, cell.hash) for cell in cells)
         )
         made = [
             diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
@@ -243,7 +238,7 @@ def _diagnose(options: argparse.Namespace) -> None:
 
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:
-    """On the screen, or with --output in a file of that name."""
+    """Print a text, or with --output write it to a file of that name."""
     from ablations.records import write_atomically
 
     if options.output is None:
@@ -278,32 +273,9 @@ def _figure(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    if options.watch:
-        _watch(options)
-        return
     from ablations.report import page
 
     print(page.write(shown(options), options.results))
-
-
-def _watch(options: argparse.Namespace) -> None:
-    from ablations.report.page.live import Live
-    from ablations.sweep.slurm.commands import remembered
-    from ablations.sweep.status import status
-
-    queue = remembered()
-
-    def running(plans: Sequence[Plan]) -> list[dict[str, Any]]:
-        rows = status(plans, options.results, queue).rows
-        return [row for row in rows if row["state"] == "running"]
-
-    plans(options)  # bad input is said before anything is served
-    with Live(lambda: plans(options), options.results, running, options.port) as server:
-        print(f"{server.address} follows the records in '{options.results}'; Ctrl-C ends it")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
 
 
 def _render(options: argparse.Namespace) -> None:
@@ -317,7 +289,7 @@ def _render(options: argparse.Namespace) -> None:
     else:
         _require_no_path(name)
         (plan,), variants = plans(options), options.variant or [None]
-    made = rendering.render(
+    path = rendering.render(
         plan,
         options.results,
         task=options.task,
@@ -329,9 +301,7 @@ def _render(options: argparse.Namespace) -> None:
         output=options.output,
         length=options.length,
     )
-    for note in made.notes:
-        print(note, file=sys.stderr)
-    print(made.path)
+    print(path)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -401,7 +371,7 @@ def _policies(options: argparse.Namespace) -> None:
 
 
 def _require_no_path(name: str) -> None:
-    """Raises UserError for a path that holds no checkpoint of Brax's PPO."""
+    """Raise UserError for a path that holds no checkpoint of Brax's PPO."""
     if Path(name).name != name:
         raise UserError(
             f"'{name}' holds no checkpoint of Brax's PPO: name a folder that does, or a study or "
@@ -420,18 +390,17 @@ def _clean(options: argparse.Namespace) -> None:
     from ablations.sweep.clean import delete, size, waste
     from ablations.sweep.machine import programs_folder
 
-    found = waste(options.results)
-    if not found:
-        print(f"nothing to clean in '{options.results}'")
-    for one in found:
-        print(f"{one.bytes / 1e6:9.1f} MB  {len(one.paths):5}  {one.what}")
-        for path in one.paths[:MOST_PATHS]:
-            print(f"                     {path}")
-        if len(one.paths) > MOST_PATHS:
-            print(f"                     and {len(one.paths) - MOST_PATHS:,} more")
-    if options.yes:
-        delete(options.results, found)
-    elif found:
-        print("`ablations clean --yes` deletes these")
     if (programs := programs_folder()) and (large := size(programs)):
         print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")
+    sizes = {path: size(path) / 1e6 for path in waste(options.results)}
+    for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]:
+        print(f"{sizes[path]:9.1f} MB  {path}")
+    if not sizes:
+        print(f"nothing to clean in '{options.results}'")
+        return
+    total = f"{sum(sizes.values()):.1f} MB in all, which no table needs"
+    if options.yes:
+        delete(options.results, sizes)
+        print(f"deleted: {total}")
+    else:
+        print(f"{total}; unfinished cells begin anew without theirs: `ablations clean --yes`")

@@ -1,1 +1,1 @@
-"""Watching a saved policy: its episode as a page, GIF or film."""
+"""Watching a saved policy: its episode as a page or a GIF."""

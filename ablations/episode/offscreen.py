@@ -21,9 +21,10 @@ SMOOTH = 0.3  # seconds to either side over which the camera's way is averaged
 
 
 def choose_gl() -> None:
-    """Has MuJoCo draw with EGL or OSMesa, whichever is installed, where there is no screen and
-    nobody chose. MuJoCo reads it once: to be called before anything imports it. Raises UserError
-    where there is neither, or no such choice.
+    """Have MuJoCo draw with EGL or OSMesa where there is no screen and nobody chose.
+
+    MuJoCo reads it once: to be called before anything imports it. Raises UserError where neither is
+    installed, or for no such choice.
     """
     if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
         found = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
@@ -45,7 +46,7 @@ def pictures(
     size: tuple[int, int],
     ink: tuple[float, float, float],
 ) -> Iterator[np.ndarray]:
-    """uint8 [H, W, 3] for each of the places along T + 1 frames, as the page draws them.
+    """Yield uint8 [H, W, 3] for each of the places along T + 1 frames, as the page draws them.
 
     model: the mujoco.MjModel that the scene was read from. positions [T + 1, B, 3] in metres,
     rotations [T + 1, B, 4] as quaternions with w first. size: width and height in pixels.
@@ -87,7 +88,7 @@ def pictures(
 
 
 def _put(data: Any, index: int, geom: Any, positions: np.ndarray, rotations: np.ndarray) -> None:
-    """Puts a geom where its body is. MuJoCo draws from these two alone."""
+    """Put a geom where its body is. MuJoCo draws from these two alone."""
     import mujoco
 
     body = rotations[geom.body].astype(np.float64)
@@ -100,7 +101,7 @@ def _put(data: Any, index: int, geom: Any, positions: np.ndarray, rotations: np.
 
 
 def _plain(model: Any, scene: Scene, ink: Sequence[float]) -> Any:
-    """A copy of the model with bright floors, the bodies in ink, and nothing that mirrors."""
+    """Return a copy of the model with bright floors, the bodies in ink, no mirrors."""
     model = copy.deepcopy(model)
     model.mat_reflectance[:] = 0
     model.tex_data[:] = 150 + model.tex_data // 6
@@ -116,7 +117,7 @@ def _plain(model: Any, scene: Scene, ink: Sequence[float]) -> Any:
 
 
 def _way(scene: Scene, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the camera looks [T + 1, 3], and where bodies are from there [T + 1, B, 3]."""
+    """Return the camera's targets [T + 1, 3], and bodies relative to them [T + 1, B, 3]."""
     middle = positions[:, np.array(scene.trees) == 0].mean(axis=1)
     half = max(1, round(SMOOTH / scene.timestep))
     sums = np.cumsum(np.pad(middle, ((half + 1, half), (0, 0)), mode="edge"), axis=0)

@@ -52,7 +52,7 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """Which policy, in words."""
+        """The policy in words."""
         return f"{self.snapshot}, step {self.step:,}" if self.snapshot else f"step {self.step:,}"
 
     @property
@@ -62,12 +62,12 @@ class Run:
 
 
 def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> None:
-    """Writes the page, whole or not at all."""
+    """Write the page, whole or not at all."""
     write_atomically(path, render(study, task, seed, runs))
 
 
 def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
-    """The page as text; the runs stand side by side in their order."""
+    """Return the page as text; the runs stand side by side in their order."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -95,14 +95,14 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
 
 
 def headline(runs: Sequence[Run]) -> str:
-    """Whose episodes these are, and what they returned: "standard at step 4,000: return 231"."""
-    told: dict[str, list[Run]] = {}
+    """Name the policies and their returns: "standard at step 4,000: return 231"."""
+    variants: dict[str, list[Run]] = {}
     for run in runs:
-        told.setdefault(run.variant, []).append(run)
+        variants.setdefault(run.variant, []).append(run)
     return "; ".join(
         f"{variant} at step {', '.join(f'{run.step:,}' for run in theirs)}: "
         f"return {', '.join(f'{run.total:.4g}' for run in theirs)}"
-        for variant, theirs in told.items()
+        for variant, theirs in variants.items()
     )
 
 
@@ -133,7 +133,7 @@ def _geom(geom: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _packed(run: Run) -> bytes:
-    """[B, 7, T + 1] whole numbers of `RESOLUTION`, differences along time, as four planes of bytes.
+    """Pack [B, 7, T + 1] whole numbers of `RESOLUTION`, differences in time, as planes of bytes.
 
     Neighbouring frames are alike: the planes of the higher bytes compress to almost nothing.
     """

@@ -1,4 +1,4 @@
-"""What `ablations render` does: saved policies act once, and their episodes become a page or film.
+"""Saved policies act once for `ablations render`, and their episodes become a page or a GIF.
 
     results/render/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +19,9 @@ if TYPE_CHECKING:
     from ablations.episode.page import Run
     from ablations.policies import Policy
 
-FORMATS = ("html", "gif", "mp4")
+FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
 LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """path: what was written. notes: what of the request it leaves out, in words."""
-
-    path: Path
-    notes: tuple[str, ...]
 
 
 def render(
@@ -45,8 +36,8 @@ def render(
     output: Path | None = None,
     length: int | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> Rendered:
-    """Writes an episode of each of these policies, side by side, all from the seed's reset.
+) -> Path:
+    """Write an episode of each of these policies, side by side, all from the seed's reset.
 
     plan: None where all variants are folders with checkpoints of Brax's PPO, as any may be. task:
     may be left out where the plan has one. variants: None is the baseline. snapshots: "best",
@@ -58,10 +49,6 @@ def render(
     from ablations.sweep.machine import use_cache
 
     format = _format(format, output)
-    if format == "mp4":
-        from ablations.episode.film import ffmpeg
-
-        ffmpeg()
     if format != "html":
         from ablations.episode.offscreen import choose_gl
 
@@ -71,7 +58,7 @@ def render(
         raise UserError(f"'{variants[0]}' does not say what Brax trained on: name it with --task")
     study, baseline = (plan.study.name, plan.study.baseline) if plan else ("brax", "")
     names = [variant or baseline for variant in variants]
-    chosen, notes = _chosen(cells, snapshots)
+    chosen = _chosen(cells, snapshots)
     use_cache()
     played = list(_play(names, cells, chosen, seed, length, task, settings))
     runs = [run for run, _ in played]
@@ -85,13 +72,13 @@ def render(
             _film(path, played)
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
-    return Rendered(path, tuple(notes))
+    return path
 
 
 def _saved(
     plan: Plan | None, results: Path, task: str | None, variant: str | None, seed: int
 ) -> Path:
-    """The folder of a variant's cell, or of Brax's checkpoints where it is one."""
+    """Return the folder of a variant's cell, or of Brax's checkpoints where it is one."""
     from ablations.policies import brax_checkpoints, find_cell
 
     if variant and brax_checkpoints(variant):
@@ -113,33 +100,23 @@ def _format(format: str | None, output: Path | None) -> str:
     return format
 
 
-def _chosen(
-    cells: Sequence[Path], snapshots: Sequence[str]
-) -> tuple[list[list[str | int]], list[str]]:
-    """For each cell its snapshots, no more in all than a page has room for."""
+def _chosen(cells: Sequence[Path], snapshots: Sequence[str]) -> list[list[str | int]]:
+    """Return the snapshots of each cell. Raises UserError for more than a page has room for."""
     from ablations.policies import saved_steps
 
-    room = MOST // len(cells)
-    if not room:
-        raise UserError(f"{len(cells)} variants are too many side by side: at most {MOST}")
-    chosen, notes = [], []
+    chosen: list[list[str | int]] = []
     for cell in cells:
-        wanted: list[str | int] = []
+        wanted: dict[str | int, None] = {}
         for word in snapshots:
             steps = saved_steps(cell) if word == "all" else [_snapshot(word)]
-            wanted += [step for step in steps if step not in wanted]
-        if not wanted:
-            wanted = ["last"]  # which says why there is none
-        if len(wanted) > room:
-            places = [round(i * (len(wanted) - 1) / max(room - 1, 1)) for i in range(room)]
-            kept = [wanted[place] for place in places] if room > 1 else [wanted[-1]]
-            notes.append(
-                f"{len(kept)} of the {len(wanted)} snapshots of {cell.name} are shown; name others "
-                f"with --snapshot"
-            )
-            wanted = kept
-        chosen.append(wanted)
-    return chosen, notes
+            wanted |= dict.fromkeys(steps)
+        chosen.append(list(wanted) or ["last"])  # which says why there is none
+    if (episodes := sum(map(len, chosen))) > MOST:
+        raise UserError(
+            f"{episodes} episodes are too many side by side: at most {MOST}; name fewer with "
+            f"--variant or --snapshot"
+        )
+    return chosen
 
 
 def _snapshot(word: str) -> str | int:
@@ -163,7 +140,7 @@ def _play(
     task: str,
     settings_of_brax: Mapping[str, Any] | None,
 ) -> Iterator[tuple[Run, Any]]:
-    """(episode, the environment's MuJoCo model) of each policy, in the order asked for."""
+    """Yield (episode, the environment's MuJoCo model) of each policy, in order."""
     from ablations import tasks
     from ablations.episode.page import Run
     from ablations.episode.rollout import episodes
@@ -187,16 +164,16 @@ def _play(
         seen = scene(env, about["name"])
         steps = settings["episode_length"]
         episodes_ = episodes(env, policies, seed, min(steps, length or steps))
-        for step, policy, one in zip(wanted, policies, episodes_, strict=True):
+        for step, policy, episode in zip(wanted, policies, episodes_, strict=True):
             run = Run(
                 variant=name,
                 snapshot=step if isinstance(step, str) else "",
                 step=policy.step,
                 scene=seen,
-                positions=one.positions,
-                rotations=one.rotations,
-                rewards=one.rewards,
-                end=one.end,
+                positions=episode.positions,
+                rotations=episode.rotations,
+                rewards=episode.rewards,
+                end=episode.end,
             )
             yield run, mujoco_model(env)
 

@@ -33,7 +33,7 @@ class Episode:
 
 
 def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> Iterator[Episode]:
-    """An episode of each policy, all from the same reset, which the seed decides.
+    """Yield an episode of each policy, all from the same reset, which the seed decides.
 
     env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`).
     policies: policy(observation [O], key=None) -> action [A]; None asks for the mode.
@@ -48,7 +48,7 @@ def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> It
 
 
 def _strong(tree: Any) -> Any:
-    """The same without weak types, for each of which a program would be compiled again."""
+    """Return a pytree without weak types, for each of which a program would be compiled again."""
     return jax.tree.map(lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree)
 
 
@@ -59,7 +59,7 @@ def _episode(step: Any, act: Any, state: Any, length: int) -> Episode:
     for _ in range(length):
         state = step(state, act(state.obs))
         frame, reward, done = jax.device_get((poses(state), state.reward, state.done))
-        if not all(np.isfinite(one).all() for one in (*frame, reward)):
+        if not all(np.isfinite(values).all() for values in (*frame, reward)):
             end = "not finite"
             break
         frames.append(frame)

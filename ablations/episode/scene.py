@@ -1,4 +1,4 @@
-"""The bodies of an environment as plain data: what an episode's page and pictures draw.
+"""The bodies of an environment as plain data, for an episode's page and pictures.
 
 Works on any environment that carries a MuJoCo model: Brax (`env.sys.mj_model`, bodies at
 `state.pipeline_state.x`) and MuJoCo Playground (`env.mj_model`, bodies at `state.data`). Importing
@@ -68,7 +68,7 @@ class Scene:
 
 
 def scene(env: Any, task: str) -> Scene:
-    """The scene of an environment. Raises UserError where it has no bodies."""
+    """Return the scene of an environment. Raises UserError where it has no bodies."""
     model = mujoco_model(env)
     if model is None:
         raise UserError(f"task '{task}' has no bodies to draw: its environment has no MuJoCo model")
@@ -87,13 +87,13 @@ def scene(env: Any, task: str) -> Scene:
 
 
 def mujoco_model(env: Any) -> Any | None:
-    """The environment's mujoco.MjModel, None where it has none."""
+    """Return the environment's mujoco.MjModel, None where it has none."""
     holder = getattr(env, "sys", env)
     return getattr(holder, "mj_model", None)
 
 
 def poses(state: Any) -> tuple[Any, Any]:
-    """Positions [B, 3] and rotations [B, 4] (quaternions, w first) of a state's bodies."""
+    """Return positions [B, 3] and rotations [B, 4] (quaternions, w first) of a state's bodies."""
     if hasattr(state, "pipeline_state"):
         return state.pipeline_state.x.pos, state.pipeline_state.x.rot
     return state.data.xpos[1:], state.data.xquat[1:]  # the first body is the world
@@ -104,7 +104,7 @@ def _is_shown(model: Any, index: int) -> bool:
 
 
 def _rgba(model: Any, index: int) -> tuple[float, ...]:
-    """As MuJoCo does: a geom's own colour goes before its material's."""
+    """Return a colour as MuJoCo does: a geom's own colour goes before its material's."""
     own = _rounded(model.geom_rgba[index])
     material = int(model.geom_matid[index])
     return _rounded(model.mat_rgba[material]) if material >= 0 and own == _NO_COLOR[0] else own

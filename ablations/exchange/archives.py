@@ -65,7 +65,7 @@ class _Unpacked(TypedDict, total=False):
 def archive(
     plans: Iterable[Plan], results: Path, folder: Path, metrics: Sequence[str] | None = None
 ) -> list[Path]:
-    """Writes a file for each plan, and returns their paths.
+    """Write a file for each plan, and return their paths.
 
     metrics: the columns of the curves that are kept, by default the study's own and JUDGED.
     A cell that failed for an error is worth another try and left out, unless others ran it. Raises
@@ -88,7 +88,7 @@ def archive(
 
 
 def restore(results: Path, studies: Collection[str] = ()) -> None:
-    """Unpacks what the archive of a results folder has and the folder lacks: cells, and plans.
+    """Unpack cells and plans that the archive of a results folder has and the folder lacks.
 
     studies: whose archives are enough; () for all, as where one of these has none. A file that is
     damaged or of another format is left out with a line.
@@ -123,8 +123,11 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
 
 
 def restorable(results: Path) -> Path:
-    """Return a folder of this user's that has what a results folder has, for one that cannot be
-    written and whose archives hold more. Raises UserError where this user has no such folder."""
+    """Return a folder of this user's for a results folder that cannot be written.
+
+    It has all that is there, and room for what archives hold. Raises UserError where this user has
+    no such folder.
+    """
     name = digest(str(results.resolve()))
     folder = private_folder(f"results-{name}")
     if folder is None:
@@ -153,9 +156,9 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     records: list[Record | None] = []
     curves: list[parquet.Columns | None] = []
     for cell, record, curve in read_runs(results, plan):
-        whole = record if record and (others or record.failure != "error") else None
-        records.append(whole)
-        curves.append(curve if whole else None)
+        kept_record = record if record and (others or record.failure != "error") else None
+        records.append(kept_record)
+        curves.append(curve if kept_record else None)
         points = len(curves[-1]["step"]) if curves[-1] else 0
         if points > MOST_POINTS and not others:
             raise UserError(
@@ -183,13 +186,15 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
 
 def _said(record: Record) -> str:
     left_out = ("hash", "config", "curve", "policies")
-    fields = {name: one for name, one in vars(record).items() if name not in left_out}
+    fields = {name: value for name, value in vars(record).items() if name not in left_out}
     return json.dumps(fields, sort_keys=True)
 
 
 def _restore(path: Path, results: Path, restored: str | None) -> str | None:
-    """Unpacks an archive. restored: the checksum of the plan that an earlier one of its name
-    brought; returns that of the plan that this one brings. A plan that ran here stays."""
+    """Unpack an archive; return the checksum of the plan that it brings.
+
+    restored: that of the plan that an earlier one of its name brought. A plan that ran here stays.
+    """
     data, beside = read_bytes(path, MOST_BYTES), _checksum_of(path)
     if not beside.exists():
         raise UserError(
@@ -208,7 +213,7 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         require_format(about.get("format"), FORMAT)
         described = decode(dict[str, Any], about.get("plan"))
         plan = decode_plan({**described, "cells": [_cell(row) for row in rows]})
-        place = plan_path(results, plan.study.name, plan.name)
+        file = plan_path(results, plan.study.name, plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
         curves = [_curve(row) if record else {} for row, record in zip(rows, records, strict=True)]
         for curve in filter(None, curves):
@@ -224,14 +229,14 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
     for record, curve in zip(records, curves, strict=True):
         if record is not None and not os.path.lexists(cell_folder(results, record.hash)):
             write_record(results, record, curve, lasting=False)
-    if not os.path.lexists(place) or _sha256(place) == restored:
+    if not os.path.lexists(file) or _sha256(file) == restored:
         write_plan(results, plan, last=False)
-        return _sha256(place)
+        return _sha256(file)
     return restored
 
 
 def _sha256(path: Path) -> str | None:
-    """Of a plan's file; None for what is none."""
+    """Return the checksum of a plan's file; None for what is none."""
     try:
         return sha256(read_bytes(path)).hexdigest()
     except Foreign:
@@ -248,7 +253,7 @@ def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record(row: Mapping[str, Any], cell: CellEntry) -> Record | None:
-    """Raises ValueError where the configuration is not the one that the hash names."""
+    """Return a row's record. Raise ValueError where its hash is of another configuration."""
     if row["record"] is None:
         return None
     if digest(cell.config) != cell.hash:
@@ -259,4 +264,6 @@ def _record(row: Mapping[str, Any], cell: CellEntry) -> Record | None:
 
 def _curve(row: Mapping[str, Any]) -> dict[str, Any]:
     about = ("task", "variant", "seed", "hash", "config", "record")
-    return {name: one for name, one in row.items() if name not in about and one is not None}
+    return {
+        name: values for name, values in row.items() if name not in about and values is not None
+    }

@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pandas.DataFrame:
-    """One row per cell, step and metric, without the points that have no value.
+    """Return a row per cell, step and metric, without the points that have no value.
 
     A failed cell has one row, at the step where it failed, without metric and value, that says how
     it failed; a finished one without any value has one at its last step; one that has not run has
@@ -39,7 +39,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     known: set[str] = set()
 
     def add(cell: CellEntry, record: Record | None, **own: Sequence[Any]) -> None:
-        """Rows of a cell; own: the columns in which they differ."""
+        """Add rows of a cell; own: the columns in which they differ."""
         shared: dict[str, object] = {"task": cell.task, "variant": cell.variant, "seed": cell.seed}
         shared |= {"study": plan.study.name, "status": record.status if record else "missing"}
         if record is not None:
@@ -57,14 +57,14 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
         known |= curve.keys()
         seen = 0
         for name in curve if metrics is None else [name for name in metrics if name in curve]:
-            shown = [place for place, value in enumerate(curve[name]) if not _is_missing(value)]
+            shown = [row for row, value in enumerate(curve[name]) if not _is_missing(value)]
             seen += len(shown)
             add(
                 cell,
                 record,
-                step=[steps[place] for place in shown],
+                step=[steps[row] for row in shown],
                 metric=[name] * len(shown),
-                value=[curve[name][place] for place in shown],
+                value=[curve[name][row] for row in shown],
             )
         if not seen:
             add(cell, record, step=[max(steps, default=None)])
@@ -80,13 +80,13 @@ def _is_missing(value: float | None) -> bool:
 
 
 def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> dict[str, Any]:
-    """environment (study) -> task -> algorithm (variant) -> seed -> steps, as marl-eval reads it.
+    """Return study -> task -> algorithm (variant) -> seed -> steps, as marl-eval reads it.
 
     metric: a column of the curves, each study's own by default; it is called "return" where that is
     its last part. absolute_metrics hold the mean over the last 10% of training. Failed and missing
     cells have no place in that format and are left out; raises UserError where none is left.
     """
-    whole: dict[str, Any] = {}
+    environments: dict[str, Any] = {}
     for plan in plans:
         column = metric or plan.study.metric
         name = column.replace("/", "_")
@@ -105,16 +105,16 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
             if not shown:
                 continue
             run: dict[str, Any] = {
-                f"step_{place}": {"step_count": step, name: [value]}
-                for place, (step, value) in enumerate(shown)
+                f"step_{number}": {"step_count": step, name: [value]}
+                for number, (step, value) in enumerate(shown)
             }
             ends = final(*zip(*shown, strict=True))
             run["absolute_metrics"] = {name: [ends]}
-            algorithms = whole.setdefault(plan.study.name, {}).setdefault(cell.task, {})
+            algorithms = environments.setdefault(plan.study.name, {}).setdefault(cell.task, {})
             algorithms.setdefault(cell.variant, {})[f"seed_{cell.seed}"] = run
-    if not whole:
+    if not environments:
         raise UserError("nothing to export: no run is finished")
-    return whole
+    return environments
 
 
 def export(
@@ -124,7 +124,7 @@ def export(
     format: str,
     metrics: Sequence[str] | None = None,
 ) -> None:
-    """Writes plans to one file, whole or not at all: csv, parquet or marl-eval.
+    """Write plans to one file, whole or not at all: csv, parquet or marl-eval.
 
     Same records, same bytes. Raises UserError for another format or an unknown metric.
     """
@@ -138,11 +138,11 @@ def export(
         return
     import pandas
 
-    whole = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
+    table = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
     if format == "csv":
         for name in ("study", "task", "variant", "metric", "reason"):
-            whole[name] = whole[name].map({text: inert(text) for text in whole[name].unique()})
-        write_atomically(path, whole.to_csv(index=False))
+            table[name] = table[name].map({text: inert(text) for text in table[name].unique()})
+        write_atomically(path, table.to_csv(index=False))
         return
-    present = whole.astype(object).where(whole.notna(), None)
+    present = table.astype(object).where(table.notna(), None)
     write_atomically(path, parquet.encode({name: present[name] for name in COLUMNS}))

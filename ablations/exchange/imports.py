@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,12 +24,13 @@ from ablations.names import require_name
 from ablations.records import Plan, digest, read_plan, write_plan, write_record
 from ablations.report.units import keep_units
 
+Reader = Callable[[Path, str | None, str | None, list[str]], tuple[dict[Place, Curve], str]]
 SHOWN = 12  # lines of runs, and of what was left out
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to read runs, and what is asked of them.
+    """Options of an import.
 
     metric: the column or tag that is judged; by default "return", or the first known return tag.
     baseline: the run that the others are compared with; by default the first one read.
@@ -57,7 +58,7 @@ def import_runs(
     options: Options | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Plan:
-    """Writes the runs in `paths` as records of a study, and the plan that every command reads.
+    """Write the runs in `paths` as records of a study, and the plan that every command reads.
 
     A path is a CSV or TSV file (columns run, seed, step, return, and task where there are several;
     further numeric columns are further metrics; or long format with columns metric and value, as
@@ -76,50 +77,53 @@ def import_runs(
     runs: dict[Place, Curve] = {}
     outcomes: dict[Place, Outcome] = {}
     places: dict[Place, None] = {}
-    of_tables: set[Place] = set()
-    metrics: list[str] = []
+    metrics: dict[str, None] = {}
     notes: list[str] = []
     for path in map(Path, paths):
-        known: dict[Place, Outcome] = {}
-        if path.exists() and not path.is_dir():
-            require_regular(path)
-        if others.is_database(path):
-            found, metric = others.read_trackio(path, options.metric, options.pattern, notes)
-        elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
-            found, metric = others.read_evaluations(path, options.metric, options.pattern, notes)
-        elif path.is_dir():
-            found, metric = read_tensorboard(path, options.metric, options.pattern, notes)
-        else:
-            found, metric = read_csv(path, options.metric, notes)
-            known = exported(path)
-            of_tables |= found.keys()
-        for task, run, seed in found.keys() | known.keys():
-            if (task, run, seed) in places:
-                raise UserError(f"run '{run}' on '{task}', seed {seed} is there twice: in '{path}'")
-        runs |= found
+        curves, metric, known = _read(path, options, notes)
+        for task, run, seed in places.keys() & (curves.keys() | known.keys()):
+            raise UserError(f"run '{run}' on '{task}', seed {seed} is there twice: in '{path}'")
+        runs |= curves
         outcomes |= known
-        places |= dict.fromkeys([*known, *found])
-        metrics.append(metric)
+        places |= dict.fromkeys([*known, *curves])
+        metrics[metric] = None
     if not runs:
         raise UserError("no runs found: give CSV files or folders of TensorBoard event files")
-    if len(set(metrics)) > 1:
-        names = ", ".join(dict.fromkeys(metrics))
+    metric, *more = metrics
+    if more:
+        names = ", ".join(metrics)
         raise UserError(f"the files judge different metrics ({names}): name one with --metric")
-    metric = metrics[0]
     for line in (*_shown(list(_taken(runs, metric)), "run"), *_shown(notes, "note")):
         say(line)
     if options.better == "lower":
         runs = {place: _negated(curve, metric) for place, curve in runs.items()}
         metric = f"-{metric}"
-    read = _Read(runs, outcomes, of_tables, tuple(places), metric)
-    plan = _plan(study, read, results, options)
+    plan = _plan(study, _Runs(runs, outcomes, tuple(places), metric), results, options)
     write_plan(results, plan)
     keep_units(plan, results)
     return plan
 
 
+def _read(
+    path: Path, options: Options, notes: list[str]
+) -> tuple[dict[Place, Curve], str, dict[Place, Outcome]]:
+    """Read one path: its runs, the metric that is judged, and outcomes that the file states."""
+    if path.exists() and not path.is_dir():
+        require_regular(path)
+    reader: Reader | None = None
+    if others.is_database(path):
+        reader = others.read_trackio
+    elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
+        reader = others.read_evaluations
+    elif path.is_dir():
+        reader = read_tensorboard
+    if reader:
+        return *reader(path, options.metric, options.pattern, notes), {}
+    return *read_csv(path, options.metric, notes), exported(path)
+
+
 def _taken(runs: Mapping[Place, Curve], metric: str) -> Iterator[str]:
-    """What each run was taken for, a line each."""
+    """Say what each run was taken for, a line each."""
     for (task, run, seed), curve in runs.items():
         empty = int(np.isnan(curve.values[metric]).sum())
         gaps = f", {empty:,} without a value of {metric}" if empty else ""
@@ -140,7 +144,7 @@ def _negated(curve: Curve, metric: str) -> Curve:
 
 
 def _refuse_other(results: Path, study: str) -> None:
-    """A study that was run here keeps its name."""
+    """Raise UserError for a study that was run here: it keeps its name."""
     try:
         plan = read_plan(results, study)
     except UserError:  # none, or a damaged one, which this writes anew
@@ -153,19 +157,20 @@ def _refuse_other(results: Path, study: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """outcomes: of the runs whose file says how they ended. of_tables: those with fields that may
-    be empty. places: all, in the files' order."""
+class _Runs:
+    """Runs as they were read.
+
+    outcomes: of the runs whose file says how they ended. places: all, in the files' order.
+    """
 
     runs: Mapping[Place, Curve]
     outcomes: Mapping[Place, Outcome]
-    of_tables: Collection[Place]
     places: tuple[Place, ...]
     metric: str
 
     @cached_property
     def longest(self) -> dict[str, int]:
-        """task -> the last step of its longest run."""
+        """The last step of the longest run of each task."""
         ends = dict.fromkeys((task for task, _, _ in self.places), 0)
         for (task, _, _), curve in self.runs.items():
             ends[task] = max(ends[task], int(curve.steps[-1]))
@@ -180,21 +185,22 @@ class _Read:
         return outcome(self.runs[place], self.metric, at, self.longest[place[0]])
 
     def columns(self, place: Place) -> dict[str, list[Any]]:
-        """The curve of a record; of a run without one, its end."""
+        """Return the curve of a record; of a run without one, its end."""
         if place in self.runs:
             return _columns(self.runs[place], self.metric, partial(self._diverged, place))
         step = self.outcomes[place].failed_step
         return {"step": [] if step is None else [step], self.metric: [] if step is None else [None]}
 
     def _diverged(self, place: Place, metric: str) -> int | None:
-        """Where a run diverged by its curve, unless its file says how it ended."""
+        """Return the point from which a run diverged, unless its file says how it ended."""
         if place in self.outcomes:
             return None
-        logged = metric == self.metric and place not in self.of_tables
-        return diverged_from(self.runs[place].values[metric], logged=logged)
+        curve = self.runs[place]
+        logged = metric == self.metric and not curve.table
+        return diverged_from(curve.values[metric], logged=logged)
 
 
-def _plan(study: str, read: _Read, results: Path, options: Options) -> Plan:
+def _plan(study: str, read: _Runs, results: Path, options: Options) -> Plan:
     names = list(dict.fromkeys(run for _, run, _ in read.places))
     tasks = list(dict.fromkeys(task for task, _, _ in read.places))
     seeds = sorted({seed for _, _, seed in read.places})
@@ -223,8 +229,8 @@ def _plan(study: str, read: _Read, results: Path, options: Options) -> Plan:
     )
 
 
-def _cell(study: str, read: _Read, place: Place, results: Path) -> CellEntry:
-    """A plan's entry of a run, whose record is written where it ran."""
+def _cell(study: str, read: _Runs, place: Place, results: Path) -> CellEntry:
+    """Return a plan's entry of a run; write its record where it ran."""
     task, variant, seed = place
     config: dict[str, Any] = {
         "imported": None,
@@ -247,8 +253,11 @@ def _cell(study: str, read: _Read, place: Place, results: Path) -> CellEntry:
 def _columns(
     run: Curve, metric: str, diverged: Callable[[str], int | None]
 ) -> dict[str, list[Any]]:
-    """As the sweep writes them: null where a metric has no value, the judged one first. Where it
-    has diverged its values stay no numbers; points without any value are left out."""
+    """Return columns as the sweep writes them, the judged one first.
+
+    None where a metric has no value; where it has diverged its values stay no numbers. Points
+    without any value are left out.
+    """
     columns: dict[str, list[Any]] = {}
     for name in dict.fromkeys([metric, *sorted(run.values)]):
         values = run.values[name].tolist()
@@ -261,7 +270,7 @@ def _columns(
 
 
 def _checksum(columns: Mapping[str, Sequence[Any]], ended: Outcome) -> str:
-    """Of the data and of how the run ended, which may depend on the others of its task."""
+    """Return the checksum of the data and of how the run ended, which others may decide."""
     sums = hashlib.sha256(repr(ended).encode())
     for name, values in columns.items():
         numbers = np.array(values, np.float64)

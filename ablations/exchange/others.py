@@ -6,14 +6,15 @@ import contextlib
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ablations import logs
-from ablations.errors import UserError, count, unknown
-from ablations.exchange.places import Place, Placing, parse
+from ablations.errors import UserError, count
+from ablations.exchange.places import Place, parse, placed
 from ablations.exchange.reading import Curve, joined, judged_of
 from ablations.logs.numbers import as_number
 from ablations.logs.order import Part, Points, in_order
@@ -24,16 +25,17 @@ _DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 def is_database(path: Path) -> bool:
+    """Return whether a path is called like a database."""
     return path.suffix in _DATABASES
 
 
 def evaluations(root: Path) -> list[Path]:
-    """Every evaluations.npz at or under a path."""
+    """Return every evaluations.npz at or under a path."""
     return [root] if root.is_file() else sorted(root.rglob(EVALUATIONS))
 
 
 def shown(source: Path) -> str:
-    """The name of a run's file or folder, by which it is told from the others."""
+    """Return the name of a run's file or folder, by which it is told from the others."""
     return f"{source.parent.name}/{source.name}" if source.name == EVALUATIONS else source.name
 
 
@@ -42,71 +44,67 @@ class _Row(NamedTuple):
 
     run: str
     name: str
-    step: Any
+    step: object
     metrics: bytes | str
 
 
 def read_evaluations(
-    root: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
+    root: Path, metric: str | None, pattern: str | None, notes: list[str]
 ) -> tuple[dict[Place, Curve], str]:
-    """The evaluations.npz under a folder, whose names say task, run and seed as those of event
-    files do; and the metric that is judged, their mean returns. notes: takes a line for what is
-    left out, and for seeds that no name says. Raises UserError."""
-    notes = [] if notes is None else notes
+    """Read the evaluations.npz under a folder; return runs and the metric that is judged.
+
+    That is their mean return. Names say task, run and seed as those of event files do. notes: takes
+    a line for what is left out, and for seeds that no name says. Raises UserError.
+    """
     judged = metric or _RESULTS
-    placing = Placing(pattern)
+    names: dict[Path, str] = {}
     read: dict[Path, logs.Log] = {}
     for path in evaluations(root):
         name = path.parent.name if root.is_file() else path.parent.relative_to(root).as_posix()
         name = root.name if name == "." else name
         try:
             read[path] = logs.read(path, judged, "timesteps")
+            names[path] = name
         except logs.NoValue:
             notes.append(f"left out: '{name}' has no evaluation")
         except UserError as error:
             raise UserError(f"'{path.parent}': {error}") from None
-        else:
-            placing.add(name, path)
     if not read:
         raise UserError(f"no {EVALUATIONS} in '{root}' has an evaluation")
-    places = placing.places(notes)
     return {
-        place: joined(_by_metric(read[path].points), judged, path) for place, path in places.items()
+        place: joined(_by_metric(read[path].points), judged, path)
+        for place, path in placed(names, pattern, notes).items()
     }, judged
 
 
 def read_trackio(
-    path: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
+    path: Path, metric: str | None, pattern: str | None, notes: list[str]
 ) -> tuple[dict[Place, Curve], str]:
-    """The runs of a Trackio project's database, by their ids, whose names say task, run and seed;
-    and the metric that is judged. Where a resumed run repeats steps, what came later counts. notes:
-    takes a line for what is left out, and for seeds that no name says. Raises UserError."""
-    notes = [] if notes is None else notes
+    """Read the runs of a Trackio project's database; return them and the metric that is judged.
+
+    Their names say task, run and seed. Where a resumed run repeats steps, what came later counts.
+    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
+    """
     points: dict[str, list[tuple[int, dict[str, float]]]] = {}
     names: dict[str, str] = {}
-    timeless = unread = 0
+    left_out = Counter[str]()
     for row in _rows(path):
         numbers = _numbers(row.metrics)
-        if numbers is None:
-            unread += 1
-        elif numbers and row.step is None:
-            timeless += 1
-        elif numbers and not isinstance(row.step, int):
+        if not numbers:
+            left_out["of damaged JSON"] += numbers is None
+        elif row.step is None:
+            left_out["without a step"] += 1
+        elif isinstance(row.step, int):
+            names[row.run] = row.name
+            points.setdefault(row.run, []).append((row.step, numbers))
+        else:
             raise UserError(
                 f"'{path}': a step of '{row.name}' is no whole number: {row.step!r:.40}"
             )
-        elif numbers:
-            names[row.run] = row.name
-            points.setdefault(row.run, []).append((row.step, numbers))
-    for rows, why in ((timeless, "without a step"), (unread, "of damaged JSON")):
-        if rows:
-            notes.append(f"left out: {count(rows, 'row')} {why}")
+    notes += (f"left out: {count(rows, 'row')} {why}" for why, rows in left_out.items() if rows)
     metrics = {name: None for rows in points.values() for _, row in rows for name in row}
-    judged = metric or judged_of(metrics)
-    if judged is None or judged not in metrics:
-        raise unknown(f"metric in '{path}' (choose with --metric)", judged or "return", metrics)
-    placing = Placing(pattern)
-    sources: dict[Path, str] = {}
+    judged = judged_of(metric, metrics, f"metric in '{path}' (choose with --metric)")
+    runs: dict[Path, str] = {}
     for run, name in names.items():
         twins = [other for other, called in names.items() if called == name]
         if len(twins) > 1 and parse(name, pattern).seed is not None:
@@ -114,23 +112,23 @@ def read_trackio(
                 f"'{path}' has {len(twins)} runs called '{name}' (ids {', '.join(twins)}): rename "
                 f"or delete all but one"
             )
-        if not any(judged in row for _, row in points[run]):
+        if any(judged in row for _, row in points[run]):
+            runs[path / name / run] = run
+        else:
             notes.append(f"left out: '{name}' has no {judged}")
-            continue
-        sources[path / name / run] = run
-        placing.add(name, path / name / run)
-    runs: dict[Place, Curve] = {}
-    for place, source in placing.places(notes).items():
-        name, written = names[sources[source]], _by_metric(points[sources[source]])
-        scalars = {}
-        for tag, of_tag in written.items():
-            scalars[tag] = in_order(tag, [Part(name, of_tag)], notes if tag == judged else None)
-        runs[place] = joined(scalars, judged, path / name)
-    return runs, judged
+    curves: dict[Place, Curve] = {}
+    texts = {source: names[run] for source, run in runs.items()}
+    for place, source in placed(texts, pattern, notes).items():
+        scalars = {
+            tag: in_order(tag, [Part(texts[source], of_tag)], notes if tag == judged else None)
+            for tag, of_tag in _by_metric(points[runs[source]]).items()
+        }
+        curves[place] = joined(scalars, judged, path / texts[source])
+    return curves, judged
 
 
 def _rows(path: Path) -> list[_Row]:
-    """In the order written."""
+    """Return the rows in the order written."""
     if not path.is_file():
         raise UserError(f"no such file: '{path}'")
     try:
@@ -148,8 +146,10 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _numbers(metrics: bytes | str) -> dict[str, float] | None:
-    """Those of a row that are numbers; Trackio writes NaN and infinities as text. None where it
-    cannot be read."""
+    """Return the numbers of a row, None where it cannot be read.
+
+    Trackio writes NaN and infinities as text.
+    """
     try:
         row = json.loads(metrics)
     except (ValueError, TypeError, RecursionError):

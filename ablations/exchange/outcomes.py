@@ -1,4 +1,4 @@
-"""How a run ended, as far as a file or its curve tells: finished, or failed and why."""
+"""Outcomes of runs, as far as a file or a curve tells: finished, or failed and why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outcome:
     failed_step: int | None = None
 
     def record(self, name: str, config: Mapping[str, Any], source: str) -> Record:
-        """The record of a run that others made."""
+        """Return the record of a run that others made."""
         return Record(
             name,
             config,
@@ -43,8 +43,10 @@ class Outcome:
 
 
 def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
-    """How a run ended by its curve: diverged from a place on, if any; else cut, if it ends before
-    90% of a whole run, which has `whole` steps."""
+    """Return how a run ended by its curve.
+
+    Diverged from a point on, if any; else cut, if it ends before 90% of a run of `whole` steps.
+    """
     if place is not None:
         at = int(run.steps[place])
         return Outcome("failed", "diverged", diverged(metric, at), at)
@@ -56,8 +58,10 @@ def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
 
 
 def exported(path: Path) -> dict[Place, Outcome]:
-    """How every run of a file that `export` wrote has ended, in the file's order; {} for another
-    file. Raises UserError for a seed or a step that is no whole number."""
+    """Return how every run of a file that `export` wrote has ended, in the file's order.
+
+    {} for another file. Raises UserError for a seed or a step that is no whole number.
+    """
     import pandas
 
     head = pandas.read_csv(path, nrows=0)
@@ -93,7 +97,7 @@ def _outcome(row: Mapping[str, str], step: int | None) -> Outcome:
 
 
 def unfinished(plan: Plan, results: Path) -> Iterator[str]:
-    """Lines on the runs of a plan that count as failures, or are not there."""
+    """Yield lines on the runs of a plan that count as failures, or are not there."""
     failed: list[str] = []
     missing: list[str] = []
     for cell, record in read_results(results, plan):

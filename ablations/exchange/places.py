@@ -7,8 +7,8 @@ its runs are numbered, and a line says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablations.errors import UserError, unknown
@@ -39,8 +39,11 @@ _GYM = re.compile(r".+-v\d+")
 
 @dataclass(frozen=True)
 class Name:
-    """What a name says. seed: None where it says none. marked: whether it says so in words. bare:
-    whether it ends in a date alone, so that its run is called as the folder above."""
+    """A name in its parts.
+
+    seed: None where it says none. marked: whether it says so in words. bare: whether it ends in a
+    date alone, so that its run is called as the folder above.
+    """
 
     task: str
     run: str
@@ -49,66 +52,62 @@ class Name:
     bare: bool = False
 
     def beside(self, tasks: Collection[str]) -> Name:
-        """Where runs in the same folder have names of their own, the folder is the task."""
+        """Return it with its folder as the task, where runs there have names of their own."""
         folder = self.run if self.task == TASK else f"{self.task}/{self.run}"
         return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
 
 
-@dataclass
-class Placing:
-    """Names on their way to places. pattern: where they have their parts, such as
-    "{task}/{run}/seed{seed}"; without one they are read as CleanRL writes them
-    (task__run__seed__time), else for a seed in words or at their end."""
+def placed(texts: Mapping[Path, str], pattern: str | None, notes: list[str]) -> dict[Place, Path]:
+    """Place sources by their names.
 
-    pattern: str | None = None
-    _names: list[tuple[Name, str, Path]] = field(default_factory=list)
+    Args:
+        texts: source -> its name.
+        pattern: where names have their parts, such as "{task}/{run}/seed{seed}"; without one they
+            are read as CleanRL writes them (task__run__seed__time), else for a seed in words or at
+            their end.
+        notes: takes a line for seeds that no name says.
 
-    def add(self, name: str, source: Path) -> None:
-        self._names.append((parse(name, self.pattern), name, source))
-
-    def places(self, notes: list[str]) -> dict[Place, Path]:
-        """The sources by place. notes: takes a line for seeds that no name says. Raises UserError
-        where two are at one place."""
-        found: dict[Place, Path] = {}
-        tasks = {name.task for name, _, _ in self._names if not name.bare}
-        names = [(name.beside(tasks), text, source) for name, text, source in self._names]
-        for name, _, source in names:
-            if name.seed is not None:
-                place = (name.task, name.run, name.seed)
-                if place in found:
-                    raise UserError(
-                        f"'{source}' and '{found[place]}' are both run '{name.run}' on "
-                        f"'{name.task}', seed {name.seed}: tell them apart with --pattern"
-                    )
-                found[place] = source
-        guessed = [text for name, text, _ in names if not name.marked]
-        if guessed:
-            notes.append(
-                f"seeds are the numbers at the end of {_listed(guessed)}: --pattern says otherwise"
+    Raises:
+        UserError: two sources are at one place.
+    """
+    names = {source: parse(text, pattern) for source, text in texts.items()}
+    tasks = {name.task for name in names.values() if not name.bare}
+    found: dict[Place, Path] = {}
+    groups: dict[tuple[str, str], list[Path]] = {}
+    for source, name in names.items():
+        name = name.beside(tasks)
+        if name.seed is None:
+            groups.setdefault((name.task, name.run), []).append(source)
+        elif other := found.get(place := (name.task, name.run, name.seed)):
+            raise UserError(
+                f"'{source}' and '{other}' are both run '{name.run}' on '{name.task}', seed "
+                f"{name.seed}: tell them apart with --pattern"
             )
-        groups: dict[tuple[str, str], list[tuple[str, Path]]] = {}
-        for name, text, source in names:
-            if name.seed is None:
-                groups.setdefault((name.task, name.run), []).append((text, source))
-        for (task, run), group in groups.items():
-            taken = {seed for t, r, seed in found if (t, r) == (task, run)}
-            free = (seed for seed in range(len(group) + len(taken)) if seed not in taken)
-            found |= {(task, run, next(free)): source for _, source in group}
-        alone = [group[0][0] for group in groups.values() if len(group) == 1]
-        if alone:
-            notes.append(f"no seed in {_listed(alone)}: taken for seed 0; --pattern says otherwise")
-        for (task, run), group in groups.items():
-            if len(group) > 1:
-                notes.append(
-                    f"no seed in {_listed([text for text, _ in group])}: run '{run}' on '{task}', "
-                    f"numbered in this order; --pattern says otherwise"
-                )
-        order = {source: place for place, (_, _, source) in enumerate(names)}
-        return dict(sorted(found.items(), key=lambda item: order[item[1]]))
+        else:
+            found[place] = source
+    guessed = [texts[source] for source, name in names.items() if not name.marked]
+    if guessed:
+        notes.append(
+            f"seeds are the numbers at the end of {_listed(guessed)}: --pattern says otherwise"
+        )
+    alone = [texts[group[0]] for group in groups.values() if len(group) == 1]
+    if alone:
+        notes.append(f"no seed in {_listed(alone)}: taken for seed 0; --pattern says otherwise")
+    for (task, run), group in groups.items():
+        taken = {seed for t, r, seed in found if (t, r) == (task, run)}
+        free = (seed for seed in range(len(group) + len(taken)) if seed not in taken)
+        found |= {(task, run, next(free)): source for source in group}
+        if len(group) > 1:
+            notes.append(
+                f"no seed in {_listed([texts[source] for source in group])}: run '{run}' on "
+                f"'{task}', numbered in this order; --pattern says otherwise"
+            )
+    places = {source: place for place, source in found.items()}
+    return {places[source]: source for source in texts}
 
 
 def parse(name: str, pattern: str | None) -> Name:
-    """Task, run and seed in a name. Raises UserError where it does not fit the pattern."""
+    """Return task, run and seed in a name. Raises UserError where it does not fit the pattern."""
     if pattern is not None:
         found = re.fullmatch(_expression(pattern), name)
         if found is None:
@@ -140,8 +139,10 @@ def _without_empty(parts: Iterable[str], none: str = RUN) -> list[str]:
 
 
 def _task_and_run(parts: Iterable[str]) -> tuple[str, str]:
-    """The last part is the run, unless it alone is the name of a Gym task. A folder called like the
-    run in it, as Spinning Up has them, says nothing more."""
+    """Return the last part as the run, unless it alone is the name of a Gym task.
+
+    A folder called like the run in it, as Spinning Up has them, says nothing more.
+    """
     *before, run = _without_empty(parts)
     if before[-1:] == [run]:
         before.pop()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ablations.errors import UserError, unknown
-from ablations.exchange.places import TASK, Place, Placing
+from ablations.exchange.places import TASK, Place, placed
 from ablations.logs import numbers, tensorboard
 from ablations.report.formats.spreadsheets import plain
 
@@ -26,6 +26,7 @@ _ALIASES = {
     "step": ("step", "steps", "global_step", "env_steps"),
     "task": ("task", "env", "env_id", "environment"),
 }
+_KEYS = ["task", "run", "seed", "step"]
 # What a number's column has where it has none.
 _NO_VALUE = ["", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A", "nan", "NaN", "-nan"]
 # Tags under which PPO implementations log the return of an episode.
@@ -41,11 +42,15 @@ _RETURN_TAGS = (
 
 @dataclass
 class Curve:
-    """One run as read: metric -> value, NaN where there is none, at increasing steps."""
+    """One run as read: metric -> value, NaN where there is none, at increasing steps.
+
+    table: of a file of rows, whose fields may be empty.
+    """
 
     steps: NDArray[np.int64]
     values: dict[str, NDArray[np.float64]]
     source: Path
+    table: bool = False
 
 
 # CSV
@@ -54,9 +59,39 @@ class Curve:
 def read_csv(
     path: Path, metric: str | None, notes: list[str] | None = None
 ) -> tuple[dict[Place, Curve], str]:
-    """The runs of a file of columns parted by commas or tabs, and the name of the metric that is
-    judged. Names are text, as they stand there. notes: takes a line for what is left out. Raises
-    UserError."""
+    """Read the runs of a file of columns parted by commas or tabs.
+
+    Returns:
+        The runs, and the name of the metric that is judged. Names are text, as they stand there.
+        notes takes a line for what is left out.
+
+    Raises:
+        UserError: for what cannot be read.
+    """
+    notes = [] if notes is None else notes
+    table = _wide(path, _opened(path), notes)
+    _require_keys(path, table)
+    values = _values(path, table, metric, notes)
+    own = metric or ("return" if "return" in values else None)
+    judged = judged_of(own, values, f"column of numbers in '{path}'")
+    again = np.flatnonzero(table.duplicated(_KEYS))
+    if len(again):
+        line = again[0] + 2
+        raise UserError(f"'{path}', line {line}: the same run, seed and step a second time")
+    runs: dict[Place, Curve] = {}
+    for (task, run, seed), rows in table.groupby(_KEYS[:3], sort=False):
+        places = table.index.get_indexer(rows.sort_values("step").index.to_numpy())
+        runs[str(task), str(run), int(seed)] = Curve(
+            table["step"].to_numpy()[places],
+            {name: column[places] for name, column in values.items()},
+            path,
+            table=True,
+        )
+    return runs, judged
+
+
+def _opened(path: Path) -> DataFrame:
+    """Read the table of a file, with a column for the task. Raises UserError."""
     import pandas
 
     try:
@@ -71,19 +106,26 @@ def read_csv(
         raise UserError(f"cannot read '{path}' as CSV: {why}") from None
     except pandas.errors.EmptyDataError:
         raise UserError(f"'{path}' is empty") from None
-    if "task" not in table:
-        table["task"] = TASK
-    keys = ["task", "run", "seed", "step"]
-    if {"metric", "value"} <= set(table.columns):
-        unclear = table["metric"].isin(keys)
-        if unclear.any() and notes is not None:
-            names = ", ".join(dict.fromkeys(table["metric"][unclear]))
-            notes.append(f"left out, as metrics called like other columns: {names}")
-        table = table[(table["metric"] != "") & ~unclear]
-        if table.duplicated([*keys, "metric"]).any():
-            raise UserError(f"'{path}' has two values for one run, seed, step and metric")
-        wide = table.pivot(index=keys, columns="metric", values="value").reset_index()
-        table = table[keys].drop_duplicates().merge(wide, on=keys)  # in the file's order
+    return table if "task" in table else table.assign(task=TASK)
+
+
+def _wide(path: Path, table: DataFrame, notes: list[str]) -> DataFrame:
+    """Return a table of long format, with columns metric and value, as one of a column each."""
+    if not {"metric", "value"} <= set(table.columns):
+        return table
+    unclear = table["metric"].isin(_KEYS)
+    if unclear.any():
+        names = ", ".join(dict.fromkeys(table["metric"][unclear]))
+        notes.append(f"left out, as metrics called like other columns: {names}")
+    table = table[(table["metric"] != "") & ~unclear]
+    if table.duplicated([*_KEYS, "metric"]).any():
+        raise UserError(f"'{path}' has two values for one run, seed, step and metric")
+    wide = table.pivot(index=_KEYS, columns="metric", values="value").reset_index()
+    return table[_KEYS].drop_duplicates().merge(wide, on=_KEYS)  # in the file's order
+
+
+def _require_keys(path: Path, table: DataFrame) -> None:
+    """Make seeds and steps whole numbers. Raises UserError for what is none, or is empty."""
     for name in ("task", "run"):
         if len(bad := np.flatnonzero(table[name] == "")):
             raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
@@ -91,50 +133,37 @@ def read_csv(
         whole, _ = _numbers(table[name])
         with np.errstate(invalid="ignore"):
             fraction = whole % 1
-        bad = np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))
-        if len(bad):
+        if len(bad := np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))):
             most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
-            raise UserError(
-                f"'{path}', line {bad[0] + 2}: {name} must be a whole number{most}, not "
-                f"{str(table[name].iloc[bad[0]])!r}"
-            )
+            raise _refused(path, table, name, bad[0], f"a whole number{most}")
         table[name] = whole.astype("int64")
-    values = {}
-    left_out = []
-    for name in (str(name) for name in table.columns if name not in keys):
+
+
+def _values(
+    path: Path, table: DataFrame, metric: str | None, notes: list[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of numbers. Raises UserError where the judged one has something else."""
+    values, left_out = {}, []
+    for name in (str(name) for name in table.columns if name not in _KEYS):
         column, bad = _numbers(table[name])
         if not len(bad):
             values[name] = column
         elif name in ("return", metric):
-            raise UserError(
-                f"'{path}', line {bad[0] + 2}: {name} must be a number, not "
-                f"{str(table[name].iloc[bad[0]])!r}"
-            )
+            raise _refused(path, table, name, bad[0], "a number")
         else:
             left_out.append(name)
-    if left_out and notes is not None:
+    if left_out:
         notes.append(f"left out, as no columns of numbers: {', '.join(left_out)}")
-    judged = metric or ("return" if "return" in values else judged_of(values))
-    if judged is None or judged not in values:
-        raise unknown(f"column of numbers in '{path}'", judged or "return", values)
-    again = table.duplicated(keys)
-    if again.any():
-        line = int(np.flatnonzero(again)[0]) + 2
-        raise UserError(f"'{path}', line {line}: the same run, seed and step a second time")
-    runs: dict[Place, Curve] = {}
-    for (task, run, seed), rows in table.groupby(keys[:3], sort=False):
-        order = rows.sort_values("step").index.to_numpy()
-        places = table.index.get_indexer(order)
-        runs[str(task), str(run), int(seed)] = Curve(
-            table["step"].to_numpy()[places],
-            {name: column[places] for name, column in values.items()},
-            path,
-        )
-    return runs, judged
+    return values
+
+
+def _refused(path: Path, table: DataFrame, name: str, row: int, must: str) -> UserError:
+    value = str(table[name].iloc[row])
+    return UserError(f"'{path}', line {row + 2}: {name} must be {must}, not {value!r}")
 
 
 def _text_table(path: Path) -> DataFrame:
-    """Names as text, other columns as pandas reads them; our names for those that we need."""
+    """Read names as text, other columns as pandas does; rename those that we need."""
     import pandas
 
     head = pandas.read_csv(path, nrows=0)
@@ -176,55 +205,59 @@ def _text_table(path: Path) -> DataFrame:
 
 
 def _numbers(column: Series) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """A column as numbers, NaN where it is empty, and the places of what is no number."""
+    """Return a column as numbers, NaN where it is empty, and the rows of what is no number."""
     import pandas
 
     try:
         read = pandas.to_numeric(column, errors="coerce").to_numpy(np.float64, copy=True)
     except OverflowError:  # a whole number of hundreds of digits
         read = np.full(len(column), np.nan)
-    unread = np.flatnonzero(np.isnan(read) & column.notna())
     bad = []
-    for place in unread:
-        value = numbers.number(str(column.iloc[place]))
+    for row in np.flatnonzero(np.isnan(read) & column.notna()):
+        value = numbers.number(str(column.iloc[row]))
         if value is None:
-            bad.append(place)
+            bad.append(row)
         else:
-            read[place] = value
+            read[row] = value
     return read, np.array(bad, np.intp)
 
 
-def judged_of(names: Mapping[str, Any]) -> str | None:
-    known = [name for name in _RETURN_TAGS if name in names]
-    return known[0] if known else None
+def judged_of(metric: str | None, names: Collection[str], what: str) -> str:
+    """Return the metric that is judged: the one asked for, or the first known return.
+
+    Raises:
+        UserError: names have none; what: they are, in words.
+    """
+    judged = metric or next((name for name in _RETURN_TAGS if name in names), "return")
+    if judged not in names:
+        raise unknown(what, judged, names)
+    return judged
 
 
 # TensorBoard
 
 
 def read_tensorboard(
-    root: Path, metric: str | None, pattern: str | None, notes: list[str] | None = None
+    root: Path, metric: str | None, pattern: str | None, notes: list[str]
 ) -> tuple[dict[Place, Curve], str]:
-    """The runs under a folder, and the name of the metric that is judged. notes: takes a line for
-    what is left out, and for seeds that no name says. Raises UserError."""
-    notes = [] if notes is None else notes
-    folders = tensorboard.folders(root)
-    if not folders:
+    """Read the runs under a folder; return them and the name of the metric that is judged.
+
+    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
+    """
+    files = {folder: tensorboard.read_files(folder, notes) for folder in tensorboard.folders(root)}
+    if not files:
         raise UserError(f"no TensorBoard event files in '{root}'")
-    files = {folder: tensorboard.read_files(folder, notes) for folder in folders}
-    tags = {tag for found in files.values() for tag in found}
-    judged = metric or judged_of(dict.fromkeys(tags))
-    if judged is None or judged not in tags:
-        raise unknown(f"tag in '{root}' (choose with --metric)", judged or "return", tags)
-    placing = Placing(pattern)
-    for folder, found in files.items():
+    tags = {tag for parts in files.values() for tag in parts}
+    judged = judged_of(metric, tags, f"tag in '{root}' (choose with --metric)")
+    names = {}
+    for folder, parts in files.items():
         name = folder.relative_to(root).as_posix()
-        if judged not in found:
+        if judged in parts:
+            names[folder] = root.name if name == "." else name
+        else:
             notes.append(f"left out: '{name}' has no {judged}")
-            continue
-        placing.add(root.name if name == "." else name, folder)
     runs = {}
-    for place, folder in placing.places(notes).items():
+    for place, folder in placed(names, pattern, notes).items():
         lines: list[str] = []
         try:
             scalars = tensorboard.joined(files[folder], judged, lines)
@@ -235,9 +268,9 @@ def read_tensorboard(
     return runs, judged
 
 
-def joined(found: Mapping[str, Sequence[tuple[int, float]]], metric: str, source: Path) -> Curve:
-    """All tags of a run on the steps of the judged one; points of one step are averaged."""
-    averaged = {tag: _averaged(points) for tag, points in found.items()}
+def joined(scalars: Mapping[str, Sequence[tuple[int, float]]], metric: str, source: Path) -> Curve:
+    """Return all tags of a run on the steps of the judged one; points of one step are averaged."""
+    averaged = {tag: _averaged(points) for tag, points in scalars.items()}
     steps = np.array(sorted(averaged[metric]), dtype=np.int64)
     values = {
         tag: np.array([by_step.get(int(step), np.nan) for step in steps])

@@ -13,8 +13,9 @@ LONGER = 1.1  # a run that overshoots by less is given to the last bin
 
 
 def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
-    """The columns of a curve: step, the metric, the others; means over bins, None where a bin has
-    no value. A bin ends at the step that it is named by.
+    """Return the columns of a curve: step, the metric, the others, as means over bins.
+
+    None where a bin has no value. A bin ends at the step that it is named by.
 
     steps: of a whole run, whose bins are then the same for every seed. Without, they are as wide as
     a round number (1, 2 or 5 times a power of ten) that gives 50 of them or fewer. Where there are
@@ -34,14 +35,14 @@ def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
     names = dict.fromkeys([metric, *sorted({n for _, numbers in log.points for n in numbers})])
     sums = {name: [0.0] * len(ends) for name in names}
     counts = {name: [0] * len(ends) for name in names}
-    place = 0
+    bin = 0
     for step, numbers in log.points:
-        while place < len(ends) - 1 and step > ends[place]:
-            place += 1
+        while bin < len(ends) - 1 and step > ends[bin]:
+            bin += 1
         for name, value in numbers.items():
             if math.isfinite(value):
-                sums[name][place] += value
-                counts[name][place] += 1
+                sums[name][bin] += value
+                counts[name][bin] += 1
     kept = list(range(len(ends)))
     if len(log.points) <= len(ends):
         kept = [k for k in kept if any(counts[name][k] for name in names)]
@@ -52,17 +53,12 @@ def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
 
 
 def _evenly(last: int, steps: int) -> list[int]:
-    """Ends of 50 bins up to `steps`, and of more of the same width up to `last`."""
+    """Return the ends of 50 bins up to `steps`, and of more of the same width up to `last`."""
     width = max(1.0, steps / BINS)
     ends = [round(width * (k + 1)) for k in range(math.ceil(round(last / width, 6)))]
     return ends if last > steps else [*ends[:-1], steps]
 
 
 def _round_width(last: int) -> int:
-    width = 1
-    for power in range(19):
-        for digit in (1, 2, 5):
-            width = digit * 10**power
-            if last <= BINS * width:
-                return width
-    return width
+    widths = (digit * 10**power for power in range(19) for digit in (1, 2, 5))
+    return next((width for width in widths if last <= BINS * width), 5 * 10**18)

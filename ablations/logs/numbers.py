@@ -44,8 +44,7 @@ def number(text: str) -> float | None:
 
 
 def as_number(value: object) -> float | None:
-    """Return the number that a value of JSON or NumPy is, infinite where it is too large; or
-    None."""
+    """Return the number that a value of JSON or NumPy is, or None; infinite if it is too large."""
     if isinstance(value, str):
         return number(value)
     if isinstance(value, int):
@@ -62,8 +61,10 @@ def is_odd(text: str) -> bool:
 
 
 def pairs(line: str) -> list[tuple[str, str | float]]:
-    """Return what `name: value` and `name=value` say in a line, where the value begins like a
-    number: as text where it is none."""
+    """Return the pairs `name: value` and `name=value` of a line whose values begin like numbers.
+
+    Such a value is text where it is no number.
+    """
     found: list[tuple[str, str | float]] = []
     for name, exact, like in _PAIR.findall(_COLOUR.sub("", line)):
         value = number(exact) if exact else None

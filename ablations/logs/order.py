@@ -58,8 +58,10 @@ def _resume(
     *,
     before: float,
 ) -> None:
-    """Removes what an earlier process, which ended `before`, wrote beyond the step from which this
-    one went on."""
+    """Remove what an earlier process wrote beyond the step from which this one went on.
+
+    before: the time at which the earlier one ended.
+    """
     first, last = points[0][0], points[-1][0]
     begun, reached = whole[0][0], whole[-1][0]
     again = first <= begun and not is_cut(reached, last)  # no failed attempt at the other one

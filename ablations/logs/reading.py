@@ -18,6 +18,7 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ _LINES = (".jsonl", ".ndjson")
 _DEPTH = 16  # of JSON objects in each other
 
 Point = tuple[int, Mapping[str, float]]
+_at = itemgetter(0)
 
 
 class NoValue(UserError):
@@ -43,8 +45,11 @@ class NoValue(UserError):
 
 @dataclass(frozen=True)
 class Row:
-    """place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
-    without a value."""
+    """A row of a log.
+
+    place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
+    without a value.
+    """
 
     place: str
     numbers: Mapping[str, float]
@@ -54,40 +59,39 @@ class Row:
 
 @dataclass(frozen=True)
 class Log:
-    """Points at steps that never decrease, up to the last one of the judged metric: (step, column
-    -> number). notes: what was left out, a line each."""
+    """Points (step, column -> number) up to the last one of the judged metric.
+
+    Their steps never decrease. notes: what was left out, a line each.
+    """
 
     points: tuple[Point, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def last(self) -> int:
+        """The last step."""
         return self.points[-1][0]
 
 
 def find(pattern: str) -> Path | None:
-    """The one file or folder of a name that may have * in it; None where there is none yet.
+    """Return the file or folder of a name that may have * in it; None where there is none yet.
 
     Of event files it is the folder that they stand in. Raises UserError where there are several.
     """
     path = Path(pattern)
-    if "*" in pattern or "?" in pattern:
-        root = Path(
-            *path.parts[: next(i for i, p in enumerate(path.parts) if "*" in p or "?" in p)]
-        )
-        found = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
-    else:
-        found = [path] if path.exists() else []
-    folders = dict.fromkeys(one.parent if _EVENTS in one.name else one for one in found)
-    if len(folders) > 1:
-        names = ", ".join(one.name for one in folders)
+    root = Path(*itertools.takewhile(lambda part: not {*"*?"} & {*part}, path.parts))
+    paths = [path] if path.exists() else []
+    if root != path:
+        paths = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
+    logs = list(dict.fromkeys(each.parent if _EVENTS in each.name else each for each in paths))
+    if len(logs) > 1:
+        names = ", ".join(log.name for log in logs)
         raise UserError(f"'{pattern}' is several: {names}; name one")
-    one = next(iter(folders), None)
-    if one is None or not one.is_dir():
-        return one
-    inside = tensorboard.folders(one)
+    if not logs or not logs[0].is_dir():
+        return logs[0] if logs else None
+    inside = tensorboard.folders(logs[0])
     if len(inside) > 1:
-        raise UserError(f"several folders in '{one.name}' have event files: name one")
+        raise UserError(f"several folders in '{logs[0].name}' have event files: name one")
     return inside[0] if inside else None
 
 
@@ -99,7 +103,7 @@ def read(
     restarts: int = 0,
     events: tensorboard.Events | None = None,
 ) -> Log:
-    """All of a log whose column `metric` is judged.
+    """Read a log whose column `metric` is judged.
 
     Its steps are those of the rows that have the metric; other rows stand beside them. Where its
     fields are empty from before the last tenth on, and were not as long before, they are NaN, as
@@ -120,6 +124,21 @@ def read(
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
     _require_names(path.name, names)
+    own, others, fields = _points(rows, metric, step, restarts)
+    if not own:
+        raise NoValue(f"'{path.name}' has no value of {metric}")
+    if is_cut(own[-1][0], fields[-1][0]):
+        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
+        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
+        own += missing if len(missing) > 1 else []  # one may be a summary
+    beside = [point for point in others if point[0] <= own[-1][0]]
+    return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
+
+
+def _points(
+    rows: Iterable[Row], metric: str, step: str | None, restarts: int
+) -> tuple[list[Point], list[Point], list[Point]]:
+    """Return the points of rows with the metric, of other rows, and of rows with its field."""
     own: list[Point] = []
     others: list[Point] = []
     fields: list[Point] = []  # of the rows that have a field for the metric
@@ -149,22 +168,17 @@ def read(
             fields = [point for point in fields if point[0] < at]
         own.append((at, values))
         fields.append((at, values))
-    if not own:
-        raise NoValue(f"'{path.name}' has no value of {metric}")
-    if is_cut(own[-1][0], fields[-1][0]):
-        tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
-        missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
-        own += missing if len(missing) > 1 else []  # one may be a summary
-    beside = [point for point in others if point[0] <= own[-1][0]]
-    return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
+    return own, others, fields
 
 
 def latest(
     path: Path, metric: str, step: str | None, events: tensorboard.Events | None = None
 ) -> tuple[int, float | None] | None:
-    """The last step of a log that is being written, and its last value; None where that cannot be
-    said yet. Reads the end of the file alone, where the format allows that; of event files what was
-    written since `events` was read."""
+    """Return the last step of a log that is being written, and its last value.
+
+    None where that cannot be said yet. Reads the end of the file alone, where the format allows
+    that; of event files what was written since `events` was read.
+    """
     try:
         if path.is_dir():
             return _latest_event(events or tensorboard.Events(path), metric)
@@ -176,8 +190,8 @@ def latest(
     values = [row.numbers[metric] for row in rows if metric in row.numbers]
     if not reached and not values:
         return None
-    value = values[-1] if values and math.isfinite(values[-1]) else None
-    return (max(reached[-1:], default=0) if step else 0), value
+    last = values[-1] if values else math.nan
+    return max(reached[-1:], default=0), last if math.isfinite(last) else None
 
 
 def _latest_event(events: tensorboard.Events, metric: str) -> tuple[int, float | None] | None:
@@ -187,10 +201,6 @@ def _latest_event(events: tensorboard.Events, metric: str) -> tuple[int, float |
         return None
     step, value = last
     return _whole(step) or 0, None if value is None or not math.isfinite(value) else value
-
-
-def _at(point: Point) -> int:
-    return point[0]
 
 
 def _whole(value: float) -> int | None:
@@ -210,7 +220,7 @@ def _step_of(row: Row, step: str) -> int:
 
 
 def _require_names(file: str, names: Iterable[str]) -> None:
-    """Raises UserError for a column that no file can keep: a zero byte, half a character."""
+    """Raise UserError for a column that no file can keep: a zero byte, half a character."""
     for name in names:
         if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
             raise UserError(f"'{file}' has a column whose name is no text: {name!a:.60}")
@@ -224,8 +234,10 @@ def _rows(
     tail: bool = False,
     events: tensorboard.Events | None = None,
 ) -> Iterator[Row]:
-    """In the order written. tail: those near the end are enough. Raises UserError for whatever a
-    file of others' may hold, OSError where it cannot be read."""
+    """Yield rows in the order written. tail: those near the end are enough.
+
+    Raises UserError for whatever a file of others' may hold, OSError where it cannot be read.
+    """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
     with _errors_of(path):
@@ -238,7 +250,7 @@ def _rows(
 
 @contextlib.contextmanager
 def _errors_of(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with a file of others', as a UserError in a line."""
+    """Raise whatever goes wrong with a file of others' as a UserError in a line."""
     try:
         yield
     except (OSError, UserError):
@@ -263,7 +275,7 @@ def _of_file(path: Path, *, tail: bool) -> Iterator[Row]:
 
 
 def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
-    """The first line; the lines, or the last of them."""
+    """Return the first line; the lines, or the last of them."""
     with path.open("rb") as file:
         head = file.readline()
         size = file.seek(0, io.SEEK_END)
@@ -278,13 +290,13 @@ def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
 
 
 def _of_csv(name: str, head: str, lines: list[str], comma: str) -> Iterator[Row]:
-    """A line that repeats the names, or was not written to its end, is none."""
+    """Yield a row per line, but for those that repeat the names or are still being written."""
     if not lines:
         return
     try:
-        names = [one.strip() for one in next(csv.reader([head], delimiter=comma), [])]
+        names = [field.strip() for field in next(csv.reader([head], delimiter=comma), [])]
         for number, line in enumerate(lines, 1):
-            fields = [one.strip() for one in next(csv.reader([line], delimiter=comma), [])]
+            fields = [field.strip() for field in next(csv.reader([line], delimiter=comma), [])]
             if not fields or fields == names or not line.strip("\r\n"):
                 continue
             if len(fields) != len(names):
@@ -301,28 +313,28 @@ def _of_csv(name: str, head: str, lines: list[str], comma: str) -> Iterator[Row]
 
 def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
     try:
-        whole = json.loads("".join(lines))
+        entries = json.loads("".join(lines))
     except (ValueError, RecursionError):
         yield from _of_lines(name, lines, strict=True)
         return
-    for number, one in enumerate(whole if isinstance(whole, list) else [whole], 1):
-        if not isinstance(one, dict):
-            raise UserError(f"'{name}', entry {number}: an object is needed, not {one!r:.40}")
-        yield _row(f"'{name}', entry {number}", _flat(one))
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
+        if not isinstance(entry, dict):
+            raise UserError(f"'{name}', entry {number}: an object is needed, not {entry!r:.40}")
+        yield _row(f"'{name}', entry {number}", _flat(entry))
 
 
 def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
         place, text = f"'{name}', line {number}", line.strip()
-        one: Any = None
+        entry: Any = None
         if strict or text.startswith("{"):
             try:
-                one = json.loads(text) if text else None
+                entry = json.loads(text) if text else None
             except (ValueError, RecursionError):
                 if strict and line.endswith("\n"):
                     raise UserError(f"{place} is no JSON: {text[:40]!r}") from None
-        if isinstance(one, dict):
-            yield _row(place, _flat(one))
+        if isinstance(entry, dict):
+            yield _row(place, _flat(entry))
         elif not strict and (numbers.number(text) is not None or numbers.is_odd(text)):
             yield _row(place, [(RESULT, text)])
         elif not strict and (pairs := numbers.pairs(text)):
@@ -330,20 +342,20 @@ def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
 
 
 def _of_events(events: tensorboard.Events, metric: str, notes: list[str] | None) -> Iterator[Row]:
-    """A row per step; several, where tags have several points at it."""
+    """Yield a row per step; several, where tags have several points at it."""
     events.read_on(notes)
     rows: dict[tuple[int, int], dict[str, float]] = {}
     for tag, points in tensorboard.joined(events.parts(), metric, notes).items():
         for step, same in itertools.groupby(points, key=lambda point: point[0]):
-            for place, (_, value) in enumerate(same):
-                rows.setdefault((step, place), {})[tag] = value
-    for step, place in sorted(rows):
-        values = {**rows[step, place], STEP: float(step)}
+            for nth, (_, value) in enumerate(same):
+                rows.setdefault((step, nth), {})[tag] = value
+    for step, nth in sorted(rows):
+        values = {**rows[step, nth], STEP: float(step)}
         yield Row(f"'{events.folder.name}', step {step}", values, {})
 
 
 def _of_evaluations(path: Path) -> Iterator[Row]:
-    """evaluations.npz: timesteps `[n]`, results and ep_lengths `[n, episodes]`, as their means."""
+    """Yield means of evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`."""
     import numpy as np
 
     try:
@@ -359,12 +371,12 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     if not length:
         return
     means = {
-        name: one.reshape(length, -1).mean(axis=1)
-        for name, one in arrays.items()
-        if one.size and one.ndim and len(one) == length
+        name: array.reshape(length, -1).mean(axis=1)
+        for name, array in arrays.items()
+        if array.size and array.ndim and len(array) == length
     }
     for i in range(length):
-        numbers = {name: float(one[i]) for name, one in means.items()}
+        numbers = {name: float(array[i]) for name, array in means.items()}
         yield Row(f"'{path.name}', entry {i + 1}", numbers, {})
 
 
@@ -394,7 +406,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
-    """A name that stands there twice, with two values, has no number."""
+    """Return a row. A name that stands there twice, with two values, has no number."""
     found: dict[str, float] = {}
     other: dict[str, str] = {}
     seen: dict[str, Any] = {}

@@ -33,15 +33,8 @@ Scalars = dict[str, Points]
 
 
 def folders(root: Path) -> list[Path]:
-    """Every folder at or under `root` that holds event files, sorted."""
+    """Return every folder at or under `root` that holds event files, sorted."""
     return sorted({path.parent for path in root.rglob("*tfevents*") if path.is_file()})
-
-
-def read_scalars(
-    folder: Path, judged: str | None = None, notes: list[str] | None = None
-) -> Scalars:
-    """Return tag -> (step, value) of all event files of a folder, at steps that never decrease."""
-    return joined(read_files(folder, notes), judged, notes)
 
 
 def read_files(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
@@ -60,6 +53,7 @@ class Events:
     """The event files of a folder in which more may be written: each byte is read once."""
 
     def __init__(self, folder: Path):
+        """Read nothing yet."""
         self.folder = folder
         self._files: dict[Path, _EventFile] = {}
 
@@ -80,8 +74,7 @@ class Events:
         return tags
 
     def last(self, tag: str) -> tuple[int, float | None] | None:
-        """Return the last step of the newest file, and the last value of a tag; None without
-        either."""
+        """Return the last step of the newest file and the last value of a tag; or None."""
         step, value = None, None
         for file in self._files.values():
             if file.points:
@@ -111,21 +104,17 @@ class _EventFile:
             self.at = end
 
     def _take(self, record: bytes) -> None:
-        step, summary = 0, b""
-        for number, value in _fields(record, self.path):
-            if number == 1 and isinstance(value, bytes) and len(value) == 8:
-                (time,) = struct.unpack("<d", value)
-                self.began = min(self.began or time, time)
-                self.ended = max(self.ended, time)
-            elif number == 2 and isinstance(value, int):
-                step = value if value < 2**63 else value - 2**64
-            elif number == 5 and isinstance(value, bytes):
-                summary = value
-        for number, value in _fields(summary, self.path):
-            if number == 1 and isinstance(value, bytes):
-                tag, scalar = _value(value, self.path)
-                if scalar is not None:
-                    self.points.setdefault(tag, []).append((step, scalar))
+        event = dict(_fields(record, self.path))
+        if len(time := _bytes(event.get(1))) == 8:
+            (at,) = struct.unpack("<d", time)
+            self.began = min(self.began or at, at)
+            self.ended = max(self.ended, at)
+        step = _int(event.get(2))
+        for number, value in _fields(_bytes(event.get(5)), self.path):
+            tag, scalar = _value(_bytes(value), self.path) if number == 1 else ("", None)
+            if scalar is not None:
+                signed = step if step < 2**63 else step - 2**64
+                self.points.setdefault(tag, []).append((signed, scalar))
 
 
 def joined(
@@ -191,8 +180,7 @@ def _is_zero(file: IO[bytes], at: int) -> bool:
 
 
 def _spans(data: bytes) -> list[tuple[int, int]]:
-    """Return where the data of each record begin and end, by the lengths that the records tell, of
-    those that lie wholly in some bytes."""
+    """Return where the data of each record that lies wholly in some bytes begin and end."""
     spans, at = [], 0
     while at + 16 <= len(data):
         (length,) = _LENGTH.unpack_from(data, at)
@@ -211,8 +199,8 @@ def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
         return 0
     whole = np.frombuffer(data, np.uint8)
     starts, ends = np.array(spans).T
-    told = [whole[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
-    good = _masked_crcs(whole[starts[:, None] + np.arange(-12, -4)]) == told[0]
+    stated = [whole[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
+    good = _masked_crcs(whole[starts[:, None] + np.arange(-12, -4)]) == stated[0]
     lengths = ends - starts
     for length in np.unique(lengths):
         same = np.flatnonzero(lengths == length)
@@ -220,36 +208,38 @@ def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
             found = _masked_crcs(whole[starts[same][:, None] + np.arange(length)])
         else:
             found = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
-        good[same] &= found == told[1][same]
+        good[same] &= found == stated[1][same]
     return len(spans) if good.all() else int(good.argmin())
 
 
 def _value(data: bytes, path: Path) -> tuple[str, float | None]:
-    tag, scalar = "", None
-    for number, value in _fields(data, path):
-        if number == 1 and isinstance(value, bytes):
-            tag = value.decode(errors="replace")
-        elif number == 2 and isinstance(value, bytes):
-            scalar = struct.unpack("<f", value)[0]
-        elif number == 8 and isinstance(value, bytes):
-            scalar = _tensor(value, path)
-    return tag, scalar
+    """Return the tag of a value of a summary, and its number, if it is one."""
+    value = dict(_fields(data, path))
+    simple, tensor = _bytes(value.get(2)), _bytes(value.get(8))
+    scalar = _tensor(tensor, path) if tensor else None
+    if len(simple) == 4:
+        (scalar,) = struct.unpack("<f", simple)
+    return _bytes(value.get(1)).decode(errors="replace"), scalar
 
 
 def _tensor(data: bytes, path: Path) -> float | None:
-    """The number in a tensor of one float or double; None for anything else."""
-    kind, content = 0, b""
-    for number, value in _fields(data, path):
-        if number == 1 and isinstance(value, int):
-            kind = value
-        elif number in (4, 5, 6) and isinstance(value, bytes):
-            content = value
-    size, code = {_FLOAT: (4, "<f"), _DOUBLE: (8, "<d")}.get(kind, (0, ""))
+    """Return the number in a tensor of one float or double; None for anything else."""
+    tensor = dict(_fields(data, path))
+    content = next((_bytes(tensor[number]) for number in (6, 5, 4) if number in tensor), b"")
+    size, code = {_FLOAT: (4, "<f"), _DOUBLE: (8, "<d")}.get(_int(tensor.get(1)), (0, ""))
     return struct.unpack(code, content)[0] if size and len(content) == size else None
 
 
+def _bytes(value: int | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _int(value: int | bytes | None) -> int:
+    return value if isinstance(value, int) else 0
+
+
 def _fields(data: bytes, path: Path) -> Iterator[tuple[int, int | bytes]]:
-    """Field number and value of a message: an int for a varint, else its bytes."""
+    """Yield field number and value of a message: an int for a varint, else its bytes."""
     at = 0
     try:
         while at < len(data):
@@ -286,7 +276,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _table() -> list[int]:
-    """CRC-32C (Castagnoli), reflected polynomial 0x82F63B78."""
+    """Return the table of CRC-32C (Castagnoli), reflected polynomial 0x82F63B78."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -299,7 +289,7 @@ _CRC = _table()
 
 
 def _masked_crc(data: bytes) -> int:
-    """As TFRecords mask it: rotated right by 15 bits, plus 0xA282EAD8."""
+    """Return a checksum as TFRecords mask it: rotated right by 15 bits, plus 0xA282EAD8."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -308,7 +298,7 @@ def _masked_crc(data: bytes) -> int:
 
 
 def _masked_crcs(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The checksums of many records of one length, `[n, bytes]`, side by side."""
+    """Return the checksums of many records of one length, `[n, bytes]`, side by side."""
     import numpy as np
 
     table = np.array(_CRC, np.uint32)

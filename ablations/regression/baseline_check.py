@@ -1,4 +1,4 @@
-"""Checks a stored baseline of studies: by its scores, or bit by bit."""
+"""Checks of a stored baseline of studies: by its scores, or bit by bit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bits:
 
     @property
     def identical(self) -> bool:
-        """Whether no bit differs."""
+        """True where no bit differs."""
         return self.failed is None and self.differs is None
 
 

@@ -249,7 +249,7 @@ def _csv(baseline: Baseline) -> str:
 
 
 def _digits(step: float) -> str:
-    """All of a step's digits, as an integer where it is one."""
+    """Write all of a step's digits, as an integer where it is one."""
     return str(int(step)) if float(step).is_integer() else repr(float(step))
 
 

@@ -1,4 +1,4 @@
-"""Has it become worse? A baseline's curves against new ones, with stated error rates."""
+"""Checks of a baseline's curves against new ones, with stated error rates."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Check:
 
     @property
     def decided(self) -> bool:
-        """Whether no further look is needed."""
+        """True where no further look is needed."""
         return self.verdict != "undecided"
 
     @property
@@ -333,7 +333,7 @@ def _row(
         errors = deviation(after) / math.sqrt(n), deviation(before) / math.sqrt(m)
         error = math.hypot(*errors)
         # Welch and Satterthwaite
-        ours, theirs = ((one / error) ** 2 if error else 0.0 for one in errors)
+        ours, theirs = ((part / error) ** 2 if error else 0.0 for part in errors)
         parts = ours**2 / (n - 1) + theirs**2 / (m - 1)
         freedom = float(1 / parts) if parts > 0 else n + m - 2.0
     reach = -student_quantile(freedom, 0.025) * error

@@ -5,12 +5,9 @@ NumPy and SciPy alone; matplotlib only to draw.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +23,7 @@ AGAIN = "pytest --learning-curve-update --learning-curve-reason"
 
 
 Reader = Callable[[tuple[int, ...]], Curves]
+Grouped = Callable[[Curves], baselines.Group]  # with the conditions of a check
 
 
 class LearningCurve:
@@ -99,7 +97,7 @@ class LearningCurve:
             self._claim(stem, name)
             read = _reader(curves, steps, seeds, missing_ok, wanted)
             terms = Terms(
-                alpha=self._alpha() if alpha is None else alpha,
+                alpha=self._number("alpha") if alpha is None else alpha,
                 effect=self._number("effect") if effect is None else effect,
                 unit=unit,
                 higher_is_better=higher_is_better,
@@ -107,8 +105,13 @@ class LearningCurve:
                 paired=paired,
                 scores=wanted,
             )
-            about = {} if task is None else {"task": task}
-            group = _Conditions(metric, higher_is_better, about)
+            group = partial(
+                baselines.Group,
+                metric=metric,
+                higher_is_better=higher_is_better,
+                about={} if task is None else {"task": task},
+                scores=wanted,
+            )
             if self._config.getoption("--learning-curve-update"):
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
                 return self._update(stem, name, read, few, terms, group)
@@ -130,7 +133,7 @@ class LearningCurve:
         read: Curves | Reader,
         wanted: int,
         terms: Terms,
-        group: _Conditions,
+        group: Grouped,
     ) -> Check:
         curves = read(tuple(range(wanted))) if callable(read) else read
         if len(curves) < FEWEST_OLD:
@@ -148,15 +151,7 @@ class LearningCurve:
         made = baselines.updated(
             stem,
             name,
-            {
-                "": baselines.Group(
-                    curves,
-                    group.metric,
-                    group.higher_is_better,
-                    about=group.about,
-                    scores=terms.scores,
-                )
-            },
+            {"": group(curves)},
             reason=self._config.getoption("--learning-curve-reason"),
             provenance=of_process(self._config.rootpath),
         )
@@ -226,31 +221,10 @@ class LearningCurve:
         """Raise UserError where another check has this baseline; a test may run again."""
         test, path = self._request.node.nodeid, str(stem)
         owner = self._config.stash[plugin.names].setdefault(path, test)
-        if hasattr(self._config, "workerinput"):
-            owner = self._claim_among_workers(path, test)
         if owner != test or path in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
             raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
         self._used.add(path)
-        file = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
-        self._request.node.user_properties.append((plugin.USED, file.as_posix()))
-
-    def _claim_among_workers(self, path: str, test: str) -> str:
-        """Return the test that has a baseline: whose file is first in the folder of this run."""
-        factory = self._request.getfixturevalue("tmp_path_factory")
-        folder: Path = factory.getbasetemp().parent / "learning_curve_names"
-        folder.mkdir(exist_ok=True)
-        claim = folder / hashlib.sha256(path.encode()).hexdigest()
-        handle, temporary = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as file:
-            file.write(test)
-        try:
-            os.link(temporary, claim)  # whole or not at all, and never twice
-        except FileExistsError:
-            return claim.read_text()
-        finally:
-            os.unlink(temporary)
-        return test
 
     def _ini(self, name: str) -> str:
         return str(self._config.getini(f"learning_curve_{name}"))
@@ -268,47 +242,27 @@ class LearningCurve:
             raise UserError(f"learning_curve_{name} must be a number of seeds, not '{text}'")
         return int(text)
 
-    def _alpha(self) -> float:
-        alpha, of = self._number("alpha"), self._ini("alpha_of")
-        if of not in ("check", "run"):
-            raise UserError(f"learning_curve_alpha_of is check or run, not '{of}'")
-        return alpha / (self._config.stash.get(plugin.tests, 1) if of == "run" else 1)
 
-
-@dataclass(frozen=True)
-class _Conditions:
-    """Conditions that must be equal for curves to be compared."""
-
-    metric: str
-    higher_is_better: bool
-    about: Mapping[str, str]
-
-    def differences(self, group: baselines.Group) -> dict[str, tuple[object, object]]:
-        """Return condition -> (the baseline's, this check's)."""
-        then, now = (
-            {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
-            for side in (group, self)
-        )
-        return {
-            what: (then.get(what), now.get(what))
-            for what in {**then, **now}
-            if then.get(what) != now.get(what)
-        }
-
-
-def _baseline(stem: Path, name: str, conditions: _Conditions) -> Curves:
+def _baseline(stem: Path, name: str, group: Grouped) -> Curves:
+    """Return a baseline's curves. Raises UserError where other conditions hold."""
     if not baselines.exists(stem):
         raise UserError(
             f'{baselines.missing(stem, name)}: store these curves with `{AGAIN} "first version"`'
         )
-    group = baselines.read(stem, name).groups.get("")
-    if group is None:
+    stored = baselines.read(stem, name).groups.get("")
+    if stored is None:
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
-    for what, (then, now) in conditions.differences(group).items():
-        raise UserError(
-            f"the baseline '{name}' has another {what}: {then!r}, and this check {now!r}"
-        )
-    return group.curves
+    then, now = (
+        {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
+        for side in (stored, group(stored.curves))
+    )
+    for what in {**then, **now}:
+        if then.get(what) != now.get(what):
+            raise UserError(
+                f"the baseline '{name}' has another {what}: {then.get(what)!r}, and this check "
+                f"{now.get(what)!r}"
+            )
+    return stored.curves
 
 
 def _reader(

@@ -89,8 +89,8 @@ def _tails(dealt: Dealt) -> tuple[float, float, Floats, Floats]:
     seen, all_ = dealt
     lowest, highest = all_.min(axis=1), all_.max(axis=1)
     slack = 1e-9 * np.maximum(1.0, np.abs(seen))
-    worse = np.array([_share(lowest <= one + s) for one, s in zip(seen, slack, strict=True)])
-    better = np.array([_share(highest >= one - s) for one, s in zip(seen, slack, strict=True)])
+    worse = np.array([_share(lowest <= t + s) for t, s in zip(seen, slack, strict=True)])
+    better = np.array([_share(highest >= t - s) for t, s in zip(seen, slack, strict=True)])
     return float(worse.min()), float(better.min()), worse, better
 
 
@@ -98,18 +98,16 @@ def _each_above(dealt: Dealt) -> float:
     """Return the largest of the scores' own p-values: all must be shown, so none is corrected."""
     seen, all_ = dealt
     slack = 1e-9 * np.maximum(1.0, np.abs(seen))
-    return max(
-        _share(column >= one - s) for column, one, s in zip(all_.T, seen, slack, strict=True)
-    )
+    return max(_share(column >= t - s) for column, t, s in zip(all_.T, seen, slack, strict=True))
 
 
 def _share(at_least: NDArray[np.bool_]) -> float:
-    """Of the deals and the one seen, which is one of them."""
+    """Return the share of the deals and the one seen, which is one of them."""
     return float((1 + np.count_nonzero(at_least)) / (1 + len(at_least)))
 
 
 def _deal_t(scores: Floats, n: int, blocks: Callable[[], Iterator[Floats]]) -> Dealt:
-    """Moderated t of the first n rows against the rest, and of every deal."""
+    """Return the moderated t of the first n rows against the rest, and of every deal."""
     m = len(scores) - n
     centred = scores - scores.mean(axis=0)
     size = np.abs(centred).max(axis=0)
@@ -117,7 +115,7 @@ def _deal_t(scores: Floats, n: int, blocks: Callable[[], Iterator[Floats]]) -> D
     total = (centred**2).sum(axis=0)
 
     def moderated(sums: Floats, squares: Floats) -> Floats:
-        """From sums and sums of squares over the new rows `[..., scores]`; all rows sum to 0."""
+        """Compute t by sums and sums of squares of new rows `[..., scores]`; all sum to 0."""
         ours, theirs = sums / n, -sums / m
         within_ours = np.maximum(squares - n * ours**2, 0.0)
         within_theirs = np.maximum(total - squares - m * theirs**2, 0.0)
@@ -134,7 +132,7 @@ def _deal_t(scores: Floats, n: int, blocks: Callable[[], Iterator[Floats]]) -> D
 
 
 def _deals(n: int, m: int, deals: int) -> Iterator[Floats]:
-    """Blocks `[k, n + m]` of ways to deal: 1 for the n new, 0 for the others."""
+    """Yield blocks `[k, n + m]` of ways to deal: 1 for the n new, 0 for the others."""
     for start in range(0, deals, _BLOCK):
         yield _block(n, m, min(_BLOCK, deals - start), start)
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: options, ini keys, the fixture `learning_curve`, and what a run sums up.
+"""The pytest plugin: options, ini keys, the fixture `learning_curve`.
 
     def test_sac_still_learns(learning_curve):
         learning_curve.check(curves)
@@ -23,20 +23,12 @@ if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
 
 FOLDER = "learning_curves"
-# What travels from a test to the summary, through xdist too.
-SAID = "learning_curve"
-USED = "learning_curve_baseline"
-SKIPPED = "learning_curve_skipped"
-tests = pytest.StashKey[int]()
+SAID = "learning_curve"  # what travels from a test to the summary, through xdist too
 names = pytest.StashKey[dict[str, str]]()
 
 INI = {
     "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ beside the test"),
     "alpha": ("0.01", "false-alarm rate of a check, on average over baselines"),
-    "alpha_of": (
-        "check",
-        "check: each has that rate (default); run: all collected tests together have it",
-    ),
     "effect": ("0.15", "smallest loss worth catching, as a share of what the baseline learns"),
     "seeds": ("32", "bound on the seeds that a check asks a function for"),
     "baseline_seeds": ("24", "seeds that an update asks a function for"),
@@ -69,44 +61,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot be served."""
-    if (
-        config.getoption("--learning-curve-update")
-        and not (config.getoption("--learning-curve-reason") or "").strip()
-    ):
+    update, reason, figures = (
+        config.getoption(f"--learning-curve-{name}") for name in ("update", "reason", "figures")
+    )
+    if update and not (reason or "").strip():
         raise pytest.UsageError(
             "--learning-curve-update needs --learning-curve-reason: why do the baselines change?"
         )
-    if (
-        config.getoption("--learning-curve-figures")
-        and importlib.util.find_spec("matplotlib") is None
-    ):
+    if figures and importlib.util.find_spec("matplotlib") is None:
         raise pytest.UsageError(
             "--learning-curve-figures needs matplotlib: pip install 'rl-ablations[report]'"
         )
     config.stash[names] = {}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count the tests with checks; every xdist worker collects all of them."""
-    config.stash[tests] = sum(map(_guards, items))
-
-
-def _guards(item: pytest.Item) -> bool:
-    return "learning_curve" in getattr(item, "fixturenames", ())
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a failed test's checks, and mark skipped tests that have some."""
+    """Show a failed test's checks."""
     report = yield
-    if report.when == "call":
-        said = [text for name, text in item.user_properties if name == SAID]
-        if said and report.failed:
-            report.sections.append(("Learning curves", "\n\n".join(map(str, said))))
-    if report.skipped and _guards(item):
-        report.user_properties.append((SKIPPED, item.nodeid))
+    lines = [str(text) for name, text in item.user_properties if name == SAID]
+    if lines and report.when == "call" and report.failed:
+        report.sections.append(("Learning curves", "\n\n".join(lines)))
     return report
 
 
@@ -118,47 +95,20 @@ def learning_curve(request: pytest.FixtureRequest) -> LearningCurve:
     return LearningCurve(request)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Print a line per check, and baselines that no test used."""
-    told: dict[str, list[str]] = {SAID: [], USED: [], SKIPPED: []}
-    for outcome in ("passed", "failed", "skipped"):
-        for report in terminalreporter.stats.get(outcome, []):
-            if outcome != "skipped" and getattr(report, "when", "") != "call":
-                continue
-            for name, text in getattr(report, "user_properties", ()):
-                if name in told:
-                    told[name].append(str(text))
-    lines = [text.splitlines()[0] for text in told[SAID]]
-    if not told[SKIPPED] and not terminalreporter.stats.get("error"):
-        lines += _stale(config, told[USED], bool(terminalreporter.stats.get("failed")))
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print a line per check."""
+    lines = [
+        str(text).splitlines()[0]
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+        if getattr(report, "when", "") == "call"
+        for name, text in report.user_properties
+        if name == SAID
+    ]
     if lines:
         terminalreporter.section("learning curves")
-        for line in lines:
-            terminalreporter.line(line)
-
-
-def _stale(config: pytest.Config, used: list[str], failed: bool) -> list[str]:
-    """Return a line per baseline that no test used, in folders whose tests have all run."""
-    partly = [config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf")]
-    stopped = failed and config.getoption("maxfail", 0)
-    if any(partly) or stopped or any("::" in argument for argument in config.args):
-        return []
-    here = config.invocation_params.dir
-    ran = [(here / argument).resolve() for argument in config.args]
-    files = [config.rootpath / path for path in used]
-    lines = []
-    for folder in sorted({path.parent for path in files}):
-        of = config.rootpath if config.getini("learning_curve_dir") else folder.parent
-        if not any(of.resolve().is_relative_to(path) for path in ran):
-            continue
-        lines += [
-            f"stale: {relative(path, config.rootpath)}: no test used it"
-            for path in sorted(set(folder.glob("*.json")) - set(files))
-            if path.with_suffix(".csv").exists()
-        ]
-    return lines
+    for line in lines:
+        terminalreporter.line(line)
 
 
 def relative(path: Path, root: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Numbers that a study varies: scores along each, and what is lost where they are not tuned.
+"""Numbers that a study varies: scores along each.
 
 Needs no plotting library.
 """
@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ablations.core.plan import Settings
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
-from ablations.report.statistics import interval
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table
 from ablations.report.tables.factorial import settings
-from ablations.report.units import Learned, Units, normalised, settings_of
+from ablations.report.units import Units, normalised
 
 
 @dataclass(frozen=True)
@@ -214,87 +213,3 @@ def _band(
 
 def _reference(plan: Plan, variant: str) -> str:
     return baseline_of(plan, variant) or variant
-
-
-# Tuned against not tuned
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """One way to take the other axes, with its numbers tuned: mean over seeds and its 95% interval.
-
-    score: where the numbers are chosen for each environment. lost: how much lower it is where one
-    choice serves all. In what was learned.
-    """
-
-    name: str
-    score: tuple[float, float, float]
-    lost: tuple[float, float, float]
-
-
-def tuned_and_lost(scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute the score tuned for each environment, and what one setting for all loses.
-
-    sum over e of max over h of S(e, h) / E, and that minus max over h of sum over e of S(e, h) / E
-    (Adkins, Bowling and White 2024, "A method for evaluating hyperparameter sensitivity in
-    reinforcement learning"). Each seed is scored at the settings that the other seeds choose, as
-    the highest of several means is too high.
-
-    Args:
-        scores: `[environments, settings, seeds]`.
-
-    Returns:
-        Both by seed, `[seeds]`.
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    count = values.shape[2]
-    means = (values.sum(axis=2, keepdims=True) - values) / (count - 1)
-    each = np.take_along_axis(values, means.argmax(axis=1)[:, None], axis=1)[:, 0].mean(axis=0)
-    best = means.mean(axis=0).argmax(axis=0)
-    common = values.mean(axis=0)[best, np.arange(count)]
-    return each, each - common
-
-
-def plane(plan: Plan, found: Scores, learned: Units) -> list[Tuned]:
-    """Return every way to take the other axes, with its score and what is lost.
-
-    [] unless there are two of them at the same settings of the numbers, two environments (tasks, or
-    settings of one), and two seeds. A failed run counts as one that learned nothing; seeds that
-    lack a run are left out.
-    """
-    varied = _varied(plan)
-    units: dict[tuple[str, str], Learned | None] = {}
-    by_name: dict[str, dict[str, dict[tuple[str, str], dict[int, float]]]] = {}
-    for task, variant in itertools.product(plan.tasks, plan.variants):
-        place = (task, settings_of(plan, task, variant))
-        # What the first variant of an environment is measured by is the unit for all.
-        unit = units.setdefault(place, learned.of(task, variant))
-        chosen = varied.text(variant, varied.numbers)
-        if unit is None or not chosen:
-            continue
-        scores = {
-            cell.seed: 0.0 if cell.status == "failed" else (cell.value - unit.low) / unit.size
-            for cell in found.of(task, variant)
-            if cell.status in ("done", "failed")
-        }
-        of_name = by_name.setdefault(varied.others(variant, varied.numbers), {})
-        of_name.setdefault(chosen, {}).setdefault(place, scores)
-    points = []
-    choices = list(dict.fromkeys(chosen for of in by_name.values() for chosen in of))
-    places = [place for place, unit in units.items() if unit is not None]
-    for name, of in by_name.items():
-        if min(len(choices), len(places)) < 2 or any(
-            place not in of.get(chosen, {}) for chosen in choices for place in places
-        ):
-            continue
-        by_seed = [[of[chosen][place] for chosen in choices] for place in places]
-        seeds = sorted(set.intersection(*(set(one) for row in by_seed for one in row)))
-        if len(seeds) > 1:
-            score, lost = tuned_and_lost([[[x[s] for s in seeds] for x in row] for row in by_seed])
-            points.append(Tuned(name, _mean(score), _mean(lost)))
-    return points if len(points) > 1 else []
-
-
-def _mean(values: NDArray[np.float64]) -> tuple[float, float, float]:
-    low, high = interval(values, "mean")
-    return float(values.mean()), float(low), float(high)

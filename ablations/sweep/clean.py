@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ablations.core.files import set_aside
@@ -21,8 +20,6 @@ from ablations.sweep import diagnosis
 from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import all_submissions
-
-SUBMITTED = ("submissions", "code")
 
 _CELL = "[0-9a-f]{16}"
 _RUN = "[0-9a-f]{8}"
@@ -40,60 +37,32 @@ OURS = {
 }
 
 
-@dataclass(frozen=True)
-class Waste:
-    """Some files that no table needs. `bytes` is their size on disk."""
-
-    what: str
-    paths: tuple[Path, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(size, self.paths))
-
-
 def size(path: Path) -> int:
     """Return the bytes of a file, or of the files below a folder."""
     files = [path] if path.is_file() else path.rglob("*")
     return sum(file.lstat().st_size for file in files if file.is_file())
 
 
-def waste(results: Path) -> list[Waste]:
-    """Find what may go: leftovers of stopped work, records that were set aside or that no plan
-    refers to, programs that earlier versions compiled, and copies of commits. Nothing that a
-    table of any plan reads, and nothing where no plan is stored.
+def waste(results: Path) -> list[Path]:
+    """Find what no table of any plan reads and nothing that runs needs; [] where no plan is stored.
+
+    Leftovers of stopped work, also of cells that would go on from a checkpoint; records that were
+    set aside or that no plan refers to; copies of commits; programs that earlier versions compiled.
     """
     wanted, whole = _wanted(results)
     if wanted is None:
         return []
-    both = (results, diagnosis.folder(results))
-    work = [
-        path
-        for folder in both
-        for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code")
-        for path in _ours(folder, part)
-        if not _needed(folder, path)
-    ]
-    stopped = [path for path in work if (path / "checkpoints").is_dir()]
-    found = [
-        Waste(
-            "records that no plan refers to",
-            tuple(p for p in _ours(results, "cells") if whole and p.name not in wanted),
-        ),
-        Waste(
-            "damaged or failed records, set aside",
-            tuple(path for folder in both for path in _ours(folder, "set-aside")),
-        ),
-        Waste("unfinished cells, which would go on from their checkpoints", tuple(stopped)),
-        Waste("logs and leftovers of stopped runs", tuple(p for p in work if p not in stopped)),
-        Waste("programs that earlier versions compiled", tuple(_ours(results, "cache"))),
-        Waste("copies of commits, which gates make again", tuple(_ours(results, "code"))),
-    ]
-    return [one for one in found if one.paths]
+    measured = diagnosis.folder(results)
+    found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
+    for folder in (results, measured):
+        found += _ours(folder, "set-aside")
+        for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
+            found += (path for path in _ours(folder, part) if not _needed(folder, path))
+    return [*found, *_ours(results, "cache"), *_ours(results, "code")]
 
 
 def _wanted(results: Path) -> tuple[set[str] | None, bool]:
-    """The cells of all plans, None where there is no plan; and whether all plans could be read."""
+    """Return the cells of all plans, None without a plan; and whether all plans could be read."""
     wanted: set[str] | None = None
     whole = True
     for path in sorted((results / "plans").glob("*/*.json")):
@@ -110,22 +79,21 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
     return wanted, whole
 
 
-def delete(results: Path, found: list[Waste]) -> None:
-    """Delete it, except for what somebody took up meanwhile."""
-    for one in found:
-        for path in one.paths:
-            folder = next((f for f in path.parents if f.name == "work"), None)
-            if folder is not None and folder.is_relative_to(results):
-                _delete_work(folder.parent, path)
-            else:
-                _delete(path)
+def delete(results: Path, paths: Iterable[Path]) -> None:
+    """Delete these, except for what somebody took up meanwhile."""
+    for path in paths:
+        folder = next((f for f in path.parents if f.name == "work"), None)
+        if folder is not None and folder.is_relative_to(results):
+            _delete_work(folder.parent, path)
+        else:
+            _delete(path)
     for part in sorted(OURS, reverse=True):
         with contextlib.suppress(OSError):  # not empty, not there
             (results / part).rmdir()
 
 
 def _ours(results: Path, part: str) -> Iterator[Path]:
-    """What the suite put into a part of a results folder, in order."""
+    """Yield what the suite put into a part of a results folder, in order."""
     folder = results / part
     within = [folder, *(path for path in folder.parents if path.is_relative_to(results))]
     if any(path.is_symlink() for path in within if path != results):
@@ -141,7 +109,7 @@ def _delete_work(results: Path, path: Path) -> None:
             held.finish()
         return
     with at_rest(results) as idle:
-        if idle and not (_is_submitted(results, path) and _queued(results)):
+        if idle and not _is_awaited(results, path):
             _delete(path)
 
 
@@ -153,25 +121,24 @@ def _delete(path: Path) -> None:
 
 
 def _needed(results: Path, path: Path) -> bool:
-    """Whether something that runs, or will run, needs a part of the work folder."""
+    """Return whether something that runs, or will run, needs a part of the work folder."""
     if (path / "lock").exists():
         held = hold(results, path.name)
         if held is not None:
             held.release()
         return held is None
     with at_rest(results) as idle:
-        return not idle or (_is_submitted(results, path) and _queued(results))
+        return not idle or _is_awaited(results, path)
 
 
-def _is_submitted(results: Path, path: Path) -> bool:
-    """Whether it is what a job of a cluster is given: its order, its code."""
-    return path.relative_to(results / "work").parts[0] in SUBMITTED
+def _is_awaited(results: Path, path: Path) -> bool:
+    """Return whether a job that waits or runs was given this order or code.
 
-
-def _queued(results: Path) -> bool:
-    """Whether a job still waits or runs that needs its submission and its code; True where the
-    queue does not answer."""
-    jobs = {job for one in all_submissions(results) for job in one.slurm_jobs().values()}
+    True where the queue does not answer.
+    """
+    if path.relative_to(results / "work").parts[0] not in ("submissions", "code"):
+        return False
+    jobs = {job for sent in all_submissions(results) for job in sent.slurm_jobs().values()}
     try:
         return any(state.alive or state.held for state in commands.states(jobs).values())
     except commands.Silent:

@@ -24,6 +24,7 @@ import numpy as np
 from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
+from ablations.request import Selection
 from ablations.sweep import diagnosis, explanation
 from ablations.sweep.planned import resolved
 
@@ -456,10 +457,17 @@ statistic = "{statistic}"
 direction = "{direction}"
 tasks = ["{task}"]
 margin = {margin}
-command = "ablations run {study} {flags}"
+run = {run}
 {more}
 """
 STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        parts = {json.dumps(k): toml(x) for k, x in value.items() if x not in (None, {})}
+        return f"{{ {', '.join(f'{name} = {part}' for name, part in parts.items())} }}"
+    return json.dumps(value)
 
 
 def write_claims(made: Made) -> None:
@@ -477,6 +485,7 @@ def write_claims(made: Made) -> None:
         "interaction": "",
         "agreement": f'against = "{plan.study.metric}"',
     }
+    asked = {k: x for k, x in plan.request.items() if k in Selection.__annotations__}
     for statistic in STATISTICS:
         text = CLAIM.format(
             study=made.name,
@@ -485,7 +494,7 @@ def write_claims(made: Made) -> None:
             direction="higher" if statistic in ("difference", "spread", "effect") else "none",
             task=next(iter(plan.tasks)),
             margin=1.5 if statistic == "spread" else 0.05,
-            flags=" ".join(made.flags),
+            run=toml(asked if made.flags else {}),
             more=more[statistic],
         )
         Path(f"{statistic}.toml").write_text(text)

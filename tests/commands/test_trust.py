@@ -69,7 +69,6 @@ def test_claims_of_somebody_else_execute_nothing(folder, capsys) -> None:
         **{"id": "a", "title": "t", "source": "s", "published": "p", "judged": "j"},
         **{"study": "theirs.py", "metric": "return", "statistic": "difference"},
         **{"direction": "higher", "variant": "fast", "versus": "slow", "tasks": "task"},
-        "command": "ablations run theirs.py",
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in claim.items()]
     folder.write("results/claims.toml", "\n".join(["[[claim]]", *lines, "margin = 0.05"]))

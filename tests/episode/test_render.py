@@ -220,7 +220,7 @@ def test_they_become_a_film(shell: Shell) -> None:
         (("--task", "rolling", "--variant", "nine"), "unknown variant"),
         (("--task", "rolling", "--snapshot", "soon"), "none of best, last, all or a step"),
         (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
-        (("--task", "rolling", "--format", "mp4", "--output", "a.gif"), "--format says mp4"),
+        (("--task", "rolling", "--format", "html", "--output", "a.gif"), "--format says html"),
     ],
 )
 def test_what_cannot_be_watched_is_said_in_one_line(
@@ -254,10 +254,9 @@ def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> No
     steps = list(range(0, 500, 10))
     monkeypatch.setattr("ablations.policies.saved_steps", lambda cell: steps)
     cells = [Path("a"), Path("b")]
-    chosen, notes = _chosen(cells, ["all"])
-    assert [len(one) for one in chosen] == [MOST // 2] * 2
-    assert (chosen[0][0], chosen[0][-1]) == (steps[0], steps[-1])
-    assert len(notes) == 2
+    with pytest.raises(UserError, match=f"100 episodes are too many side by side: at most {MOST}"):
+        _chosen(cells, ["all"])
+    assert _chosen(cells, ["best", "10", "best"]) == [["best", 10]] * 2
 
 
 def test_a_files_name_is_safe_and_short() -> None:

@@ -18,8 +18,8 @@ from ablations import exchange
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
-from ablations.exchange.places import Placing
-from ablations.logs.tensorboard import read_scalars
+from ablations.exchange.places import placed
+from ablations.logs.tensorboard import joined, read_files
 from ablations.records import read_plan
 from ablations.report.results import Results
 from ablations.report.tables import table
@@ -373,7 +373,7 @@ def events(folder: Path, points: list[tuple[int, float]], tag: str = "charts/epi
 def test_event_files_are_read_as_another_library_wrote_them(tmp_path) -> None:
     points = [(0, 1.5), (128, -2.25), (3_000_000_000, 1e-3)]
     events(tmp_path / "run", points)
-    found = read_scalars(tmp_path / "run")
+    found = joined(read_files(tmp_path / "run"))
     assert [step for step, _ in found["charts/episodic_return"]] == [0, 128, 3_000_000_000]
     values = [value for _, value in found["charts/episodic_return"]]
     np.testing.assert_allclose(values, [1.5, -2.25, 1e-3], rtol=1e-6)
@@ -384,14 +384,14 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_record(tmp_pa
     events(tmp_path / "run", [(step, step) for step in range(20)])
     (path,) = (tmp_path / "run").glob("*tfevents*")
     path.write_bytes(path.read_bytes()[:-7])
-    assert len(read_scalars(tmp_path / "run")["charts/episodic_return"]) >= 19
+    assert len(joined(read_files(tmp_path / "run"))["charts/episodic_return"]) >= 19
     whole = path.read_bytes()
     middle = bytearray(whole)
     middle[len(whole) // 2] ^= 1
     for damaged in (b"\x07" + whole, middle):
         path.write_bytes(damaged)
         with pytest.raises(UserError, match="no TensorBoard event file, or it is damaged"):
-            read_scalars(tmp_path / "run")
+            joined(read_files(tmp_path / "run"))
 
 
 def test_what_a_run_had_beyond_its_restart_is_dropped(tmp_path) -> None:
@@ -467,10 +467,9 @@ NO_SEEDS = [
 def test_no_seed_is_made_of_a_rate_a_date_or_a_version(
     tmp_path, under: str, folders: list[str], places: list[tuple[str, int]]
 ) -> None:
-    placing, notes = Placing(), []
-    for name in sorted(folders):
-        placing.add(under.format(name), tmp_path / name)
-    found = placing.places(notes)
+    notes: list[str] = []
+    texts = {tmp_path / name: under.format(name) for name in sorted(folders)}
+    found = placed(texts, None, notes)
     assert [(run, seed) for _, run, seed in found] == places
     assert [source.name for source in found.values()] == sorted(folders)
     assert any("no seed in" in note and "--pattern" in note for note in notes)
@@ -495,9 +494,7 @@ SEEDS = [
 
 @pytest.mark.parametrize(("name", "place"), SEEDS)
 def test_seeds_that_names_say(tmp_path, name: str, place: tuple[str, str, int]) -> None:
-    placing = Placing()
-    placing.add(name, tmp_path)
-    assert list(placing.places([])) == [place]
+    assert list(placed({tmp_path: name}, None, [])) == [place]
 
 
 def test_runs_that_are_left_out_or_resumed_have_a_line(tmp_path) -> None:

@@ -229,16 +229,7 @@ def test_bad_input_is_one_line(project: Project) -> None:
         assert message in lines[0], lines[0]
 
 
-def test_the_rate_can_be_that_of_the_whole_run(project: Project) -> None:
-    project.write(
-        "pytest.ini",
-        "[pytest]\npythonpath = .\nlearning_curve_alpha_of = run\nlearning_curve_alpha = 0.02\n",
-    )
-    project.write(
-        "tests/test_it.py",
-        TESTS.replace('print("asked", asked)', "print('rate', found.terms.alpha)"),
-    )
-    assert "rate 0.01" in project.pytest("-rP")
+def test_a_rate_that_is_no_number_is_refused(project: Project) -> None:
     project.write("pytest.ini", "[pytest]\npythonpath = .\nlearning_curve_alpha = much\n")
     assert "learning_curve_alpha must be a number, not 'much'" in project.pytest(code=1)
 
@@ -301,21 +292,13 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("case", TWICE)
-def test_a_name_is_used_once(project: Project, case: str, workers: int) -> None:
+def test_a_name_is_used_once(project: Project, case: str) -> None:
     text, says = TWICE[case]
     project.test(text)
-    before = (project.folder / "tests/learning_curves/bandit.json").read_text()
-    xdist = ("-p", "xdist", "-n", str(workers)) if workers else ()
-    said = project.pytest(*xdist, code=1)
+    said = project.pytest(code=1)
     assert "1 failed" in said
     assert re.search(says, said)
-    if workers:
-        said = project.pytest(*xdist, *UPDATE, code=1)
-        assert re.search(says, said)
-        after = json.loads((project.folder / "tests/learning_curves/bandit.json").read_text())
-        assert len(after["history"]) == len(json.loads(before)["history"]) + 1
 
 
 def test_few_seeds_need_not_stay_green_for_ever(project: Project) -> None:
@@ -390,22 +373,6 @@ def test_ones_own_scores_and_steps(tmp_path: Path) -> None:
     said = project.pytest("-rP")
     assert "scores ['at half']" in said
     assert "identical, to the bit, on 12 seeds" in said
-
-
-def test_a_baseline_that_no_test_uses_is_reported(project: Project) -> None:
-    folder = project.folder / "tests/learning_curves"
-    for suffix in ("json", "csv"):
-        (folder / f"old.{suffix}").write_bytes((folder / f"bandit.{suffix}").read_bytes())
-    stale = "stale: tests/learning_curves/old.json: no test used it"
-    assert stale in project.pytest()
-    assert stale in project.pytest("-p", "xdist", "-n", "2", "tests")
-    # Who runs some of the tests learns nothing about the others.
-    assert "stale" not in project.pytest("-k", "still_learns")
-    assert "stale" not in project.pytest("tests/test_it.py")
-    project.write("tests/test_it.py", TESTS.replace("def test_asked", "@skip\ndef test_asked"))
-    text = (project.folder / "tests/test_it.py").read_text()
-    project.write("tests/test_it.py", "import pytest\nskip = pytest.mark.skip\n" + text)
-    assert "stale" not in project.pytest()
 
 
 def test_a_check_loads_neither_pandas_nor_matplotlib_nor_arrow(project: Project) -> None:

@@ -25,11 +25,13 @@ from ablations.errors import UserError
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, read_plan, read_record, write_record
 from ablations.report.claims.conditions import again, conditions_sheet, fates
+from ablations.report.claims.cost import cost_sheet
 from ablations.report.claims.entries import OWN, Claim, read, read_conditions
 from ablations.report.claims.found import learned_by
 from ablations.report.claims.judge import by_another, judged
-from ablations.report.claims.page import claims_sheet, page
+from ablations.report.claims.page import page
 from ablations.report.claims.replication import difference_of_estimates, replication_sheet
+from ablations.report.claims.rows import claims_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.figures.claims import STAND_COLORS, all_claims, one_claim
 from ablations.report.figures.conditions import conditions as heat_map
@@ -173,7 +175,6 @@ def claim(**changes: object) -> Claim:
         "direction": "higher",
         "tasks": ("hopper", "reacher"),
         "margin": 0.05,
-        "command": "ablations run gae",
         "variant": ("brax",),
         "versus": ("standard",),
     }
@@ -598,7 +599,7 @@ def test_seeds_that_cannot_be_compared_are_one_line(tmp_path: Path, capsys) -> N
     assert cli.main([*flags, "2-4"]) == 2
     assert "seed 2 is one that the verdicts rest on" in capsys.readouterr().err
     assert cli.main([*flags, "10-12", "--cost", "--write"]) == 2
-    assert "--seeds prints a table: leave out --cost and --write" in capsys.readouterr().err
+    assert "argument --cost: not allowed with argument --seeds" in capsys.readouterr().err
 
 
 # Under other settings
@@ -727,9 +728,8 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
     (row,) = (line for line in text.splitlines() if line.startswith("| fast learning | fast "))
     assert re.findall(r"\d+", row) == [*"0000000", "1"], "own seeds lack"
     assert "Do they stand elsewhere?" in text
-    flags = ["claims", "--results", str(tmp_path), "--cost", "--rate", "fast=1000"]
     capsys.readouterr()
-    assert cli.main([*flags, "--format", "json"]) == 0
+    assert cli.main(["claims", "--results", str(tmp_path), "--cost", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["study"], row["new"]) for row in rows[:-1]] == [
         *(("gae", 15), ("gae, fast learning", 4))
@@ -737,12 +737,13 @@ def test_conditions_print_what_runs_them_and_then_what_was_found(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    "extra", ["--tasks fast --variants standard brax done_cut", "--until decided"]
+    "extra",
+    ['tasks = ["fast"], variants = ["standard", "brax", "done_cut"]', 'until = "decided"'],
 )
 def test_the_command_of_a_condition_takes_the_place_of_a_claims_own_flags(
     extra: str, tmp_path: Path, capsys
 ) -> None:
-    claim = GOOD.replace("--profile smoke", f"--profile smoke {extra}")
+    claim = GOOD.replace('"smoke"', f'"smoke", {extra}')
     (tmp_path / "claims.toml").write_text(claim + CONDITION)
     assert cli.main(["claims", "--results", str(tmp_path), "--conditions"]) == 0
     command = capsys.readouterr().out.splitlines()[-1]
@@ -760,7 +761,7 @@ def test_a_condition_is_about_differences_on_its_own_task_with_its_own_settings(
     spread = spread.replace('"brax"', '"timeout_bonus"').replace("0.05", "1.5")
     both = CONDITION.replace("0.002 }", "0.002 }\nreacher = { learning_rate = 0.004 }")
     claims = (GOOD + more + spread).replace('["fast"]', '["fast", "reacher"]')
-    claims = claims.replace("--profile smoke", "--profile smoke --tasks fast reacher")
+    claims = claims.replace('"smoke"', '"smoke", tasks = ["fast", "reacher"]')
     (tmp_path / "claims.toml").write_text(claims + both)
     assert cli.main(["claims", "--results", str(tmp_path), "--conditions"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
@@ -785,14 +786,15 @@ fast = { learning_rate = 0.002 }
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('name = "fast learning"\n', "", "condition 1 lacks name"),
-        ('"fast learning"', "3", "name is a text, not 3"),
+        ('name = "fast learning"\n', "", "condition 1: it lacks name"),
+        ('"fast learning"', "3", "name must be a text, not 3"),
         ("seeds = 2", 'seeds = "few"', "seeds must be"),
         ('["gae"]', '["value_clipping"]', "no claim is about a difference in value_clipping"),
         ("fast = {", "hopper = {", "no claim is about a difference in gae on hopper"),
-        ("{ learning_rate = 0.002 }", "3", "a table of settings for each task"),
+        ("{ learning_rate = 0.002 }", "3", "set.fast must be an object, not 3"),
+        ("{ learning_rate = 0.002 }", "{}", "a table of settings for each task"),
         ("learning_rate", "learning_rat", "did you mean 'learning_rate'"),
-        ("studies", "study", "unknown field 'study'"),
+        ("studies", "study", "lacks studies"),
         ("[[condition]]", "[condition]", "holds no conditions"),
         ("[[condition]]", "[[conditions]]", "did you mean 'condition'"),
         ('"fast learning"', '"own settings"', "give it another name"),
@@ -825,37 +827,37 @@ statistic = "difference"
 direction = "higher"
 tasks = ["fast"]
 margin = 0.05
-command = "ablations run gae --profile smoke"
+run = { profile = "smoke" }
 """
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('id = "one"', "id = 1", "id is a text, not 1"),
-        ('id = "one"\n', "", "claim 1 lacks id"),
-        ('id = "one"', 'id = "../one"', "its id names a file"),
-        ("margin = 0.05", 'margin = "big"', "margin is a positive number"),
-        ("margin = 0.05", "margin = true", "margin is a positive number"),
-        ("margin = 0.05", "margin = -1", "margin is a positive number"),
-        ('statistic = "difference"', 'statistic = "diference"', "did you mean 'difference'"),
+        ('id = "one"', "id = 1", "id must be a text, not 1"),
+        ('id = "one"\n', "", "claim 1: it lacks id"),
+        ('id = "one"', 'id = "../one"', "as it names a file"),
+        ("margin = 0.05", 'margin = "big"', "margin must be a finite number"),
+        ("margin = 0.05", "margin = true", "margin must be a finite number"),
+        ("margin = 0.05", "margin = -1", "margin must be from"),
+        ('statistic = "difference"', 'statistic = "diference"', "must be 'difference' or 'spread'"),
         ('statistic = "difference"', 'statistic = "effect"', "effect has no variant"),
         ('statistic = "difference"', 'statistic = "spread"', "a ratio above 1"),
         ('statistic = "difference"', 'statistic = "robustness"', "two lines"),
-        ('direction = "higher"', 'direction = "up"', "unknown direction 'up'"),
+        ('direction = "higher"', 'direction = "up"', "direction must be 'higher' or"),
         ('variant = "brax"\n', "", "difference needs variant"),
         ('versus = "standard"', 'versus = ["standard", "brax"]', "versus names one variant"),
-        ('tasks = ["fast"]', "tasks = []", "tasks is a text, or a list of texts"),
+        ('tasks = ["fast"]', "tasks = []", "tasks names none"),
         ('tasks = ["fast"]', 'tasks = ["fast", "fast"]', "tasks names one twice"),
-        ('title = "t"', 'titel = "t"', "unknown field 'titel'"),
-        ("ablations run gae", "ablations run value_clipping", "begins with `ablations run gae`"),
-        ("ablations run gae", "rm gae", "begins with `ablations run gae`"),
-        ("--profile smoke", "--profil smoke", "unknown flag --profil"),
-        ("--profile smoke", "--profile none", "unknown profile of 'gae' 'none'"),
-        ("--profile smoke", "value_clipping", "it runs gae, value_clipping"),
+        ('title = "t"', 'titel = "t"', "it lacks title"),
+        ("run = {", "ran = {", "it has an unknown part 'ran'"),
+        ("profile", "profil", "run has an unknown part 'profil'"),
+        ('"smoke"', "3", "run.profile must be a text, not 3"),
+        ('"smoke"', '"none"', "unknown profile of 'gae' 'none'"),
+        ('profile = "smoke"', "seeds = 0", "claim 'one': seeds must be a count"),
         ('variant = "brax"', 'variant = "braks"', "did you mean 'brax'"),
         ('tasks = ["fast"]', 'tasks = ["hopper"]', "unknown task of claim 'one' 'hopper'"),
-        ('study = "gae"', 'study = "gea"', "begins with `ablations run gea`"),
+        ('study = "gae"', 'study = "gea"', "unknown study 'gea'"),
         ("[[claim]]", "[claim]", "holds no claims"),
         ("[[claim]]", "[[claims]]", "did you mean 'claim'"),
         ("[[claim]]", "[[", "cannot be read"),
@@ -877,47 +879,27 @@ def test_without_a_file_there_is_one_line(tmp_path: Path, capsys) -> None:
     assert "there are no claims" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--rate", "fast=3"], "--rate is for --cost"),
-        (["--cost", "--rate", "fast"], "--rate takes TASK=N"),
-        (["--cost", "--rate", "fast=0"], "--rate takes TASK=N"),
-        (["--cost", "--rate", "hopper=3"], "unknown task of the claims 'hopper'"),
-    ],
-)
-def test_bad_flags_are_one_line(flags: list[str], said: str, tmp_path: Path, capsys) -> None:
-    (tmp_path / "claims.toml").write_text(GOOD)
-    assert cli.main(["claims", "--results", str(tmp_path), *flags]) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_a_cost_counts_each_cell_once(tmp_path: Path, capsys) -> None:
-    twice = GOOD + GOOD.replace('id = "one"', 'id = "two"')
-    (tmp_path / "claims.toml").write_text(twice)
-    flags = ["claims", "--results", str(tmp_path), "--cost", "--rate", "fast=1000"]
-    assert cli.main([*flags, "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["task"] for row in rows] == ["fast", "all"]
+    (plan,) = planned(["gae"], tmp_path, {"profile": "smoke"})
+    first, whole = cost_sheet([("gae", plan), ("gae", plan)], {"fast": 1000.0}, 80.0).records()[::2]
     # 5 variants x 3 seeds of 20,480 steps, an evaluation of 4 episodes of 50, one program
     steps, evaluated = 15 * 20_480, 15 * 4 * 50
-    assert (rows[0]["new"], rows[0]["steps"]) == (15, steps)
-    assert rows[1]["hours"] == pytest.approx(((steps + evaluated) / 1000 + 80) / 3600)
-    assert cli.main(flags) == 0
+    assert (first["task"], first["new"], first["steps"]) == ("fast", 15, steps)
+    assert (whole["task"], whole["cells"], whole["new"]) == ("all", 30, 15)
+    assert whole["hours"] == pytest.approx(((steps + evaluated) / 1000 + 80) / 3600)
+    (tmp_path / "claims.toml").write_text(GOOD + GOOD.replace('id = "one"', 'id = "two"'))
+    assert cli.main(["claims", "--results", str(tmp_path), "--cost"]) == 0
     assert "ablations run gae --profile smoke --tasks fast\n" in capsys.readouterr().out
 
 
-def test_what_an_earlier_row_has_costs_nothing_more(tmp_path: Path, capsys) -> None:
+def test_what_an_earlier_row_has_costs_nothing_more(tmp_path: Path) -> None:
     """The baselines of two studies are the same cells."""
-    flags = "--profile claims --tasks reacher --variants"
-    texts = [GOOD.replace("--profile smoke", f"{flags} standard brax").replace("fast", "reacher")]
-    texts += [texts[0].replace("gae", "value_coefficient").replace("one", "two")]
-    texts[1] = texts[1].replace("standard brax", "separate_0.25 separate_0.5")
-    texts[1] = texts[1].replace('"brax"', '"separate_0.5"').replace("standard", "separate_0.25")
-    (tmp_path / "claims.toml").write_text("".join(texts))
-    flags = f"claims --results {tmp_path} --cost --rate reacher=1000 --format json"
-    assert cli.main(flags.split()) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    both = {"gae": ("standard", "brax"), "value_coefficient": ("separate_0.25", "separate_0.5")}
+    plans = []
+    for name, compared in both.items():
+        asked = {"profile": "claims", "tasks": ["reacher"], "variants": compared}
+        plans += [(name, plan) for plan in planned([name], tmp_path, asked)]
+    rows = cost_sheet(plans, {"reacher": 1000.0}, 80.0).records()
     assert [(row["cells"], row["new"]) for row in rows] == [(40, 40), (40, 20), (80, 60)]
 
 

@@ -217,7 +217,7 @@ def test_a_study_has_every_figure_that_it_can_have(whole) -> None:
     plan, results = whole
     assert list(study_figures(Results(plan, results), scores(Results(plan, results)))) == [
         *("curves", "differences", "improvement", "intervals", "profiles", "efficiency"),
-        *("sensitivity", "plane", "effects", "diagnostics"),
+        *("sensitivity", "effects", "diagnostics"),
     ]
 
 

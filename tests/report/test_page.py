@@ -9,12 +9,8 @@ import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,10 +23,9 @@ from synthetic import realistic, synthetic_study
 from ablations.cli import main
 from ablations.core.files import SetAside
 from ablations.errors import UserError
-from ablations.records import cell_folder, read_plan, read_results, write_record
+from ablations.records import cell_folder, read_plan, read_results
 from ablations.report import formats, page
 from ablations.report.page.content import section
-from ablations.report.page.live import Live
 from ablations.report.results import Results
 from ablations.report.tables import default_kind, sheet, table
 from ablations.studies import fraction
@@ -232,8 +227,8 @@ def test_a_rendered_policy_is_linked(made) -> None:
     cell = plan.cells[0].hash
     (results / "render" / "gae").mkdir(parents=True)
     (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
-    text = page.render([plan], results, live=True)
-    assert f'"../render/gae/hopper-{cell}.html"' in text
+    told = section(Results(plan, results), "gae", static=False, folder=results / "report")
+    assert told.runs[0].render == f"../render/gae/hopper-{cell}.html"
 
 
 def test_a_cell_whose_record_is_damaged_is_missing(tmp_path) -> None:
@@ -249,7 +244,7 @@ def test_a_cell_whose_record_is_damaged_is_missing(tmp_path) -> None:
 def test_a_metric_that_records_lack_spoils_only_its_own_study(tmp_path) -> None:
     one, *others = studies(tmp_path)
     named = replace(one, study=replace(one.study, metric="training/lenght"))
-    text = page.render([named, *others], tmp_path, live=True)
+    text = page.render([named, *others], tmp_path)
     assert "did you mean" in text
     assert "Value-loss coefficient 1" in Outline(text).text
     with pytest.raises(UserError, match="at least one study"):
@@ -636,109 +631,3 @@ def test_without_a_script_the_figures_are_pictures(made, tmp_path) -> None:
             "return [...document.querySelectorAll('figure > img')].map((one) => one.naturalWidth)"
         )
         assert min(widths) > 200
-
-
-# Live
-
-
-@pytest.fixture
-def live(tmp_path):
-    plan = studies(tmp_path, count=1)[0]
-    rows = [
-        {"study": "gae", "variant": "brax", "task": "hopper", "seed": 7, "step": 10, "steps": 40}
-    ]
-    server = Live(lambda: [plan], tmp_path, lambda plans: rows, port=0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server, plan, tmp_path
-    server.shutdown()
-    server.server_close()
-
-
-def get(address: str, **headers: str) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as answer:
-        return answer.read()
-
-
-def finish(plan, results: Path) -> None:
-    """The cell that was missing arrives."""
-    from ablations.records import Record
-
-    cell = next(c for c in plan.cells if not cell_folder(results, c.hash).exists())
-    columns = {"step": [200_000, 400_000], "training/return": [-9.0, -7.5]}
-    write_record(results, Record(cell.hash, cell.config, "done"), columns)
-
-
-def test_the_server_follows_the_records(live) -> None:
-    server, plan, results = live
-    assert server.address.startswith("http://127.0.0.1:")
-    first = json.loads(get(server.address + "state"))
-    assert first["running"][0]["step"] == 10
-    assert "1 still missing" in get(server.address).decode()
-    assert json.loads(get(server.address + "state")) == first
-    finish(plan, results)
-    assert json.loads(get(server.address + "state"))["state"] != first["state"]
-    assert "still missing" not in get(server.address).decode()
-
-
-def test_the_server_shows_nothing_else_and_to_nobody_else(live) -> None:
-    server, _, results = live
-    (results / "render").mkdir()
-    (results / "render" / "a.html").write_text("<p>an episode")
-    (results / "secret.html").write_text("no")
-    assert b"an episode" in get(server.address + "render/a.html")
-    for path in ("render/../secret.html", "render/%2e%2e/secret.html", "secret.html"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            get(server.address + path)
-        assert refused.value.code == 404
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        get(server.address, Host="evil.example:80")
-    assert refused.value.code == 403
-    with pytest.raises(UserError, match="give another --port"):
-        Live(lambda: [], results, lambda plans: [], port=server.server_address[1])
-
-
-def test_an_open_page_follows_the_records(live) -> None:
-    server, plan, results = live
-    with opened() as driver:
-        driver.get(server.address)
-        # In one go, as the page makes its list anew
-        shows = (
-            "const [place, text, done] = arguments; const look = () => "
-            "document.querySelector(place)?.textContent.includes(text) "
-            "? done(true) : setTimeout(look, 100); look()"
-        )
-        assert driver.execute_async_script(shows, "#running li", "10 of 40 steps")
-        assert driver.execute_async_script(shows, ".lead", "1 still missing")
-        draw_all(driver)
-        finish(plan, results)
-        gone = (
-            "const done = arguments[0]; const look = () => "
-            "document.querySelector('.lead').textContent.includes('missing') "
-            "? setTimeout(look, 100) : done(true); look()"
-        )
-        assert driver.execute_async_script(gone)
-        charts, drawn = draw_all(driver)
-        assert charts == drawn > 10
-        assert complaints(driver) == []
-
-
-def test_the_command_serves_until_it_is_interrupted(tmp_path) -> None:
-    studies(tmp_path, count=1)
-    command = [sys.executable, "-m", "ablations.cli", "report", "--watch", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--results", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        # Tests that run in a shell's background inherit that the interrupt is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        try:
-            address = process.stdout.readline().split()[0]
-            assert json.loads(get(address + "state"))["running"] == []
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-            assert "Traceback" not in process.stderr.read()
-        finally:
-            process.kill()

@@ -1,18 +1,16 @@
-"""Numbers that a study varies: what is drawn along them, and what tuning them is worth."""
+"""Numbers that a study varies: what is drawn along them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ablations.report.figures import interactive
 from ablations.report.figures.marks import Interval, Points
 from ablations.report.figures.marks import Line as Drawn
-from ablations.report.figures.sensitivity import plane as plane_figure
 from ablations.report.figures.sensitivity import sensitivity
 from ablations.report.results import Results
 from ablations.report.scores import scores
-from ablations.report.sensitivity import Line, Panel, panels, plane, tuned_and_lost
+from ablations.report.sensitivity import Line, Panel, panels
 from ablations.report.tables import table
 from ablations.report.units import units
 
@@ -125,54 +123,3 @@ def test_variants_that_differ_in_no_number_alone_have_no_panel(study) -> None:
     made = table(Results(plan, results))
     assert panels(plan, made) == []
     assert sensitivity(plan, made, *read(plan, results)) is None
-
-
-def test_tuned_and_lost_are_those_of_plain_loops() -> None:
-    scores_ = np.random.default_rng(0).normal(size=(3, 4, 5))
-    tuned, lost = tuned_and_lost(scores_)
-    for seed in range(5):
-        others = [other for other in range(5) if other != seed]
-        means = scores_[:, :, others].mean(axis=2)
-        each = np.mean([scores_[e, int(np.argmax(means[e])), seed] for e in range(3)])
-        common = scores_[:, int(np.argmax(means.mean(axis=0))), seed].mean()
-        assert tuned[seed] == pytest.approx(each)
-        assert lost[seed] == pytest.approx(each - common)
-
-
-def test_choosing_on_the_seed_itself_would_be_too_high() -> None:
-    """Of pure noise: whatever is chosen, 0 is to be expected."""
-    random = np.random.default_rng(0)
-    tuned = [tuned_and_lost(random.normal(size=(2, 20, 5)))[0].mean() for _ in range(300)]
-    assert abs(np.mean(tuned)) < 3 * np.std(tuned) / np.sqrt(len(tuned))
-
-
-def test_the_plane_says_which_way_needs_tuning(study) -> None:
-    plan, results = crossed(study)
-    points = plane(plan, *read(plan, results))
-    assert [point.name for point in points] == ["value_clip=none", "value_clip=replace"]
-    plain, replace = points
-    # Curves begin at 0 units, so that the first learned 1.
-    assert plain.score[0] == pytest.approx(1.0, abs=0.02)
-    assert plain.lost[0] == pytest.approx(0.0, abs=0.02)
-    assert replace.score[0] == pytest.approx(1.2, abs=0.03)
-    assert replace.lost[0] == pytest.approx(0.3, abs=0.03)
-    drawn = plane_figure(plan, points)
-    bars = [mark for mark in drawn.drawn[0].marks if isinstance(mark, Interval)]
-    assert [((b.x, b.low, b.high), a.y) for b, a in zip(bars[::2], bars[1::2], strict=True)] == [
-        (point.lost, point.score[0]) for point in points
-    ]
-    traces = interactive.chart(drawn)["panels"][0]["traces"]
-    assert [one["name"] for one in traces if "name" in one] == [point.name for point in points]
-
-
-def test_a_setting_that_fails_is_not_chosen_and_one_environment_says_nothing(study) -> None:
-    best = "replace@learning_rate=0.0001"
-    failed = {("reacher", best, seed): "loss is not finite" for seed in range(6)}
-    plan, results = crossed(study, failed=failed)
-    replace = plane(plan, *read(plan, results))[1]
-    assert replace.score[0] == pytest.approx((0.6 + 1.2) / 2, abs=0.03)
-    sets = {"a": {"clip": "a", "rate": 1.0}, "b": {"clip": "a", "rate": 2.0}}
-    sets |= {"c": {"clip": "b", "rate": 1.0}, "d": {"clip": "b", "rate": 2.0}}
-    finals = {("hopper", name): [1.0, 2.0, 3.0] for name in sets}
-    plan, results = study(finals, name="one", sets=sets)
-    assert plane(plan, *read(plan, results)) == []

@@ -6,6 +6,7 @@ not run yet is not judged.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from ablations.report.claims.found import (
 from ablations.report.results import Results
 from ablations.report.scores import Scores, baseline_of, scores
 from ablations.report.statistics import (
+    Effect,
     compare_lost,
     compare_spreads,
     effects,
@@ -42,11 +44,13 @@ from ablations.report.tables.factorial import (
     guarded_effect,
     identical_effect,
 )
-from ablations.report.tables.pairings import Family, Pairing, said
+from ablations.report.tables.pairings import Family, said
 from ablations.report.units import Learned, Units
 
+Found = tuple[list[Part], list[str]]  # comparisons, and more numbers in words
 
-def _differences(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+
+def _differences(claim: Claim, results: Results, level: float) -> Found:
     return _compared(claim, results, claim.metric, _pairs(claim), level), []
 
 
@@ -57,64 +61,73 @@ def _compared(
     pairs: Sequence[tuple[str, str]],
     level: float,
 ) -> list[Part]:
-    """Differences of means, as tables judge them, in a family of their own."""
-    found = scores(results, metric=metric)
+    """Judge differences of means as tables do, in a family of their own."""
+    runs = scores(results, metric=metric)
     plan = replace(results.plan, study=replace(results.plan.study, margin=claim.margin))
+    by_source = {
+        (task, versus): learned_by(claim, results, task, versus)
+        for task in claim.tasks
+        for _, versus in pairs
+    }
+
+    def judged(task: str, variant: str, versus: str, ended: int) -> Part:
+        units = Units(by_source, {variant: versus, versus: versus})
+        family = Family(plan, runs, units, over=False)
+        (pairing,) = family.pairings([([task], variant, versus)], level)
+        both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
+        if pairing.identical:
+            return Part(
+                task, "", Verdict.IDENTICAL, ended, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, sides=both
+            )
+        if not plan.looks:
+            pairing = replace(pairing, level=level / (len(claim.tasks) * len(pairs)))
+        difference = pairing.compare()
+        word = said(difference, pairing, True)
+        return replace(part_of(task, "", word, difference, pairing.margin, 0), sides=both)
+
+    return _each(claim, plan, [runs], pairs, judged, labelled=len(pairs) > 1)
+
+
+def _each(
+    claim: Claim,
+    plan: Plan,
+    metrics: Sequence[Scores],
+    pairs: Sequence[tuple[str, str]],
+    judged: Callable[[str, str, str, int], Part],
+    *,
+    labelled: bool,
+) -> list[Part]:
+    """Judge each pair on each task, unless some seed has not run yet.
+
+    metrics: the scores that must be there. judged: (task, variant, versus, seeds that ended) -> a
+    comparison. labelled: by its variant.
+    """
     parts = []
-    by_source: dict[tuple[str, str], Learned | None] = {}
-    for task in claim.tasks:
-        for _, versus in pairs:
-            by_source[task, versus] = learned_by(claim, results, task, versus)
-    for task in claim.tasks:
-        for variant, versus in pairs:
-            sources = {variant: versus, versus: versus}
-            learned = Units(by_source, sources)
-            family = Family(plan, found, learned, over=False)
-            (pairing,) = family.pairings([([task], variant, versus)], level)
-            if not plan.looks:
-                pairing = replace(pairing, level=level / (len(claim.tasks) * len(pairs)))
-            parts.append(_of_pairing(plan, found, pairing, _label(pairs, variant)))
+    for task, (variant, versus) in itertools.product(claim.tasks, pairs):
+        counts = [ended_of(plan, runs, task, (variant, versus)) for runs in metrics]
+        ended, planned = min(ended for ended, _ in counts), counts[0][1]
+        part = Part(task, "", Verdict.NOT_RUN_YET, ended)
+        if ended >= planned:
+            part = judged(task, variant, versus, ended)
+        parts.append(replace(part, label=variant if labelled else "", planned=planned))
     return parts
 
 
-def _of_pairing(plan: Plan, found: Scores, pairing: Pairing, label: str) -> Part:
-    (task,) = pairing.tasks
-    assert pairing.baseline is not None
-    ended, planned = ended_of(plan, found, task, (pairing.variant, pairing.baseline))
-    if ended < planned:
-        return Part(task, label, Verdict.NOT_RUN_YET, ended, planned)
-    both = sides(pairing.ours[0], pairing.theirs[0]) if pairing.ours else ()
-    if pairing.identical:
-        same = Part(task, label, Verdict.IDENTICAL, ended, planned, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        return replace(same, sides=both)
-    compared = pairing.compare()
-    part = part_of(task, label, said(compared, pairing, True), compared, pairing.margin, planned)
-    return replace(part, sides=both)
+def _spreads(claim: Claim, results: Results, level: float) -> Found:
+    runs, pairs = scores(results, metric=claim.metric), _pairs(claim)
+    share, margin = level / (len(claim.tasks) * len(pairs)), math.log(claim.margin)
 
+    def judged(task: str, variant: str, versus: str, ended: int) -> Part:
+        ours, theirs, more_failures = paired(runs, task, variant, versus)
+        compared = compare_spreads(ours, theirs, share)
+        word = word_of(compared, margin)
+        if more_failures and word is not Verdict.UNDECIDED:
+            word = Verdict.EQUIVALENT.guarded(more_failures)
+        part = part_of(task, "", word, compared, margin, 0)
+        value, low, high = map(_ratio, (part.value, part.low, part.high))
+        return replace(part, value=value, low=low, high=high, sides=sides(ours, theirs))
 
-def _spreads(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
-    plan, found = results.plan, scores(results, metric=claim.metric)
-    pairs = _pairs(claim)
-    parts = []
-    for task in claim.tasks:
-        for variant, versus in pairs:
-            label = _label(pairs, variant)
-            ended, planned = ended_of(plan, found, task, (variant, versus))
-            if ended < planned:
-                parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
-                continue
-            ours, theirs, more_failures = paired(found, task, variant, versus)
-            share = level / (len(claim.tasks) * len(pairs))
-            compared = compare_spreads(ours, theirs, share)
-            margin = math.log(claim.margin)
-            word = word_of(compared, margin)
-            if more_failures and word is not Verdict.UNDECIDED:
-                word = Verdict.EQUIVALENT.guarded(more_failures)
-            part = part_of(task, label, word, compared, margin, planned)
-            value, low, high = map(_ratio, (part.value, part.low, part.high))
-            both = sides(ours, theirs)
-            parts.append(replace(part, value=value, low=low, high=high, sides=both))
-    return parts, []
+    return _each(claim, results.plan, [runs], pairs, judged, labelled=len(pairs) > 1), []
 
 
 def _ratio(logarithm: float | None) -> float | None:
@@ -129,103 +142,111 @@ def _ratio(logarithm: float | None) -> float | None:
 _MOST_LOG = 700.0
 
 
-def _robustness(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
-    plan, found = results.plan, scores(results, metric=claim.metric)
+def _robustness(claim: Claim, results: Results, level: float) -> Found:
+    plan, runs = results.plan, scores(results, metric=claim.metric)
     lines = (claim.variant, claim.versus)
-    counts = [ended_of(plan, found, task, [*claim.variant, *claim.versus]) for task in claim.tasks]
-    ended, planned = min(one[0] for one in counts), max(one[1] for one in counts)
+    counts = [ended_of(plan, runs, task, [*claim.variant, *claim.versus]) for task in claim.tasks]
+    ended, planned = min(ended for ended, _ in counts), max(planned for _, planned in counts)
     if ended < planned:
         return [Part(ALL_TASKS, "", Verdict.NOT_RUN_YET, ended, planned)], []
     middle = claim.versus[len(claim.versus) // 2]
-    learned = {task: learned_by(claim, results, task, middle) for task in claim.tasks}
-    if None in learned.values():
+    units = [unit for task in claim.tasks if (unit := learned_by(claim, results, task, middle))]
+    if len(units) < len(claim.tasks):
         return [Part(ALL_TASKS, "", Verdict.NOTHING_LEARNED, ended, planned)], []
-    values = []
-    for line in lines:
-        of_line = []
-        for task, unit in learned.items():
-            assert unit is not None
-            of_task = []
-            for variant in line:
-                # A failed run counts as one that learned nothing.
-                by_seed = {cell.seed: 0.0 for cell in found.of(task, variant)}
-                for seed, score in found.by_seed(task, variant).items():
-                    by_seed[seed] = (score - unit.low) / unit.size
-                of_task.append([by_seed[seed] for seed in sorted(by_seed)])
-            of_line.append(of_task)
-        values.append(np.array(of_line))
+
+    def shares(task: str, unit: Learned, variant: str) -> list[float]:
+        # A failed run counts as one that learned nothing.
+        by_seed = {cell.seed: 0.0 for cell in runs.of(task, variant)}
+        for seed, score in runs.by_seed(task, variant).items():
+            by_seed[seed] = (score - unit.low) / unit.size
+        return [by_seed[seed] for seed in sorted(by_seed)]
+
+    values = [
+        np.array(
+            [
+                [shares(task, unit, variant) for variant in line]
+                for task, unit in zip(claim.tasks, units, strict=True)
+            ]
+        )
+        for line in lines
+    ]
     compared = compare_lost(values[0], values[1], level)
     word = word_of(compared, claim.margin)
     part = part_of(ALL_TASKS, "", word, compared, claim.margin, planned)
-    means = [one.mean(axis=2) for one in values]
-    told = [_best(claim.tasks, line, mean) for line, mean in zip(lines, means, strict=True)]
-    return [part], ["; ".join(told)]
+    best = [
+        _best(claim.tasks, line, each.mean(axis=2))
+        for line, each in zip(lines, values, strict=True)
+    ]
+    return [part], ["; ".join(best)]
 
 
 def _best(tasks: Sequence[str], line: Sequence[str], means: np.ndarray) -> str:
+    """Write at which rates a line is best; means `[tasks, rates]`."""
+    rates = [variant.rpartition("@")[2] for variant in line]
     best = ", ".join(
-        f"{line[int(k)].rpartition('@')[2]} on {task}"
-        for task, k in zip(tasks, means.argmax(axis=1), strict=True)
+        f"{rates[int(k)]} on {task}" for task, k in zip(tasks, means.argmax(axis=1), strict=True)
     )
-    name = line[0].rpartition("@")[0]
-    one = line[int(means.mean(axis=0).argmax())].rpartition("@")[2]
-    return f"{name} is best at {best}, and for all at once at {one}"
+    common = rates[int(means.mean(axis=0).argmax())]
+    return f"{line[0].rpartition('@')[0]} is best at {best}, and for all at once at {common}"
 
 
-def _main_effects(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+def _main_effects(claim: Claim, results: Results, level: float) -> Found:
     parts = _contrasts(claim, results, level, 1)
-    of = factorial(results.plan)
-    if of is None or of.full or not all(part.ran for part in parts):
+    design = factorial(results.plan)
+    if design is None or design.full or not all(part.ran for part in parts):
         return parts, []
-    learned = [
-        sum(learned_by(claim, results, task, one) is not None for one in of.variants)
+    counts = (
+        sum(learned_by(claim, results, task, name) is not None for name in design.variants)
         for task in claim.tasks
-    ]
-    told = ", ".join(f"{count} on {task}" for count, task in zip(learned, claim.tasks, strict=True))
-    return parts, [f"of the {len(of.variants)} settings this many learned anything: {told}"]
+    )
+    each = ", ".join(f"{n} on {task}" for n, task in zip(counts, claim.tasks, strict=True))
+    return parts, [f"of the {len(design.variants)} settings this many learned anything: {each}"]
 
 
-def _interactions(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+def _interactions(claim: Claim, results: Results, level: float) -> Found:
     return _contrasts(claim, results, level, 2), []
 
 
 def _contrasts(claim: Claim, results: Results, level: float, factors: int) -> list[Part]:
     """Judge the main effects of the claim's factor, or all interactions of two factors."""
-    plan, found = results.plan, scores(results, metric=claim.metric)
-    of = factorial(plan)
-    if of is None:
+    plan, runs = results.plan, scores(results, metric=claim.metric)
+    design = factorial(plan)
+    if design is None:
         raise UserError(f"claim '{claim.id}': the variants of '{claim.study}' are no factorial")
-    if claim.factor and claim.factor not in of.factors:
-        raise unknown(f"factor of claim '{claim.id}'", claim.factor, of.factors)
+    if claim.factor and claim.factor not in design.factors:
+        raise unknown(f"factor of claim '{claim.id}'", claim.factor, design.factors)
 
-    def is_asked(names: Sequence[str]) -> bool:
-        return len(names) == factors and (factors > 1 or claim.factor in names)
+    def wanted(y: np.ndarray, margin: float | None = None, share: float = level) -> list[Effect]:
+        return [
+            effect
+            for effect in effects(y, design, margin, share)
+            if len(effect.factors) == factors and (factors > 1 or claim.factor in effect.factors)
+        ]
 
-    asked = [one for one in effects(np.zeros((0, len(of.variants))), of) if is_asked(one.factors)]
-    if not asked:
+    count = len(wanted(np.zeros((0, len(design.variants)))))
+    if not count:
         raise UserError(
             f"claim '{claim.id}': '{claim.study}' is a fraction of a factorial, whose interactions "
             f"cannot be told apart"
         )
-    share = level / (len(claim.tasks) * len(asked))
     parts = []
     for task in claim.tasks:
-        ended, planned = ended_of(plan, found, task, list(of.variants))
+        ended, planned = ended_of(plan, runs, task, list(design.variants))
         unit = learned_by(claim, results, task, plan.study.baseline)
         margin = None if unit is None else claim.margin * unit.size
-        y = factorial_scores(found, of, [task], {})
-        for one in (x for x in effects(y, of, margin, share) if is_asked(x.factors)):
-            label = " \u00d7 ".join(map(_level, one.factors, one.levels))
+        y = factorial_scores(runs, design, [task], {})
+        for effect in wanted(y, margin, level / (len(claim.tasks) * count)):
+            label = " \u00d7 ".join(map(_level, effect.factors, effect.levels))
             if ended < planned:
                 parts.append(Part(task, label, Verdict.NOT_RUN_YET, ended, planned))
                 continue
-            if identical_effect(found, of, one, [task]):
+            word = verdict(effect.comparison, margin)
+            word = guarded_effect(word, runs, design, effect, [task])
+            if identical_effect(runs, design, effect, [task]):
                 word = Verdict.IDENTICAL
-            else:
-                word = guarded_effect(verdict(one.comparison, margin), found, of, one, [task])
-                if factors > 1:
-                    word = word.undirected
-            parts.append(part_of(task, label, word, one.comparison, margin, planned))
+            elif factors > 1:
+                word = word.undirected
+            parts.append(part_of(task, label, word, effect.comparison, margin, planned))
     return parts
 
 
@@ -237,7 +258,7 @@ def _level(factor: str, level: str) -> str:
     return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
 
 
-def _agreement(claim: Claim, results: Results, level: float) -> tuple[list[Part], list[str]]:
+def _agreement(claim: Claim, results: Results, level: float) -> Found:
     """Judge, for each variant, the difference by one metric minus that by the other."""
     plan = results.plan
     both = [scores(results, metric=metric) for metric in (claim.metric, claim.against)]
@@ -245,36 +266,36 @@ def _agreement(claim: Claim, results: Results, level: float) -> tuple[list[Part]
     if not pairs:
         raise UserError(f"claim '{claim.id}': the variants of '{claim.study}' compare nothing")
     share = level / (len(claim.tasks) * len(pairs))
-    parts = []
-    for task in claim.tasks:
-        for variant, versus in pairs:
-            counts = [ended_of(plan, found, task, (variant, versus)) for found in both]
-            ended, planned = min(one[0] for one in counts), counts[0][1]
-            if ended < planned:
-                parts.append(Part(task, variant, Verdict.NOT_RUN_YET, ended, planned))
-                continue
-            unit = learned_by(claim, results, task, versus)
-            if unit is None:
-                parts.append(Part(task, variant, Verdict.NOTHING_LEARNED, ended, planned))
-                continue
-            seen = [(found.by_seed(task, variant), found.by_seed(task, versus)) for found in both]
-            seeds = sorted(set.intersection(*(set(one) for pair in seen for one in pair)))
-            sides_ = [np.array([[a[s], b[s]] for s in seeds]).reshape(-1, 2) for a, b in seen]
-            shares = [(one[:, 0] - one[:, 1]) / unit.size for one in sides_]
-            rounding = rounding_of(*sides_) / unit.size
-            compared = judge(shares[0] - shares[1], claim.margin, rounding, share)
-            word = word_of(compared, claim.margin)
-            parts.append(part_of(task, variant, word, compared, claim.margin, planned))
+
+    def judged(task: str, variant: str, versus: str, ended: int) -> Part:
+        unit = learned_by(claim, results, task, versus)
+        if unit is None:
+            return Part(task, "", Verdict.NOTHING_LEARNED, ended)
+        by_seed = [[runs.by_seed(task, name) for name in (variant, versus)] for runs in both]
+        seeds = sorted(set.intersection(*(set(side) for pair in by_seed for side in pair)))
+        values = [np.array([[a[s], b[s]] for s in seeds]).reshape(-1, 2) for a, b in by_seed]
+        first, second = ((pair[:, 0] - pair[:, 1]) / unit.size for pair in values)
+        rounding = rounding_of(*values) / unit.size
+        compared = judge(first - second, claim.margin, rounding, share)
+        word = word_of(compared, claim.margin)
+        return part_of(task, "", word, compared, claim.margin, 0)
+
+    parts = _each(claim, plan, both, pairs, judged, labelled=True)
     if not all(part.ran for part in parts):
         return parts, []
-    words = [
-        {(p.task, p.label): p.word for p in _compared(claim, results, metric, pairs, level)}
-        for metric in (claim.metric, claim.against)
-    ]
-    same = sum(words[0][place] == words[1][place] for place in words[0])
-    opposite = sum({one[place].sign for one in words} == {1, -1} for place in words[0])
+    words = list(
+        zip(
+            *(
+                [part.word for part in _compared(claim, results, metric, pairs, level)]
+                for metric in (claim.metric, claim.against)
+            ),
+            strict=True,
+        )
+    )
+    same = sum(first == second for first, second in words)
+    opposite = sum({first.sign, second.sign} == {1, -1} for first, second in words)
     note = (
-        f"by both metrics {same} of {len(words[0])} comparisons get the same word, and {opposite} "
+        f"by both metrics {same} of {len(words)} comparisons get the same word, and {opposite} "
         f"the opposite one"
     )
     by_task = {task: _rank_correlation(plan, task, both) for task in claim.tasks}
@@ -285,18 +306,17 @@ def _agreement(claim: Claim, results: Results, level: float) -> tuple[list[Part]
 
 
 def _rank_correlation(plan: Plan, task: str, both: Sequence[Scores]) -> float | None:
-    """Spearman's, of the means of all variants; None where one has none."""
+    """Return Spearman's, of the means of all variants; None where one has none."""
     ranks = []
-    for found in both:
-        scores = [list(found.by_seed(task, variant).values()) for variant in plan.variants]
-        if not all(scores):
+    for runs in both:
+        values = [list(runs.by_seed(task, variant).values()) for variant in plan.variants]
+        if not all(values):
             return None
-        means = [np.mean(of) for of in scores]
-        ranks.append(np.argsort(np.argsort(means)))
+        ranks.append(np.argsort(np.argsort([np.mean(each) for each in values])))
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-Judge = Callable[[Claim, Results, float], tuple[list[Part], list[str]]]
+Judge = Callable[[Claim, Results, float], Found]
 JUDGES: Mapping[str, Judge] = {
     "difference": _differences,
     "spread": _spreads,
@@ -309,8 +329,3 @@ JUDGES: Mapping[str, Judge] = {
 
 def _pairs(claim: Claim) -> list[tuple[str, str]]:
     return [(variant, claim.versus[0]) for variant in claim.variant]
-
-
-def _label(pairs: Sequence[tuple[str, str]], variant: str) -> str:
-    """Several variants are told apart."""
-    return variant if len(pairs) > 1 else ""

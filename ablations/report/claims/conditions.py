@@ -1,4 +1,4 @@
-"""Whether verdicts stand under other settings: each difference judged again, on each task."""
+"""Differences of claims judged again under other settings, on each task."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Again:
 
     @property
     def ran(self) -> bool:
-        """Whether it has all its seeds under some condition."""
+        """True where it has all its seeds under some condition."""
         return any(part.ran for name, part in self.parts.items() if name != OWN)
 
     def stand(self, condition: str) -> Stand:
@@ -58,7 +58,7 @@ class Again:
         return "the same" if here == own else "another"
 
     def moved(self, condition: str) -> bool:
-        """Whether the effect is another here: the interval of its change excludes 0."""
+        """Return whether the effect is another here: the interval of its change excludes 0."""
         return condition in self.changes and self.changes[condition].sign != 0
 
 
@@ -78,7 +78,7 @@ def again(
     """
     here = replace(claim, tasks=(task,))
     share = LEVEL / len(claim.tasks)
-    found = {name: judged(here, one, share).parts for name, one in results.items()}
+    found = {name: judged(here, there, share).parts for name, there in results.items()}
     rows = []
     for k, variant in enumerate(claim.variant):
         parts = {name: of[k] for name, of in found.items()}
@@ -123,16 +123,16 @@ def _changed(
 def conditions_sheet(found: Sequence[Again]) -> Sheet:
     """List each comparison under each condition, a row each."""
     rows = []
-    for one in found:
-        for name, part in one.parts.items():
+    for comparison in found:
+        for name, part in comparison.parts.items():
             effects = (part.effect, part.effect_low, part.effect_high)
-            change = one.changes.get(name)
+            change = comparison.changes.get(name)
             changes = (
                 (change.effect, change.effect_low, change.effect_high) if change else (None,) * 3
             )
-            fate = "" if name == OWN else one.fate(name)
-            place = (one.task, one.claim.id, one.label, name)
-            rows.append((*place, part.n, *effects, part.word, fate, *changes))
+            fate = "" if name == OWN else comparison.fate(name)
+            about = (comparison.task, comparison.claim.id, comparison.label, name)
+            rows.append((*about, part.n, *effects, part.word, fate, *changes))
     return Sheet(
         "claims",
         "conditions",
@@ -165,11 +165,11 @@ def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
     "not run" counts those that lack seeds, "moved" those whose effect is another.
     """
     counted: dict[tuple[str, str], dict[str, int]] = {}
-    for one in found:
-        for name in one.parts:
+    for comparison in found:
+        for name in comparison.parts:
             if name != OWN:
-                fate = one.fate(name) or "not run"
-                of = counted.setdefault((name, one.task), {})
+                fate = comparison.fate(name) or "not run"
+                of = counted.setdefault((name, comparison.task), {})
                 of[fate] = of.get(fate, 0) + 1
-                of["moved"] = of.get("moved", 0) + one.moved(name)
+                of["moved"] = of.get("moved", 0) + comparison.moved(name)
     return [(name, task, of) for (name, task), of in counted.items()]

@@ -1,4 +1,4 @@
-"""What the claims cost: cells, steps and core-hours, in the order in which they are best run."""
+"""Cost of the claims: cells, steps and core-hours, in the order in which they are best run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ablations.core.plan import Config
 from ablations.records import Plan, canonical
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
+from ablations.request import Request
 
 
 def cost_sheet(
@@ -68,25 +69,16 @@ def cost_sheet(
     )
 
 
-def commands(plans: Mapping[str, Plan]) -> list[str]:
-    """Return one command per task for all studies of the same flags, in the order of the rows.
-
-    Args:
-        plans: command -> its plan.
-    """
-    tasks = dict.fromkeys(task for plan in plans.values() for task in plan.tasks)
-    found = []
-    for task in tasks:
-        by_flags: dict[str, list[str]] = {}
-        for command, plan in plans.items():
+def commands(plans: Sequence[Plan]) -> list[str]:
+    """Return one command per task for all studies of the same flags, in the order of the rows."""
+    found: list[str] = []
+    for task in dict.fromkeys(task for plan in plans for task in plan.tasks):
+        studies: dict[str, list[str]] = {}
+        for plan in plans:
             if task in plan.tasks:
-                study = plan.study.name
-                flags = command.partition(f" {study}")[2].strip()
-                by_flags.setdefault(flags, []).append(study)
-        found += [
-            f"ablations run {' '.join(studies)} {flags} --tasks {task}"
-            for flags, studies in by_flags.items()
-        ]
+                request = Request("{}", **{**plan.request, "tasks": [task]})
+                studies.setdefault(request.command(), []).append(plan.study.name)
+        found += (command.replace("'{}'", " ".join(names)) for command, names in studies.items())
     return found
 
 

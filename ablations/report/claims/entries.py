@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
+from ablations.core.decode import As, Matches, Mismatch, Within, decode
 from ablations.core.files import read_toml
+from ablations.core.plan import Flags, Seed
 from ablations.errors import UserError, unknown
 from ablations.names import NAME
+from ablations.request import Request
 
-STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
-DIRECTIONS = ("higher", "lower", "none", "differs")
-_RUN = ("ablations", "run")
+Statistic = Literal["difference", "spread", "robustness", "effect", "interaction", "agreement"]
+Text = Annotated[str, Matches(r"(?s).*\S.*", "a text")]
 OWN = "own settings"  # what conditions are compared with
 
 
@@ -31,39 +31,47 @@ class Claim:
     direction: what the sentence says of the variant: "higher" or "lower" than versus, "none" (no
         difference that matters) or "differs" (one that matters, either way).
     margin: a share of what was learned; of an accuracy, points of it; of "spread", a ratio.
-    command: what runs all that it needs.
+    run: the selection of the study that runs all that it needs; {}: the study's last plan.
     """
 
-    id: str
-    title: str
-    source: str
-    published: str
-    judged: str
-    study: str
-    metric: str
-    statistic: str
-    direction: str
-    tasks: tuple[str, ...]
-    margin: float
-    command: str
-    variant: tuple[str, ...] = ()
-    versus: tuple[str, ...] = ()
+    id: Annotated[str, Matches(r"[\w-]+", "letters, digits, - and _, as it names a file")]
+    title: Text
+    source: Text
+    published: Text
+    judged: Text
+    study: Text
+    metric: Text
+    statistic: Statistic
+    direction: Literal["higher", "lower", "none", "differs"]
+    tasks: tuple[Text, ...]
+    margin: Annotated[float, Within(1e-9, 1e6)]
+    run: Annotated[Mapping[str, Any], As(Flags)] = field(default_factory=dict)
+    variant: tuple[Text, ...] = ()
+    versus: tuple[Text, ...] = ()
     factor: str = ""
     against: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command that runs it; equal ones run the same plan."""
+        return Request(self.study, **self.run).command()
 
 
 @dataclass(frozen=True)
 class Condition:
     """Other settings, under which differences are judged again.
 
-    name: of its column in the figure. studies: whose claims. settings: task -> setting -> value,
-    for all variants. seeds: as the flag of `run` takes them.
+    name: of its column in the figure. studies: whose claims. set: task -> setting -> value, for all
+    variants. seeds: as a selection has them.
     """
 
-    name: str
-    studies: tuple[str, ...]
-    settings: Mapping[str, Mapping[str, Any]]
-    seeds: str
+    name: Text
+    studies: tuple[Text, ...]
+    set: Mapping[str, Mapping[str, object]]
+    seeds: list[Seed] | int | str
+
+
+Entry = TypeVar("Entry", Claim, Condition)
 
 
 def read(path: Path) -> list[Claim]:
@@ -72,8 +80,14 @@ def read(path: Path) -> list[Claim]:
     Raises:
         UserError: something is no claim.
     """
-    claims = [_claim(path, number, entry) for number, entry in enumerate(_load(path)["claim"], 1)]
-    _require_distinct(path, "claims", [claim.id for claim in claims])
+    claims = _entries(path, "claim", Claim, "id")
+    if not claims:
+        raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
+    for claim in claims:
+        try:
+            _require_sound(claim)
+        except UserError as why:
+            raise UserError(f"'{path}': claim '{claim.id}': {why}") from None
     return claims
 
 
@@ -83,43 +97,58 @@ def read_conditions(path: Path) -> list[Condition]:
     Raises:
         UserError: something is no condition.
     """
-    found = [
-        _condition(path, number, entry) for number, entry in enumerate(_load(path)["condition"], 1)
-    ]
-    _require_distinct(path, "conditions", [condition.name for condition in found])
-    return found
+    conditions = _entries(path, "condition", Condition, "name")
+    for condition in conditions:
+        where = f"'{path}': condition '{condition.name}'"
+        if condition.name == OWN:
+            raise UserError(f"{where} is what others are compared with: give it another name")
+        if not condition.set or not all(condition.set.values()):
+            raise UserError(f"{where}: set is a table of settings for each task")
+    return conditions
 
 
-def _require_distinct(path: Path, what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"'{path}' has two {what} '{name}'")
+def _entries(path: Path, table: str, kind: type[Entry], key: str) -> list[Entry]:
+    """Decode the entries of a table, each named by its key."""
+    found: dict[str, Entry] = {}
+    for number, entry in enumerate(_load(path)[table], 1):
+        name = entry.get(key) if isinstance(entry, dict) else None
+        where = f"{table} '{name}'" if isinstance(name, str) else f"{table} {number}"
+        try:
+            decoded = decode(kind, _listed(entry))
+        except Mismatch as why:
+            raise UserError(f"'{path}': {where}: {why}") from None
+        if name in found:
+            raise UserError(f"'{path}' has two {table}s '{name}'")
+        found[str(name)] = decoded
+    return list(found.values())
 
 
 def _load(path: Path) -> dict[str, list[Any]]:
     """Read the tables of both kinds."""
     try:
-        found = read_toml(path)
+        tables: dict[str, Any] = {"claim": [], "condition": []} | read_toml(path)
     except FileNotFoundError:
         raise UserError(f"there are no claims: '{path}' is missing") from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
-    tables = {"claim": [], "condition": [], **found}
     for name in tables:
         if name not in ("claim", "condition"):
             raise UserError(f"'{path}': {unknown('table', name, ('claim', 'condition'))}")
-    if not tables["claim"]:
-        raise UserError(f"'{path}' holds no claims: each begins with [[claim]]")
     for name, entries in tables.items():
         if not isinstance(entries, list):
             raise UserError(f"'{path}' holds no {name}s: each begins with [[{name}]]")
     return tables
 
 
-_NAMES = {field.name: field.type for field in fields(Claim)}
-_LISTS = ("variant", "versus", "tasks", "studies")
-_OPTIONAL = ("variant", "versus", "factor", "against")
-_NEEDS: Mapping[str, tuple[str, ...]] = {
+def _listed(entry: object) -> object:
+    """Return an entry in which the names that may be one text are lists."""
+    names = ("variant", "versus", "tasks", "studies")
+    if not isinstance(entry, dict):
+        return entry
+    return {k: [x] if k in names and isinstance(x, str) else x for k, x in entry.items()}
+
+
+_NEEDS: Mapping[Statistic, tuple[str, ...]] = {
     "difference": ("variant", "versus"),
     "spread": ("variant", "versus"),
     "robustness": ("variant", "versus"),
@@ -129,108 +158,34 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _claim(path: Path, number: int, entry: Any) -> Claim:
-    where = f"'{path}': claim {number}"
-    if not isinstance(entry, dict):
-        raise UserError(f"{where} is no table: it begins with [[claim]]")
-    if isinstance(entry.get("id"), str):
-        where = f"'{path}': claim '{entry['id']}'"
-    _require_fields(where, entry, _NAMES, _OPTIONAL)
-    values = {name: _value(where, name, entry[name]) for name in _NAMES if name in entry}
-    claim = Claim(**values)
-    if not re.fullmatch(r"[\w-]+", claim.id):
-        raise UserError(f"{where}: its id names a file: letters, digits, - and _")
-    for name, known in (("statistic", STATISTICS), ("direction", DIRECTIONS)):
-        if values[name] not in known:
-            raise UserError(f"{where}: {unknown(name, values[name], known)}")
-    # Not a file: whoever judges somebody's claims executes nothing of theirs.
+def _require_sound(claim: Claim) -> None:
+    """Raise UserError for fields that do not go together, and for what is no name of a study.
+
+    Not a file: whoever judges somebody's claims executes nothing of theirs.
+    """
     if claim.study.endswith((".toml", ".py")) or not NAME.fullmatch(claim.study):
-        raise UserError(f"{where}: '{claim.study}' is no name of a study")
-    needed = _NEEDS[claim.statistic]
-    for name in _OPTIONAL:
-        if bool(getattr(claim, name)) != (name in needed):
-            lacks = "needs" if name in needed else "has no"
-            raise UserError(f"{where}: the statistic {claim.statistic} {lacks} {name}")
-    _require_shape(where, claim)
-    _require_command(where, claim)
-    return claim
-
-
-def _condition(path: Path, number: int, entry: Any) -> Condition:
-    where = f"'{path}': condition {number}"
-    if not isinstance(entry, dict):
-        raise UserError(f"{where} is no table: it begins with [[condition]]")
-    _require_fields(where, entry, ("name", "studies", "set", "seeds"))
-    if entry["name"] == OWN:
-        raise UserError(f"{where}: '{OWN}' are what it is compared with: give it another name")
-    by_task = entry["set"]
-    if (
-        not isinstance(by_task, dict)
-        or not by_task
-        or not all(isinstance(one, dict) and one for one in by_task.values())
-    ):
-        raise UserError(f"{where}: set is a table of settings for each task")
-    return Condition(
-        _value(where, "name", entry["name"]),
-        _value(where, "studies", entry["studies"]),
-        by_task,
-        str(entry["seeds"]),
-    )
-
-
-def _require_fields(
-    where: str, entry: dict[str, Any], names: Collection[str], optional: Collection[str] = ()
-) -> None:
-    for name in entry:
-        if name not in names:
-            raise UserError(f"{where}: {unknown('field', name, names)}")
-    for name in names:
-        if name not in entry and name not in optional:
-            raise UserError(f"{where} lacks {name}")
-
-
-def _value(where: str, name: str, value: Any) -> Any:
-    if name in _LISTS:
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, list) or not listed or not all(_is_text(x) for x in listed):
-            raise UserError(f"{where}: {name} is a text, or a list of texts")
-        if len(set(listed)) < len(listed):
-            raise UserError(f"{where}: {name} names one twice")
-        return tuple(listed)
-    if name == "margin":
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
-            raise UserError(f"{where}: margin is a positive number, not {value!r}")
-        return float(value)
-    if not _is_text(value):
-        raise UserError(f"{where}: {name} is a text, not {value!r}")
-    return value
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _require_shape(where: str, claim: Claim) -> None:
+        raise UserError(f"'{claim.study}' is no name of a study")
+    for name in ("variant", "versus", "factor", "against"):
+        needed = name in _NEEDS[claim.statistic]
+        if bool(getattr(claim, name)) != needed:
+            lacks = "needs" if needed else "has no"
+            raise UserError(f"the statistic {claim.statistic} {lacks} {name}")
+    _require_distinct(tasks=claim.tasks, variant=claim.variant, versus=claim.versus)
+    if not claim.tasks:
+        raise UserError("tasks names none")
     if claim.statistic == "robustness":
         if len(claim.variant) != len(claim.versus) or len(claim.variant) < 2:
-            raise UserError(
-                f"{where}: robustness compares two lines, with as many variants in each"
-            )
+            raise UserError("robustness compares two lines, with as many variants in each")
         if len(claim.tasks) < 2:
-            raise UserError(f"{where}: robustness is lost between tasks: it needs two")
+            raise UserError("robustness is lost between tasks: it needs two")
     elif len(claim.versus) > 1:
-        raise UserError(f"{where}: versus names one variant")
+        raise UserError("versus names one variant")
     if claim.statistic == "spread" and not claim.margin > 1:
-        raise UserError(f"{where}: the margin of a spread is a ratio above 1, not {claim.margin}")
+        raise UserError(f"the margin of a spread is a ratio above 1, not {claim.margin}")
+    Request(claim.study, **claim.run)
 
 
-def _require_command(where: str, claim: Claim) -> None:
-    """Require that what is judged is what the command runs."""
-    try:
-        words = shlex.split(claim.command)
-    except ValueError:
-        words = []
-    if tuple(words[:2]) != _RUN or claim.study not in words[2:3]:
-        raise UserError(
-            f"{where}: the command begins with `ablations run {claim.study}`, not `{claim.command}`"
-        )
+def _require_distinct(**lists: Sequence[str]) -> None:
+    for name, names in lists.items():
+        if len(set(names)) < len(names):
+            raise UserError(f"{name} names one twice")

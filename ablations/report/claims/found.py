@@ -1,10 +1,11 @@
-"""What a claim rests on: its comparisons, and the records that they are made of."""
+"""Comparisons that claims rest on, and the records that they are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ablations.report.statistics import (
 from ablations.report.tables.entries import number
 from ablations.report.units import METRIC, Learned, of_cells
 
+Key = TypeVar("Key", bound=Hashable)
 TRAINING, EVALUATION = "training/return", "evaluation/return"
 
 
@@ -60,7 +62,7 @@ class Part:
 
     @property
     def ran(self) -> bool:
-        """Whether all of its seeds have run."""
+        """True where all of its seeds have run."""
         return self.word is not Verdict.NOT_RUN_YET
 
 
@@ -86,18 +88,19 @@ class Judged:
 
     @property
     def ran(self) -> bool:
-        """Whether any of its comparisons has all its seeds."""
+        """True where any of its comparisons has all its seeds."""
         return any(part.ran for part in self.parts)
 
 
-def evidence(plans: Iterable[Plan], folder: Path) -> list[Results]:
+def evidence(plans: Mapping[Key, Plan], folder: Path) -> dict[Key, Results]:
     """Return the results of each plan, with the curves that claims are judged by; equals once."""
     read: dict[tuple[str, str], Results] = {}
-    metrics = (TRAINING, EVALUATION)
-    return [
-        read.setdefault((plan.study.name, plan.name), Results(plan, folder, metrics))
-        for plan in plans
-    ]
+    return {
+        key: read.setdefault(
+            (plan.study.name, plan.name), Results(plan, folder, (TRAINING, EVALUATION))
+        )
+        for key, plan in plans.items()
+    }
 
 
 def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learned | None:
@@ -120,7 +123,7 @@ def _learned(results: Results, metric: str, task: str, variant: str) -> Learned 
 
 
 def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
-    """Seeds that ended, well or not, on all of the variants; and those that are planned."""
+    """Return the seeds that ended, well or not, on all of the variants; and those planned."""
     ended = min(
         sum(cell.status != "missing" for cell in found.of(task, variant)) for variant in variants
     )
@@ -133,10 +136,10 @@ def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> t
 def paired(
     found: Scores, task: str, variant: str, versus: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Scores `[n]` of both on the seeds that both have; how many more of the variant failed."""
+    """Return scores `[n]` of both on common seeds, and how many more of the variant failed."""
     ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
     seeds = sorted(set(ours) & set(theirs))
-    fails = [sum(c.status == "failed" for c in found.of(task, one)) for one in (variant, versus)]
+    fails = [sum(c.status == "failed" for c in found.of(task, name)) for name in (variant, versus)]
     return (
         np.array([ours[seed] for seed in seeds]),
         np.array([theirs[seed] for seed in seeds]),
@@ -145,10 +148,10 @@ def paired(
 
 
 def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Mean and standard deviation of each; () of fewer than two seeds."""
+    """Return mean and standard deviation of each; () of fewer than two seeds."""
     if len(scores[0]) < 2:
         return ()
-    return tuple((float(np.mean(one)), float(deviation(one))) for one in scores)
+    return tuple((float(np.mean(side)), float(deviation(side))) for side in scores)
 
 
 def word_of(compared: Comparison, margin: float | None) -> Verdict:

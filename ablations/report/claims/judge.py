@@ -30,7 +30,7 @@ def judged(claim: Claim, results: Results, level: float = LEVEL) -> Judged:
 
     Args:
         claim: to be judged.
-        results: of the plan of its command.
+        results: of the plan that it runs.
         level: shared by all that it compares.
 
     Raises:
@@ -67,14 +67,14 @@ def by_another(claim: Claim) -> Claim | None:
 
 
 def _source(claim: Claim, plan: Plan) -> str:
-    """Whose learning is the unit."""
+    """Return the variant whose learning is the unit."""
     if claim.statistic == "robustness":
         return claim.versus[len(claim.versus) // 2]
     return claim.versus[0] if claim.versus else plan.study.baseline
 
 
 def _rising(claim: Claim, results: Results, variant: str) -> dict[str, float]:
-    """Task -> how many margins the variant's mean curve rose over the last fifth of training."""
+    """Return task -> margins by which the mean curve rose over the last fifth of training."""
     if claim.metric not in (TRAINING, EVALUATION):
         return {}
     found = scores(results, metric=TRAINING)
@@ -123,5 +123,5 @@ def _require_known(claim: Claim, plan: Plan) -> None:
     if plan.looks and claim.statistic != "difference":
         raise UserError(
             f"claim '{claim.id}': only differences can be looked at while seeds are added: "
-            f"give its command --seeds instead of --until"
+            f"let it run a number of seeds"
         )

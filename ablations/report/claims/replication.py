@@ -1,4 +1,4 @@
-"""Whether the same runs on other seeds give the same estimates."""
+"""Claims on other seeds: both estimates and the interval of their difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablations.report.tables.entries import Sheet, Values, bounded, text_columns
 def difference_of_estimates(
     first: tuple[float, float, float], second: tuple[float, float, float]
 ) -> tuple[float, float, float]:
-    """(value, low, high) of first minus second, each (value, low, high) and independent.
+    """Return (value, low, high) of first minus second, each (value, low, high) and independent.
 
     Each side reaches as far as the two intervals do there, squared and summed (Zou & Donner 2008,
     Statistics in Medicine 27, 1693), which serves intervals that are longer on one side.
@@ -65,7 +65,7 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
 def _row(a: Part, b: Part, ratio: bool) -> Values:
     first, second = _estimate(a), _estimate(b)
     if ratio:
-        logs = [tuple(math.log(x) for x in one) for one in (first, second)]
+        logs = [tuple(math.log(x) for x in bounds) for bounds in (first, second)]
         between = tuple(math.exp(x) for x in difference_of_estimates(*logs))  # type: ignore[arg-type]
         agree = between[1] <= 1 <= between[2]
     else:

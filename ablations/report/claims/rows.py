@@ -1,20 +1,66 @@
-"""A claim's comparisons in numbers: a row each, for the page."""
+"""Claims in numbers: a row for each, and for each comparison of one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ablations.report.claims.found import Judged, Part
+from ablations.report.claims.words import verdict
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed, seeds_range_text, without_repeats
+from ablations.report.tables.entries import Column, Sheet
 
 _MOST_PLACES = 6
 
 
-def table(one: Judged) -> list[str]:
+def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
+    """List each claim with its verdict and the range of its effects in margins."""
+    rows = []
+    for alone, joint in zip(found, at_once, strict=True):
+        bounded = [part for part in alone.parts if part.effect_low is not None]
+        effects, lows, highs = (
+            [bound for part in bounded if (bound := getattr(part, name)) is not None]
+            for name in ("effect", "effect_low", "effect_high")
+        )
+        rows.append(
+            (
+                *(alone.claim.id, alone.claim.title),
+                *(min(effects, default=None), max(effects, default=None)),
+                *(min(lows, default=None), max(highs, default=None)),
+                len(alone.parts),
+                min((part.n for part in alone.parts if part.ran), default=0),
+                *(verdict(alone), verdict(joint)),
+            )
+        )
+    return Sheet(
+        "claims",
+        "claims",
+        "Published claims. effects: of all comparisons that a claim rests on, in margins (beyond "
+        "-1 and 1 they matter), and how far their intervals reach. all at once: the verdict when "
+        "the intervals of all claims hold at once.",
+        (
+            *("claim", "title", "least", "most", "low", "high", "comparisons", "seeds"),
+            *("verdict", "at_once"),
+        ),
+        tuple(rows),
+        (
+            Column("claim", "text", ("claim",)),
+            Column("effects", "fixed", ("least", "least", "most"), "+", 1, right=True),
+            Column("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Column("of", "count", ("comparisons",)),
+            Column("seeds", "count", ("seeds",)),
+            Column("verdict", "text", ("verdict",)),
+            Column("all at once", "text", ("at_once",)),
+        ),
+    )
+
+
+def table(judged: Judged) -> list[str]:
     """Write a claim's comparisons as lines of Markdown."""
-    claim = one.claim
-    several = any(part.label for part in one.parts)
+    claim = judged.claim
+    several = any(part.label for part in judged.parts)
     ratio = claim.statistic == "spread"
-    both = any(part.sides for part in one.parts)
+    both = any(part.sides for part in judged.parts)
     head = ["task", *(["variant"] if several else [])]
     if both:
         ours = "the variant" if several else claim.variant[0]
@@ -31,7 +77,7 @@ def table(one: Judged) -> list[str]:
             _word(part),
             _seeds(part),
         ]
-        for part in one.parts
+        for part in judged.parts
     ]
     return pipes(head, without_repeats(lines), {*head} - {"task", "variant", "word"})
 
@@ -39,11 +85,11 @@ def table(one: Judged) -> list[str]:
 def _mean_and_spread(part: Part) -> list[str]:
     if not part.sides:
         return ["", ""]
-    told = []
+    texts = []
     for mean, deviation in part.sides:
         places = decimals(mean, mean - deviation, mean + deviation)
-        told.append(f"{fixed(mean, places)} ± {fixed(deviation, places)}")
-    return told
+        texts.append(f"{fixed(mean, places)} ± {fixed(deviation, places)}")
+    return texts
 
 
 def _word(part: Part) -> str:
@@ -75,7 +121,7 @@ def _ratio(value: float) -> str:
 
 
 def _signed(value: float, low: float, high: float) -> list[str]:
-    """With as many digits as its width asks for, and enough to tell bounds from 0."""
+    """Write an estimate with the digits of its width, and enough to tell bounds from 0."""
     places = decimals(value, low, high)
     while places < _MOST_PLACES and any(x and not round(x, places) for x in (low, high)):
         places += 1
@@ -83,7 +129,7 @@ def _signed(value: float, low: float, high: float) -> list[str]:
 
 
 def _in_margins(value: float) -> str:
-    """With one digit, or enough to tell it from 0 and from the margin."""
+    """Write an effect with one digit, or enough to tell it from 0 and from the margin."""
     places = 1
     while places < _MOST_PLACES and any(
         round(value, places) == x != value for x in (-1.0, 0.0, 1.0)

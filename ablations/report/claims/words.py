@@ -1,4 +1,4 @@
-"""What a claim's comparisons say together, in words."""
+"""Verdicts on claims in words, from those of their comparisons."""
 
 from __future__ import annotations
 
@@ -54,35 +54,35 @@ def stand(word: Verdict, direction: str) -> Stand:
     return "no difference" if word.same else "holds"
 
 
-def stands(one: Judged) -> list[Stand]:
-    """Of each part."""
-    return [stand(part.word, one.claim.direction) for part in one.parts]
+def stands(judged: Judged) -> list[Stand]:
+    """Return what each part says."""
+    return [stand(part.word, judged.claim.direction) for part in judged.parts]
 
 
 def tasks_disagree(parts: Iterable[Part]) -> bool:
-    """Whether one task's interval lies above 0, and another's of the same comparison below."""
+    """Return whether intervals of one comparison lie above 0 on a task and below on another."""
     signs: dict[str, set[int]] = {}
     for part in parts:
         signs.setdefault(part.label, set()).add(part.sign)
     return any({1, -1} <= of for of in signs.values())
 
 
-def verdict(one: Judged) -> str:
+def verdict(judged: Judged) -> str:
     """Write a claim's verdict in a few words, for a table or a figure."""
-    found = stands(one)
+    found = stands(judged)
     ran = [each for each in found if each != "not run"]
     if not ran:
         return Verdict.NOT_RUN_YET
-    said = _verdict(ran, one)
+    text = _verdict(ran, judged)
     if len(ran) < len(found):
-        said = f"so far: {said}"
-    return said + ("; tasks disagree" if tasks_disagree(one.parts) else "")
+        text = f"so far: {text}"
+    return text + ("; tasks disagree" if tasks_disagree(judged.parts) else "")
 
 
-def _verdict(ran: Sequence[Stand], one: Judged) -> str:
+def _verdict(ran: Sequence[Stand], judged: Judged) -> str:
     kinds = set(ran)
     if kinds == {"holds"}:
-        all_open = all(part.word.amount_undecided for part in one.parts if part.ran)
+        all_open = all(part.word.amount_undecided for part in judged.parts if part.ran)
         return "holds, by an undecided amount" if all_open else "holds"
     if len(kinds) == 1:
         return _SAID[ran[0]]
@@ -90,44 +90,44 @@ def _verdict(ran: Sequence[Stand], one: Judged) -> str:
         return "fails"
     against = sum(each in _AGAINST for each in ran)
     if "holds" in kinds:
-        said = f"holds on {ran.count('holds')} of {len(ran)}"
-        return f"{said}, fails on {against}" if against else said
+        text = f"holds on {ran.count('holds')} of {len(ran)}"
+        return f"{text}, fails on {against}" if against else text
     return f"fails on {against} of {len(ran)}" if against else "undecided"
 
 
-def sentence(one: Judged) -> str:
+def sentence(judged: Judged) -> str:
     """Write the verdict with its places.
 
     On which tasks it holds, on which not, and what seeds would decide the rest.
     """
     groups: dict[tuple[str, Stand], list[Part]] = {}
-    for part, each in zip(one.parts, stands(one), strict=True):
+    for part, each in zip(judged.parts, stands(judged), strict=True):
         groups.setdefault((_phrase(part, each), each), []).append(part)
     phrases = [
         phrase
-        + _places(parts, one)
+        + _places(parts, judged)
         + (_would_decide(parts) if each in ("undecided", "amount") else "")
         for (phrase, each), parts in groups.items()
     ]
     text = "; ".join(phrases)
-    if tasks_disagree(one.parts):
-        certain = [part for part in one.parts if part.sign]
+    if tasks_disagree(judged.parts):
+        certain = [part for part in judged.parts if part.sign]
         what = "interval" if all(part.low is not None for part in certain) else "difference"
         text += f"; tasks disagree: one {what} lies above 0 and another below"
     return text[0].upper() + text[1:] + "."
 
 
 def _phrase(part: Part, each: Stand) -> str:
-    said = _SAID[each]
+    text = _SAID[each]
     if each == "not run":
-        return said if not part.n else f"{said} ({part.n} of {part.planned} seeds)"
+        return text if not part.n else f"{text} ({part.n} of {part.planned} seeds)"
     if part.word is Verdict.NOTHING_LEARNED:
         return "cannot be judged, as nothing was learned,"
     if each == "amount":
-        return f"{said} ({part.word.decided})"
+        return f"{text} ({part.word.decided})"
     if each in ("undecided", "no difference") or part.word.same:
-        return said
-    return f"{said} ({part.word})"
+        return text
+    return f"{text} ({part.word})"
 
 
 def _would_decide(parts: Sequence[Part]) -> str:
@@ -135,20 +135,20 @@ def _would_decide(parts: Sequence[Part]) -> str:
     needed = [part.needed for part in parts if part.needed is not None]
     if not needed:
         return ""
-    lows = [one.low for one in needed if one.low is not None]
-    highs = [one.high for one in needed if one.high is not None]
+    lows = [of.low for of in needed if of.low is not None]
+    highs = [of.high for of in needed if of.high is not None]
     most = max(highs) if len(highs) == len(needed) else None
     seeds = seeds_range_text(min(lows, default=None), most) or "more than 10,000"
     return f" ({seeds} seeds would decide)"
 
 
-def _places(parts: Sequence[Part], one: Judged) -> str:
-    if len(parts) == len(one.parts) and len(parts) > 1:
+def _places(parts: Sequence[Part], judged: Judged) -> str:
+    if len(parts) == len(judged.parts) and len(parts) > 1:
         return (
             f" on all {len(parts)}" if not parts[0].label else f" in all {len(parts)} comparisons"
         )
     if len(parts) > _FEW:
-        return f" in {len(parts)} of {len(one.parts)} comparisons"
+        return f" in {len(parts)} of {len(judged.parts)} comparisons"
     named = [f"{part.label} on {part.task}" if part.label else part.task for part in parts]
     return f" on {_listed(named)}" if not parts[0].label else f" for {_listed(named)}"
 
@@ -159,43 +159,43 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def turning(one: Judged) -> str:
+def turning(judged: Judged) -> str:
     """Write what would change the verdict on a claim that ran."""
-    found = stands(one)
-    told = []
+    found = stands(judged)
+    changes = []
     if "not run" in found:
-        told.append("the runs that are missing")
+        changes.append("the runs that are missing")
     if "undecided" in found or "amount" in found:
-        told.append("more seeds, where it is undecided")
-    told += _other_margins(one)
-    if not told:
-        same = all(part.word is Verdict.IDENTICAL for part in one.parts)
-        told.append("nothing: curves are identical" if same else "runs that do not fail")
-    text = "; ".join(told)
+        changes.append("more seeds, where it is undecided")
+    changes += _other_margins(judged)
+    if not changes:
+        same = all(part.word is Verdict.IDENTICAL for part in judged.parts)
+        changes.append("nothing: curves are identical" if same else "runs that do not fail")
+    text = "; ".join(changes)
     return text[0].upper() + text[1:] + "."
 
 
-def _other_margins(one: Judged) -> Iterator[str]:
+def _other_margins(judged: Judged) -> Iterator[str]:
     """Write the nearest smaller and the nearest larger margin with another verdict.
 
     Nothing where runs failed, which has a part in the verdict.
     """
-    if any(part.n < part.planned for part in one.parts):
+    if any(part.n < part.planned for part in judged.parts):
         return
-    bounds = {abs(x) for p in one.parts for x in (p.effect_low, p.effect_high) if x is not None}
+    bounds = {abs(x) for p in judged.parts for x in (p.effect_low, p.effect_high) if x is not None}
     smaller = sorted((x for x in bounds if 0 < x <= 1), reverse=True)
     larger = sorted(x for x in bounds if x > 1)
     for side, within, past in (("below", smaller, 1 - _PAST), ("above", larger, 1 + _PAST)):
         for bound in within:
-            there = verdict(_with_margin(one, bound * past))
-            if there != verdict(one):
-                yield f'a margin just {side} {_margin_text(one, bound)}: it would be "{there}"'
+            there = verdict(_with_margin(judged, bound * past))
+            if there != verdict(judged):
+                yield f'a margin just {side} {_margin_text(judged, bound)}: it would be "{there}"'
                 break
 
 
-def _with_margin(one: Judged, times: float) -> Judged:
+def _with_margin(judged: Judged, times: float) -> Judged:
     """Return the claim, had its margin been so many times as large."""
-    return replace(one, parts=tuple(_word_at(part, times) for part in one.parts))
+    return replace(judged, parts=tuple(_word_at(part, times) for part in judged.parts))
 
 
 def _word_at(part: Part, times: float) -> Part:
@@ -211,11 +211,11 @@ def _word_at(part: Part, times: float) -> Part:
     return replace(part, word=word.decided if beyond else word)
 
 
-def _margin_text(one: Judged, times: float) -> str:
-    margin = one.claim.margin
-    if one.claim.statistic == "spread":
+def _margin_text(judged: Judged, times: float) -> str:
+    margin = judged.claim.margin
+    if judged.claim.statistic == "spread":
         return f"a ratio of {margin**times:.2f}"
-    if one.claim.metric.endswith("accuracy"):
+    if judged.claim.metric.endswith("accuracy"):
         return f"{margin * times:.3f}"
     percent = 100 * margin * times
     return f"{percent:.{1 if percent >= 0.1 else 3}f}% of what was learned"

@@ -14,11 +14,10 @@ from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effects
 from ablations.report.figures.marks import Figure
-from ablations.report.figures.sensitivity import plane, sensitivity
+from ablations.report.figures.sensitivity import sensitivity
 from ablations.report.figures.waterfall import waterfall
 from ablations.report.results import Results
 from ablations.report.scores import Scores, diagnostic_scores, largest
-from ablations.report.sensitivity import plane as tuned_and_lost
 from ablations.report.tables import table
 from ablations.report.tables.explained import shares_sheet
 from ablations.report.tables.factorial import effects_sheet
@@ -49,8 +48,8 @@ def study_figures(
 
     curves; and where there is something to compare differences and improvement; for a score that
     was learned intervals and profiles, and over several tasks efficiency; where variants differ in
-    a number sensitivity, and plane where they differ in more; for a factorial effects; for the
-    study's own metric diagnostics; for an explanation shares alone.
+    a number sensitivity; for a factorial effects; for the study's own metric diagnostics; for an
+    explanation shares alone.
 
     Args:
         results: of the study.
@@ -75,7 +74,6 @@ def study_figures(
         "profiles": lambda: profiles(plan, found, learned) if learned else None,
         "efficiency": lambda: sample_efficiency(plan, found, learned) if learned else None,
         "sensitivity": lambda: sensitivity(plan, made, found, learned),
-        "plane": lambda: plane(plan, tuned_and_lost(plan, found, learned)) if learned else None,
         "effects": lambda: effects(plan, effects_found, found.metric) if effects_found else None,
         "diagnostics": lambda: diagnostics(plan, _near(results)) if own else None,
     }
@@ -86,4 +84,4 @@ def study_figures(
 def _near(results: Results) -> dict[str, Scores]:
     """Return the diagnostics that an axis can hold."""
     others = diagnostic_scores(results)
-    return {name: one for name, one in others.items() if largest(one) <= FAR}
+    return {name: found for name, found in others.items() if largest(found) <= FAR}

@@ -128,7 +128,7 @@ def _panel(
 
 
 def _place(effect: float) -> float:
-    """Linear within a margin, logarithmic beyond."""
+    """Scale an effect: linear within a margin, logarithmic beyond."""
     size = abs(effect)
     return math.copysign(size if size <= 1 else 1 + math.log2(size), effect)
 

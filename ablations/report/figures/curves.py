@@ -151,7 +151,7 @@ def curve(
         band: draw the interval.
         step: constant from each point to the next.
     """
-    x, middle, low, high = (np.asarray(one, dtype=np.float64) for one in points)
+    x, middle, low, high = (np.asarray(column, dtype=np.float64) for column in points)
     if band:
         yield Band(x, low, high, style.color, step=step, variant=variant)
     bounds = (low, high) if band else ()

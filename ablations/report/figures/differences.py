@@ -96,14 +96,14 @@ def _interval(
     row: Entry, place: int, bounds: tuple[float, float | None, float | None], numbers: str
 ) -> Interval:
     style = verdict_style(row.verdict)
-    told = f"{numbers}, {verdict_text(row)}, {row.n_pairs} pairs"
+    text = f"{numbers}, {verdict_text(row)}, {row.n_pairs} pairs"
     return Interval(
         bounds[0],
         place,
         *bounds[1:],
         style.color,
         hollow=style.hollow,
-        hover=f"{row.variant} vs {row.baseline}\n{told}",
+        hover=f"{row.variant} vs {row.baseline}\n{text}",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a gate saw: the difference at each look with its interval, beside the margin."""
+"""The figure of a gate: the difference at each look with its interval, beside the margin."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def _line(mark: Line) -> Json:
 
 
 def _band(mark: Band) -> Iterator[Json]:
-    columns = [np.asarray(one, dtype=np.float64) for one in (mark.x, mark.low, mark.high)]
+    columns = [np.asarray(column, dtype=np.float64) for column in (mark.x, mark.low, mark.high)]
     x, low, high = np.array(columns)[:, np.isfinite(columns).all(axis=0)]
     if len(x) < 2:
         return

@@ -288,11 +288,11 @@ def _share_texts(axes: Sequence[Axes], figure: Figure, columns: int, narrow: boo
         below = panels[place + columns] if place + columns < len(panels) else None
         left = panels[place - 1] if place > first else None
         row = panels[first : first + columns]
-        mixed = narrow or len({one.group for one in row if one is not None}) > 1
+        mixed = narrow or len({other.group for other in row if other is not None}) > 1
         titles = [
-            "\n".join(filter(None, (one.title, broken(one.group) if mixed else "")))
-            for one in (panel, above)
-            if one is not None
+            "\n".join(filter(None, (other.title, broken(other.group) if mixed else "")))
+            for other in (panel, above)
+            if other is not None
         ]
         if titles[0] not in titles[1:]:
             here.set_title(titles[0], pad=8 if panel.x.above else None)

@@ -1,4 +1,4 @@
-"""Scores along a number that a study varies, and what is lost where it is not tuned."""
+"""Scores along a number that a study varies."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from ablations.report.figures.marks import (
     Mark,
     Panel,
     Points,
-    Rule,
     room,
 )
 from ablations.report.figures.palette import shade
-from ablations.report.formats.numbers import Digits, estimate
+from ablations.report.formats.numbers import Digits
 from ablations.report.scores import Scores
-from ablations.report.sensitivity import Tuned, nearest, rows_of, runs
+from ablations.report.sensitivity import nearest, rows_of, runs
 from ablations.report.series import label
 from ablations.report.tables import ALL_TASKS, Table
 from ablations.report.units import Units
@@ -142,46 +141,4 @@ def _line(
         width=1.2,
         symbol="circle",
         hover=tuple(f"{name}: {' '.join(digits.score(row)).strip()}" for _, row in seen),
-    )
-
-
-def plane(plan: Plan, points: list[Tuned]) -> Figure | None:
-    """Return what is lost without tuning against the tuned score.
-
-    A point per way to take other axes; None where there are none.
-    """
-    if not points:
-        return None
-    marks: list[Mark] = [Rule(0)]
-    entries = []
-    for place, point in enumerate(points):
-        color = shade(place, len(points))
-        (x, left, right), (y, low, high) = point.lost, point.score
-        hover = f"{point.name or PLAIN}: {estimate(y, low, high)}, lost {estimate(x, left, right)}"
-        marks += (
-            Interval(x, y, left, right, color, "x", 1.3, symbol=None),
-            Interval(x, y, low, high, color, "y", 1.3, size=5, hover=hover),
-        )
-        entries.append(Entry(point.name or PLAIN, color))
-    return Figure(
-        title="Score and sensitivity",
-        caption="Right: what is lost where one setting of the numbers serves all environments; up: "
-        "the score where each environment has its own. In what was learned, mean over environments "
-        "and seeds, 95% interval; each seed is scored at the settings that the other seeds choose "
-        "(Adkins et al. 2024). Best: up and left.",
-        panels=(
-            Panel(
-                title="",
-                x=Axis("lost with one setting for all environments"),
-                y=Axis("score, tuned for each"),
-                marks=tuple(marks),
-                width=4.2,
-                height=3.4,
-            ),
-        ),
-        subject=plan.study.title,
-        legend=Legend({"": tuple(entries)}),
-        beside=room([PLAIN, *(point.name for point in points)]),
-        around=0.4,
-        variants=False,
     )

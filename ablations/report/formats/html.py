@@ -59,12 +59,12 @@ def _html_cell(row: Entry | None, numbers: Digits) -> str:
         parts.append(f'{shown} <span class="interval">{inside}</span>' if inside else shown)
         if row.n < row.n_planned:
             parts[-1] += f' <span class="seeds">n={escape(seeds_text(row))}</span>'
-    if said := verdict_text(row):
+    if verdict := verdict_text(row):
         difference, around = numbers.difference(row)
         name = verdict_class(row.verdict or Verdict.IDENTICAL)
         parts.append(
             f'<span class="difference">{difference} <span class="interval">{around}</span></span> '
-            f'<span class="verdict {name}">{escape(said)}</span>'
+            f'<span class="verdict {name}">{escape(verdict)}</span>'
         )
     return "<br>".join(parts)
 

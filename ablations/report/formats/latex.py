@@ -15,7 +15,7 @@ def latex(table: Table) -> str:
     """Write a table environment, one column per task, that needs booktabs and nothing else."""
     tasks = table.places
     numbers = {task: Digits(table.of(task)) for task in tasks}
-    said = {row.verdict for row in table.rows}
+    verdicts = {row.verdict for row in table.rows}
     body: list[str] = []
     for variant in table.variants:
         rows = {task: table.entry(task, variant) for task in tasks}
@@ -30,7 +30,7 @@ def latex(table: Table) -> str:
         body.append(" & ".join(first) + r" \\")
         if any(second):
             body += [" & ".join(second) + r" \\", r"\addlinespace[2pt]"]
-    signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in said]
+    signs = [f"{sign} {name}" for name, sign in _LATEX_VERDICTS.items() if name in verdicts]
     reach = r"$\pm$: half the width of its interval; "
     symbols = f" {reach}{', '.join(signs)}." if signs else ""
     below = r"\\ ".join(_breakable(note) for note in table.notes)
@@ -110,7 +110,7 @@ def _latex_score(row: Entry | None, numbers: Digits) -> str:
 
 
 def _latex_seeds(row: Entry) -> str:
-    """Where an entry rests on fewer seeds than were planned, on how many."""
+    """Write the seeds of an entry that rests on fewer than were planned."""
     if row.n >= row.n_planned:
         return ""
     failed = f", {row.n_failed} failed" if row.n_failed and row.task != ALL_TASKS else ""
@@ -182,5 +182,5 @@ def _latex_text(text: str) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Text that may be broken after the signs that join words in names and paths."""
+    """Escape a text that may be broken after the signs that join words in names and paths."""
     return re.sub(r"(\\_|(?<!\\)[/@=])(?=\S)", r"\1\\allowbreak{}", _latex_text(text))

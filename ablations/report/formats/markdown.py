@@ -68,7 +68,7 @@ def markdown(made: Table | Sheet) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    """Lines of at most 100 characters; a list item hangs."""
+    """Return lines of at most 100 characters; a list item hangs."""
     hanging = "  " * text.startswith("- ")
     return textwrap.wrap(
         text, 100, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
@@ -94,7 +94,7 @@ def pipes(head: Sequence[str], lines: Sequence[Sequence[str]], right: set[str]) 
 
 
 def markdown_text(text: str) -> str:
-    """One line, with what markdown would act on escaped."""
+    """Return a line with what Markdown would act on escaped."""
     text = " ".join(text.split())
     for special in "\\`*|":
         text = text.replace(special, "\\" + special)

@@ -1,4 +1,4 @@
-"""What a number of a table looks like: as many digits as its interval's width supports."""
+"""Numbers of tables, with as many digits as the width of their interval supports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ablations.core.verdict import Verdict
-from ablations.report.tables.entries import Entry, Sheet, Values
+from ablations.report.tables.entries import Column, Entry, Sheet, Values
 
 _MOST = 8  # digits after the point
 _LARGE = 1e15  # from here on a float has no digit after the point to spare
 
 
 def decimals(value: float, low: float | None, high: float | None) -> int:
-    """Digits after the point that show an interval's width to two significant digits.
+    """Return the digits after the point that show an interval's width to two significant digits.
 
     Without a width, those that show the value to four.
     """
@@ -26,9 +26,9 @@ def decimals(value: float, low: float | None, high: float | None) -> int:
 
 
 def _shared(cases: Iterable[tuple[float | None, float | None, float | None]]) -> int:
-    """One number of decimals for a column: the median of what its numbers ask for."""
-    asked = [decimals(value, low, high) for value, low, high in cases if value is not None]
-    return statistics.median_low(asked) if asked else 0
+    """Return one number of decimals for a column: the median of what its numbers ask for."""
+    digits = [decimals(value, low, high) for value, low, high in cases if value is not None]
+    return statistics.median_low(digits) if digits else 0
 
 
 def fixed(value: float, places: int, sign: str = "") -> str:
@@ -38,7 +38,7 @@ def fixed(value: float, places: int, sign: str = "") -> str:
 
 
 def _digits(value: float, places: int, sign: str = "") -> str:
-    """In powers of ten where all digits would be zeros, or more than a float has."""
+    """Write in powers of ten where all digits would be zeros, or more than a float has."""
     if abs(value) >= _LARGE or (places >= _MOST and 0 < abs(value) < 10.0**-_MOST):
         return f"{value:{sign}.3e}"
     return f"{value:{sign}.{places}f}"
@@ -98,7 +98,7 @@ def _places(value: float, low: float, high: float, places: int, sign: str) -> in
 
 
 def _apart(low: float, high: float, places: int) -> int:
-    """As many digits as tell an interval that excludes 0 from 0, and no fewer than there are."""
+    """Return `places`, or as many as tell an interval that excludes 0 from 0."""
     nearest = max(low, -high)
     while nearest > 0 and places < _MOST and not round(nearest, places):
         places += 1
@@ -136,17 +136,17 @@ def verdict_text(row: Entry) -> str:
     The sign stands where 0 is outside. Where another variant is the same composition: "worse,
     identical to b".
     """
-    said = str(row.verdict or "")
+    text = str(row.verdict or "")
     if row.verdict is Verdict.EQUIVALENT:
         low, high = row.difference_low or 0.0, row.difference_high or 0.0
-        said += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
+        text += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
     if row.verdict is Verdict.UNDECIDED:
         seeds = seeds_range_text(row.seeds_low, row.seeds_high)
-        said += f" ({seeds} seeds)" if seeds else ""
+        text += f" ({seeds} seeds)" if seeds else ""
     if row.same_as is None:
-        return said
+        return text
     same = f"identical to {row.same_as}"
-    return same if row.verdict in (None, Verdict.IDENTICAL) else f"{said}, {same}"
+    return same if row.verdict in (None, Verdict.IDENTICAL) else f"{text}, {same}"
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
@@ -181,16 +181,13 @@ def seeds_text(row: Entry) -> str:
 def lines_of(made: Sheet) -> list[tuple[str, ...]]:
     """Write a sheet's rows as text."""
     return [
-        tuple(
-            _WRITTEN[one.kind](tuple(row[name] for name in one.of), one.sign, one.places)
-            for one in made.shown
-        )
+        tuple(_written(column, tuple(row[name] for name in column.of)) for column in made.shown)
         for row in made.records()
     ]
 
 
 def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Rows of text with the first cell, a task, only where it begins."""
+    """Return rows of text with the first cell, a task, only where it begins."""
     found, last = [], None
     for task, *rest in lines:
         found.append(("" if task == last else task, *rest))
@@ -198,22 +195,11 @@ def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     return found
 
 
-def _text(values: Values, sign: str, places: int) -> str:
-    return "" if values[0] is None else str(values[0])
-
-
-def _count(values: Values, sign: str, places: int) -> str:
-    return "" if values[0] is None else f"{values[0]:,}"
-
-
-def _value(values: Values, sign: str, places: int) -> str:
-    value, low, high = values
-    return "" if value is None else fixed(value, decimals(value, low, high), sign)
-
-
-def _interval(values: Values, sign: str, places: int) -> str:
-    value, low, high = values
-    return "" if value is None else _between(low, high, sign, decimals(value, low, high))
+def _written(column: Column, values: Values) -> str:
+    """Write what a column shows of a row; "" where there is no value."""
+    if values[0] is None and column.kind != "seeds needed":
+        return ""
+    return _WRITERS[column.kind](column, *values)
 
 
 def _between(low: float | None, high: float | None, sign: str, places: int) -> str:
@@ -223,57 +209,34 @@ def _between(low: float | None, high: float | None, sign: str, places: int) -> s
     return f"[{_digits(low, places, sign)}, {_digits(high, places, sign)}]"
 
 
-def _to_places(values: Values, sign: str, places: int) -> str:
-    value, *ends = values
-    if value is None:
-        return ""
+def _interval(column: Column, value: float, low: float | None, high: float | None) -> str:
+    return _between(low, high, column.sign, decimals(value, low, high))
+
+
+def _fixed(column: Column, value: float, *ends: float | None) -> str:
     if not ends:
-        return fixed(value, places, sign)
+        return fixed(value, column.places, column.sign)
     low, high = ends
-    return _between(low, high, sign, places)
+    return _between(low, high, column.sign, column.places)
 
 
-def _scaled(values: Values, sign: str, places: int) -> str:
-    value, scale = values
-    return "" if value is None else fixed(value, decimals(scale, 0, scale), sign)
+def _steps(value: float) -> str:
+    return "never" if math.isinf(value) else f"{value:,.0f}"
 
 
-def _steps(values: Values, sign: str, places: int) -> str:
-    (value,) = values
-    return "" if value is None else "never" if math.isinf(value) else f"{value:,.0f}"
-
-
-def _step_interval(values: Values, sign: str, places: int) -> str:
-    low, high = (_steps((one,), sign, places) for one in values)
-    return f"[{low}, {high}]" if low and high else ""
-
-
-def _share(values: Values, sign: str, places: int) -> str:
-    part, whole = values
-    return "" if part is None else f"{part} of {whole}"
-
-
-def _seeds_needed(values: Values, sign: str, places: int) -> str:
-    low, high = values
-    return "> 10,000" if low is None else seeds_range_text(low, high)
-
-
-def _seeds(values: Values, sign: str, places: int) -> str:
-    n, failed = values
-    return f"{n}, {failed} failed" if failed else str(n)
-
-
-_WRITTEN: Mapping[str, Callable[[Values, str, int], str]] = {
-    "text": _text,
-    "count": _count,
-    "estimate": _value,
+_WRITERS: Mapping[str, Callable[..., str]] = {
+    "text": lambda column, value: str(value),
+    "count": lambda column, value: f"{value:,}",
+    "estimate": lambda column, *bounds: fixed(bounds[0], decimals(*bounds), column.sign),
     "interval": _interval,
-    "p": lambda values, sign, places: p_text(values[0]),
-    "steps": _steps,
-    "step interval": _step_interval,
-    "share": _share,
-    "scaled": _scaled,
-    "fixed": _to_places,
-    "seeds needed": _seeds_needed,
-    "seeds": _seeds,
+    "p": lambda column, value: p_text(value),
+    "steps": lambda column, value: _steps(value),
+    "step interval": lambda column, low, high: (
+        "" if high is None else f"[{_steps(low)}, {_steps(high)}]"
+    ),
+    "share": lambda column, part, whole: f"{part} of {whole}",
+    "scaled": lambda column, value, scale: fixed(value, decimals(scale, 0, scale), column.sign),
+    "fixed": _fixed,
+    "seeds needed": lambda column, low, high: seeds_range_text(low, high) or "> 10,000",
+    "seeds": lambda column, n, failed: f"{n}, {failed} failed" if failed else str(n),
 }

@@ -38,12 +38,7 @@ def write(plans: Sequence[Plan], results: Path) -> Path:
     return path
 
 
-def render(
-    plans: Sequence[Plan],
-    results: Path,
-    *,
-    live: bool = False,
-) -> str:
+def render(plans: Sequence[Plan], results: Path) -> str:
     """Return the page as text.
 
     A study whose records have no scores says so in its place.
@@ -51,14 +46,13 @@ def render(
     Args:
         plans: a section each.
         results: the folder with their records.
-        live: for the server of `--watch`: the page asks it for changes, and has no static figures.
     """
     if not plans:
         raise UserError("a report needs at least one study")
     names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
     sections = [
-        section(Results(plan, results, DIAGNOSTICS), slug, static=not live, folder=folder)
+        section(Results(plan, results, DIAGNOSTICS), slug, static=True, folder=folder)
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = jinja2.Environment(
@@ -77,22 +71,21 @@ def render(
         style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
         script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),
         library=Markup(_library()),
-        live=live,
     )
 
 
 def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
-    """How many cells there are of each status; one that studies share counts once."""
-    return Counter({run.hash: run.status for one in sections for run in one.runs}.values())
+    """Count cells by status; one that studies share counts once."""
+    return Counter({run.hash: run.status for of in sections for run in of.runs}.values())
 
 
 def _data(sections: Sequence[Section]) -> Markup:
     """Return what page.js draws, as JSON that cannot end the element it stands in."""
     data = {
-        "charts": {one.key: chart(one.figure) for of in sections for one in of.charts},
-        "legends": {one.slug: one.legend for one in sections},
-        "files": {key: files for one in sections for key, files in one.files.items()},
-        "runs": {one.slug: [list(astuple(run)) for run in one.runs] for one in sections},
+        "charts": {shown.key: chart(shown.figure) for of in sections for shown in of.charts},
+        "legends": {of.slug: of.legend for of in sections},
+        "files": {key: files for of in sections for key, files in of.files.items()},
+        "runs": {of.slug: [list(astuple(run)) for run in of.runs] for of in sections},
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for special in "<>&\u2028\u2029":
@@ -102,12 +95,12 @@ def _data(sections: Sequence[Section]) -> Markup:
 
 @lru_cache(maxsize=1)
 def _library() -> str:
-    """plotly.js as its Python package ships it: gzip, base64."""
+    """Return plotly.js as its Python package ships it: gzip, base64."""
     # Importing plotly takes a while, and only its folder is wanted.
     found = importlib.util.find_spec("plotly")
     places = list((found.submodule_search_locations if found else None) or [])
-    for place in places:
-        path = Path(place) / "package_data" / "plotly.min.js"
+    for folder in places:
+        path = Path(folder) / "package_data" / "plotly.min.js"
         if path.exists():
             return base64.b64encode(gzip.compress(path.read_bytes(), 9, mtime=0)).decode()
     raise UserError("the report needs plotly.js: pip install 'plotly>=6'")

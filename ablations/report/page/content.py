@@ -1,4 +1,4 @@
-"""What the page says about each study, ready for the template."""
+"""Sections of the page, a study each, ready for the template."""
 
 from __future__ import annotations
 
@@ -212,12 +212,12 @@ def slugs(names: Sequence[str]) -> list[str]:
 
 def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
     return {
-        key: {ending: render(one, format) for ending, format in FILES.items()}
-        for key, one in tables.items()
+        key: {ending: render(made, format) for ending, format in FILES.items()}
+        for key, made in tables.items()
     }
 
 
-# What was asked
+# Facts
 
 
 def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 "use strict";
 // Draws the charts of the data element, lists and saves what is in it, keeps what is shown in the
-// address, follows the theme, and asks for news on a live page.
+// address, and follows the theme.
 (() => {
   const root = document.documentElement;
   let data = { charts: {}, legends: {}, files: {}, runs: {} };
@@ -276,49 +276,6 @@
     document.head.append(script);
   }
 
-  // ---- a live page asks for news
-
-  function underWay(rows) {
-    const place = document.getElementById("running");
-    if (!place) return;
-    place.replaceChildren(...rows.map((row) => {
-      const item = document.createElement("li");
-      const name = `${row.study}: ${row.variant} on ${row.task}, seed ${row.seed}`;
-      const bar = document.createElement("progress");
-      bar.max = row.steps || 1;
-      bar.value = row.step || 0;
-      bar.setAttribute("aria-label", name);
-      const steps = document.createElement("span");
-      steps.className = "quiet";
-      steps.textContent = `${(row.step || 0).toLocaleString("en")} of ${(row.steps || 0).toLocaleString("en")} steps`;
-      item.append(name, bar, steps);
-      return item;
-    }));
-  }
-
-  async function fresh() {
-    const text = await fetch("./").then((one) => (one.ok ? one.text() : null)).catch(() => null);
-    if (text === null) return false;
-    const other = new DOMParser().parseFromString(text, "text/html");
-    const named = (one) => one.id || one.className;
-    const open = [...document.querySelectorAll("details[open]")].map(named);
-    for (const one of other.querySelectorAll("details")) one.open = open.includes(named(one));
-    document.getElementById("content").replaceChildren(...other.getElementById("content").childNodes);
-    document.querySelector("nav").replaceChildren(...other.querySelector("nav").childNodes);
-    document.title = other.title;
-    wire();
-    if (window.Plotly) start();
-    return true;
-  }
-
-  async function news(seen) {
-    const answer = await fetch("state").then((one) => (one.ok ? one.json() : null)).catch(() => null);
-    let state = seen;
-    if (answer && (seen === null || answer.state === seen || (await fresh()))) state = answer.state;
-    if (answer) underWay(answer.running);
-    setTimeout(news, 2000, state);
-  }
-
   // ---- print: everything open; the figures are the static ones
 
   let folded = [];
@@ -338,5 +295,4 @@
   if (typeof DecompressionStream === "function") {
     library().then(start).catch((problem) => console.warn("static figures only:", problem));
   }
-  if (document.body.hasAttribute("data-live")) news(null);
 })();

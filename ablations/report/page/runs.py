@@ -37,19 +37,19 @@ def runs(
     made: dict[str, tuple[str, Mapping[str, str]]] = {}
     rendered = _renders(results.folder, folder)
     found_runs = []
-    for (cell, record, *_), one in zip(results.runs(), scores(results).cells, strict=True):
+    for (cell, record, *_), scored in zip(results.runs(), scores(results).cells, strict=True):
         letter = ""
         if record is not None:
-            told = _made_by(record)
-            letter, _ = made.setdefault(json.dumps(told), (_letters(len(made)), told))
+            provenance = _made_by(record)
+            letter, _ = made.setdefault(json.dumps(provenance), (_letters(len(made)), provenance))
         found_runs.append(
             Run(
                 hash=cell.hash,
                 task=cell.task,
                 variant=cell.variant,
                 seed=cell.seed,
-                status=one.status,
-                score=f"{one.value:.5g}" if one.status == "done" else "",
+                status=scored.status,
+                score=f"{scored.value:.5g}" if scored.status == "done" else "",
                 seconds=_seconds(record),
                 started=_started(record),
                 made_by=letter,
@@ -60,13 +60,13 @@ def runs(
 
 
 def _made_by(record: Record) -> dict[str, str]:
-    """All of a provenance that is not about one run alone."""
+    """Return all of a provenance that is not about one run alone."""
     own = ("seconds", "compile_seconds", "started", "steps_per_second", "versions", "environment")
-    told = {k: v for k, v in record.provenance.items() if k not in own}
+    shared = {k: v for k, v in record.provenance.items() if k not in own}
     for name in ("versions", "environment"):
         many = record.provenance.get(name) or {}
-        told |= {name: ", ".join(f"{k} {v}" for k, v in sorted(many.items()))} if many else {}
-    return {str(name): str(value) for name, value in sorted(told.items())}
+        shared |= {name: ", ".join(f"{k} {v}" for k, v in sorted(many.items()))} if many else {}
+    return {str(name): str(value) for name, value in sorted(shared.items())}
 
 
 def _letters(place: int) -> str:

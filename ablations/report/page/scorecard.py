@@ -50,7 +50,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
 
 def _reach(row: Entry) -> float:
     bounds = (row.difference_low, row.difference_high, row.difference)
-    widest = max((abs(one) for one in bounds if one is not None), default=0.0)
+    widest = max((abs(bound) for bound in bounds if bound is not None), default=0.0)
     return 1.08 * max(widest, 1.3 * (row.margin or 0.0))
 
 
@@ -83,6 +83,6 @@ def _strip(row: Entry, reach: float) -> Markup:
 
 def summary(made: Table) -> str:
     """Count the verdicts: "2 equivalent, 1 worse"."""
-    place = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
-    counts = Counter(row.verdict for row in made.of(place) if row.baseline)
+    task = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
+    counts = Counter(row.verdict for row in made.of(task) if row.baseline)
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if verdict)
