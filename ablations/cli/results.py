@@ -46,7 +46,12 @@ def add_commands(commands: Any) -> None:
     )
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")
-    one.add_argument("--score", choices=("final", "auc"), default="final")
+    one.add_argument(
+        "--score",
+        choices=("final", "auc", "last"),
+        help="of a run: its last tenth, all of it (auc), its last three evaluations (last); "
+        "default: the profile's, else final",
+    )
     one.add_argument(
         "--output",
         type=Path,

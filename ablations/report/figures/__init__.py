@@ -20,8 +20,8 @@ from ablations.report.results import Results
 from ablations.report.scores import Scores, diagnostic_scores, largest
 from ablations.report.sensitivity import plane as tuned_and_lost
 from ablations.report.tables import table
+from ablations.report.tables.effects import effects_sheet
 from ablations.report.tables.explained import shares_sheet
-from ablations.report.tables.factorial import effects_sheet
 from ablations.report.units import units_of_score
 
 __all__ = ["FAR", "Figure", "require_drawable", "study_figures"]

@@ -67,7 +67,7 @@ def effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
             *(row[name] for name in ("n", "effect", "low", "high", "p_adjusted", "verdict")),
         )
         for row in sheet.records()
-        if row["effect"] is not None
+        if row["effect"] is not None and row["kind"] != "aliased"
     ]
     if any(len(effect.items) > 1 for effect in found):
         return _matrices(plan, found)

@@ -8,10 +8,11 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.results import Results
 from ablations.report.tables.comparison import table
+from ablations.report.tables.effects import effects_in_words, effects_sheet
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
-from ablations.report.tables.factorial import effects_in_words, effects_sheet, factorial
+from ablations.report.tables.factorial import factorial
 from ablations.report.tables.seeds_needed import power_sheet
 
 __all__ = [
@@ -53,7 +54,9 @@ def default_kind(plan: Plan) -> str:
     return "comparison" if found is None or found.full else "effects"
 
 
-def asked(results: Results, kind: str | None, metric: str | None, score: str) -> Table | Sheet:
+def asked(
+    results: Results, kind: str | None, metric: str | None, score: str | None
+) -> Table | Sheet:
     """Return the table of a kind, by default the plan's own.
 
     Raises:
@@ -63,7 +66,7 @@ def asked(results: Results, kind: str | None, metric: str | None, score: str) ->
     wanted = kind or default_kind(results.plan)
     if wanted == "comparison":
         return table(results, metric=metric, score=score)
-    if score != "final":
+    if score is not None:
         raise UserError(f"score '{score}': only a comparison has it, give --kind comparison")
     return sheet(wanted, results, metric=metric)
 
