@@ -179,8 +179,8 @@ def table(
     studies with the study in front.
 
     kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
-    "efficiency", or "power"; "shares" of an explanation, whose default that is. score: of a
-    comparison, "final", "auc" or "last"; by default its profile's.
+    "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
+    of a comparison, "final", "auc" or "last"; by default its profile's.
     """
     from ablations.report import tables
     from ablations.report.results import Results

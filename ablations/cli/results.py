@@ -39,10 +39,10 @@ def add_commands(commands: Any) -> None:
     add_studies(one, "+")
     one.add_argument(
         "--kind",
-        choices=("comparison", "effects", "efficiency", "power", "shares"),
+        choices=("comparison", "effects", "efficiency", "power", "shares", "stability"),
         help="what of a study: its comparisons (default), the effects of a factorial (default of "
-        "a fraction of one), sample efficiency, or the seeds it needs; of an explanation the "
-        "shares of a gap (default)",
+        "a fraction of one), sample efficiency, the seeds it needs, or how stable it is; of an "
+        "explanation the shares of a gap (default)",
     )
     one.add_argument("--format", choices=FORMATS, default="markdown")
     one.add_argument("--metric", help="another column of the curves, such as evaluation/return")

@@ -170,6 +170,8 @@ def units(results: Results, metric: str | None = None, score: str | None = None)
         return Units(dict.fromkeys(places, METRIC), sources)
     policies = trivial(results, found.metric)
     floors = policies if set(policies) == set(plan.tasks) else {}
+    if floors:  # one number per task, whichever score is asked for
+        found = scores(results, metric=metric)
 
     def measured(task: str, source: str) -> Learned | None:
         if task not in floors:

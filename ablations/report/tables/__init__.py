@@ -14,6 +14,7 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
 from ablations.report.tables.factorial import factorial
 from ablations.report.tables.seeds_needed import power_sheet
+from ablations.report.tables.stability import stability_sheet
 
 __all__ = [
     "ALL_TASKS",
@@ -34,12 +35,14 @@ KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
     "efficiency": efficiency_sheet,
     "power": power_sheet,
     "shares": shares_sheet,
+    "stability": stability_sheet,
 }
 _ABSENT = {
     "effects": "is no factorial: its variants are not every combination of two or more settings",
     "efficiency": "has no finished run",
     "power": "compares nothing yet, or its metric has no margin",
     "shares": "explains no gap: `ablations explain A B` does",
+    "stability": "has no finished run",
 }
 
 
@@ -72,7 +75,7 @@ def asked(
 
 
 def sheet(kind: str, results: Results, *, metric: str | None = None) -> Sheet:
-    """Return the sheet of a kind: "effects", "efficiency", "power" or "shares".
+    """Return the sheet of a kind, one of `KINDS`.
 
     Raises:
         UserError: the study has none of that kind.
