@@ -23,7 +23,7 @@ from goals import Goals
 from shapes_of_returns import SHAPES
 
 from ablations.distributions import fisher_p
-from ablations.report.statistics import Design, compare, interval, regress
+from ablations.report.statistics import Design, compare, interval, regress, worst_quarter
 from ablations.report.statistics.fractions import fraction_effects
 from ablations.studies import fraction
 
@@ -135,16 +135,14 @@ def spreads(trials: int) -> None:
     random = np.random.default_rng(3)
     for shape, drawn in SHAPES.items():
         large = np.sort(drawn(random, (1_000_000,)))
-        truths = {
-            "iqr": np.quantile(large, 0.75) - np.quantile(large, 0.25),
-            "worst_quarter": large[:250_000].mean(),
-        }
+        truths = (large[750_000] - large[250_000], large[:250_000].mean())
         for n in (8, 20, 40, 120):
             scores = drawn(random, (trials, n))
-            shares = []
-            for statistic, truth in truths.items():
-                low, high = interval(scores, statistic, replicates=2000)
-                shares.append(100 * np.mean((low <= truth) & (truth <= high)))
+            ends = interval(scores, "iqr", replicates=2000), worst_quarter(scores)[1:]
+            shares = [
+                100 * float(np.mean((low <= truth) & (truth <= high)))
+                for (low, high), truth in zip(ends, truths, strict=True)
+            ]
             print(f"{shape:<22}{n:>6}{shares[0]:>8.1f}{shares[1]:>8.1f}")
             for name, share in zip(("IQR", "worst quarter's mean"), shares, strict=True):
                 GOALS.add(f"{name} held", 95, 100, share, f"{shape}, {n} seeds", trials)

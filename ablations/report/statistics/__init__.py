@@ -70,7 +70,7 @@ from ablations.report.statistics.power import (
 from ablations.report.statistics.regression import regress
 from ablations.report.statistics.robustness import compare_lost, lost
 from ablations.report.statistics.shares import Attribution, attribution, shares
-from ablations.report.statistics.spread import compare_spreads
+from ablations.report.statistics.spread import compare_spreads, worst_quarter
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
@@ -133,4 +133,5 @@ __all__ = [
     "summary",
     "verdict",
     "wilcoxon",
+    "worst_quarter",
 ]

@@ -180,8 +180,8 @@ def _model(factorial: Design) -> Floats:
 
 def _residual(y: Floats, means: Floats, model: Floats) -> Residual:
     n, settings = y.shape
-    basis, sizes, _ = np.linalg.svd(model, full_matrices=False)
-    kept = basis[:, sizes > 1e-9 * sizes[0]]
+    sizes, basis = np.linalg.eigh(model @ model.T)
+    kept = basis[:, sizes > 1e-9 * sizes[-1]]
     unused = settings - kept.shape[1]
     found: list[tuple[float, float, bool]] = []
     if n > 1:

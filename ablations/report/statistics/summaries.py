@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import normal_cdf, student_quantile
 
-Statistic = Literal["iqm", "mean", "median", "iqr", "worst_quarter"]
+Statistic = Literal["iqm", "mean", "median", "iqr"]
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05
 REPLICATES = 10_000
 SEED = 20261
 # Scores, for a bootstrap.
-FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7, "iqr": 8, "worst_quarter": 8}
-SPREADS = ("iqr", "worst_quarter")  # which have no interval of fewer
+FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7, "iqr": 8}
 
 _ROWS_AT_ONCE = 128
 
@@ -44,7 +43,7 @@ def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
 
     The IQM drops floor(n / 4) scores at each end and averages the rest (scipy's trim_mean at 0.25,
     which is what rliable reports). The interquartile range is between quartiles as `numpy.quantile`
-    interpolates them, the worst quarter the lowest ceil(n / 4) scores.
+    interpolates them.
     """
     weights = np.zeros(n)
     if statistic == "iqr":
@@ -52,9 +51,6 @@ def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
             below, part = divmod(share * (n - 1), 1)
             weights[int(below)] += sign * (1 - part)
             weights[min(int(below) + 1, n - 1)] += sign * part
-        return weights
-    if statistic == "worst_quarter":
-        weights[: -(-n // 4)] = 1 / -(-n // 4)
         return weights
     drop = {"mean": 0, "iqm": n // 4, "median": (n - 1) // 2}[statistic]
     weights[drop : n - drop] = 1.0 / (n - 2 * drop)
@@ -108,12 +104,12 @@ def interval(
 
     Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of
     freedom (times sqrt(n / (n - 1)) for the mean). Few scores bound what a bootstrap can reach: of
-    fewer than `FEWEST` it is statistic +- q * s / sqrt(n), but of a spread NaN. One score has no
+    fewer than `FEWEST` it is statistic +- q * s / sqrt(n), but of the IQR NaN. One score has no
     interval: NaN. The order of the scores is irrelevant.
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
-    if n < 2 or (statistic in SPREADS and n < FEWEST[statistic]):
+    if n < 2 or (statistic == "iqr" and n < FEWEST["iqr"]):
         nothing = np.full(ordered.shape[:-1], np.nan)
         return nothing, nothing.copy()
     quantile = -student_quantile(n - 1, level / 2)

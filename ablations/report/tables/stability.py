@@ -7,7 +7,7 @@ import numpy as np
 from ablations.distributions import fisher_p
 from ablations.report.results import Results
 from ablations.report.scores import baseline_of, scores
-from ablations.report.statistics import FEWEST, Floats, Statistic, interval, summary
+from ablations.report.statistics import FEWEST, Floats, interval, summary, worst_quarter
 from ablations.report.tables.comparison import table
 from ablations.report.tables.entries import (
     Column,
@@ -21,7 +21,6 @@ from ablations.report.tables.entries import (
 from ablations.report.units import Units, units_of_score
 
 FAILS = 0.5  # of the way to the baseline's median, below which a run counts as failed
-_SPREADS: tuple[Statistic, ...] = ("iqr", "worst_quarter")
 
 
 def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None:
@@ -49,15 +48,13 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
             if versus is not None and len(own) and len(against):
                 events = (below, int(np.sum(against < threshold)))
                 p = fisher_p(events, (len(own), len(against)))
-        spreads = [
-            number(end) for kind in _SPREADS for end in (summary(own, kind), *interval(own, kind))
-        ]
+        spreads = (summary(own, "iqr"), *interval(own, "iqr"), *worst_quarter(own))
         area = areas.entry(task, variant) or Entry(task, variant)
         bounds = (area.difference, area.difference_low, area.difference_high)
         shares = area.in_units if area.answer else None
         rows.append(
             (
-                *(task, variant, len(own), below, threshold, p, *spreads, *bounds),
+                *(task, variant, len(own), below, threshold, p, *map(number, spreads), *bounds),
                 *(*(shares or (None, None, None)), area.n_pairs, area.answer),
             )
         )
@@ -74,9 +71,9 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
         "stability",
         f"Stability, of the score by {found.metric}. Failed: runs below {100 * FAILS:g}% of the "
         f"way from {way} to the baseline's median; p: of Fisher's exact test against the "
-        "baseline's, times the comparisons (Bonferroni). IQR: interquartile range over seeds; "
-        "worst quarter: mean of the lowest quarter of the seeds; their 95% intervals are bootstraps "
-        f"with levels of Student's t, of {FEWEST['iqr']} seeds or more. A run that diverged counts as failed, and "
+        "baseline's, times the comparisons (Bonferroni). IQR: interquartile range over seeds, with "
+        f"a bootstrap of {FEWEST['iqr']} seeds or more. Worst quarter: mean of the lowest quarter "
+        "of the seeds, with Student's t of its degrees. A run that diverged counts as failed, and "
         "as the worst score of its task. Area: difference of the mean over training, paired by "
         "seed, as `--score auc` has it with its answer.",
         (
