@@ -94,7 +94,7 @@ def _levels(task: Task) -> list[Level]:
             Level(policy_text(policy), score, "quiet", dash)
             for (policy, score), dash in zip(task.trivial.items(), (2, 1), strict=False)
         ),
-        Level(f"{LEAD:g} deviations above them", lead, "worse", 2),
-        Level(f"{100 * PLACE:.0f}% of the way to the best", place, "worse", 1),
+        Level(f"{LEAD:g} SD above the better", lead, "unstable", 2),
+        Level(f"{100 * PLACE:.0f}% of the way to the best", place, "unstable", 1),
         Level("ceiling", task.ceiling, "better", 3),
     ]

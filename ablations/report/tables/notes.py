@@ -156,7 +156,7 @@ def _margin(plan: Plan, rows: Sequence[Entry], *, beyond: bool) -> str:
             shares.append(f"{task} {found[0]}" + (f" to {found[-1]}" if len(found) > 1 else ""))
     if beyond:
         sizes = {row.task: row.unit for row in rows if row.unit is not None}
-        units = "; ".join(f"{task} {size:.3g}" for task, size in sizes.items())
+        units = "; ".join(f"{task} {float(f'{size:.3g}'):,g}" for task, size in sizes.items())
         return (
             f"Unit: what the baseline learned beyond the better policy that learns nothing "
             f"({units}). Margin: {100 * margin:g}% of it ({'; '.join(shares)})."
