@@ -66,7 +66,10 @@ NOISE: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "seeds share half": lambda random, n: (
         random.normal(size=(n, 1)) + random.normal(size=(n, SETTINGS))
     ),
-    "an effect differs between seeds": lambda random, n: (
+    "an effect differs a little between seeds": lambda random, n: (
+        random.normal(size=(n, SETTINGS)) + 0.1 * random.normal(size=(n, 1)) * SIGNS[:, 0]
+    ),
+    "an effect differs much between seeds": lambda random, n: (
         random.normal(size=(n, SETTINGS)) + 0.3 * random.normal(size=(n, 1)) * SIGNS[:, 0]
     ),
 }

@@ -15,6 +15,7 @@ from evaluated import curve, spread, study, trivial
 from ablations.core.verdict import Answer, Verdict
 from ablations.records import Plan
 from ablations.report import formats
+from ablations.report.figures import marks, study_figures
 from ablations.report.results import Results
 from ablations.report.scores import last, scores
 from ablations.report.statistics import regress
@@ -216,6 +217,21 @@ def test_its_command_has_the_very_settings_of_the_tasks() -> None:
         (own,) = {str(c.config["task"]) for c in plan.cells if c.task == task}
         assert {str(c.config["task"]) for c in made_of.cells} == {own}
         assert made_of.cells[0].config["run"]["evaluations"] == 10
+
+
+def test_figures_draw_variants_and_policies_as_level_lines(tmp_path: Path) -> None:
+    trivial(tmp_path, FLOORS)
+    results = Results(study(tmp_path, LEARNED), tmp_path)
+    drawn = study_figures(results, scores(results))
+    assert {"curves", "differences", "improvement", "intervals", "profiles"} <= set(drawn)
+    panels = {panel.title: panel for panel in drawn["curves"].drawn}
+    for task, floors in FLOORS.items():
+        lines = [mark for mark in panels[task].marks if isinstance(mark, marks.Line)]
+        level = [one for one in lines if not one.variant]
+        assert [one.y[0] for one in level] == list(floors)
+        assert {tuple(one.x) for one in level} == {(0, 1_000_000)}
+    (entries,) = drawn["curves"].legend.groups.values()
+    assert [entry.label for entry in entries][-2:] == ["(zero)", "(uniform)"]
 
 
 def test_sample_efficiency_begins_at_doing_nothing(tmp_path: Path) -> None:

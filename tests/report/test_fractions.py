@@ -138,6 +138,19 @@ def agree_with_loops(n: int, third: float) -> None:
         assert c.p == pytest.approx(2 * scipy.stats.t.sf(abs(center) / error, freedom))
 
 
+def test_an_effect_that_surely_differs_between_seeds_has_its_own_error() -> None:
+    factorial, rows = made(24)
+    n, k = 8, 5
+    y = scores_of(rows, n)
+    y += 2 * np.random.default_rng(7).normal(size=(n, 1)) * (rows[:, k] - 0.5)
+    each = y[:, rows[:, k] == 1].mean(axis=1) - y[:, rows[:, k] == 0].mean(axis=1)
+    found, _, _ = fraction_effects(y, factorial, level=0.05)
+    low, high = scipy.stats.t.interval(1 - 0.05 / 24, n - 1, each.mean(), scipy.stats.sem(each))
+    assert (found[k].comparison.low, found[k].comparison.high) == pytest.approx((low, high))
+    widths = [one.comparison.high - one.comparison.low for one in found]
+    assert sorted(widths)[-1] == widths[k] > 2 * sorted(widths)[-2]
+
+
 def test_an_aliased_interaction_is_the_signed_sum_of_its_pairs() -> None:
     factorial, rows = made(24)
     rng = np.random.default_rng(3)

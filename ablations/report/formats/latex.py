@@ -23,7 +23,7 @@ def latex(table: Table) -> str:
     numbers = {task: Digits(table.of(task)) for task in tasks}
     said = {row.verdict for row in table.rows if row.answer is None}
     body: list[str] = []
-    for variant in table.variants:
+    for variant in table.names:
         rows = {task: table.entry(task, variant) for task in tasks}
         baseline = next(row.baseline for row in rows.values() if row is not None)
         first = [_latex_text(variant)]

@@ -12,15 +12,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.distributions import student_cdf, student_quantile
+from ablations.distributions import chi_squared_quantile, student_cdf, student_quantile
 from ablations.report.statistics.effects import Design, meet_equally
 from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.summaries import LEVEL, Floats
 
+SURELY = 0.001
 FEWEST_UNUSED = 5  # contrasts that tell a lack of fit; of fewer Student's quantiles are huge
 
 
@@ -111,7 +113,8 @@ def fraction_effects(
     theirs; Satterthwaite's approximation counts the degrees by how they differ. Where what the
     model leaves of the settings' means has the larger mean square, that is the variance, with its
     own degrees: a lack of fit. With one seed that is all there is; no interval where it has fewer
-    than `FEWEST_UNUSED` degrees.
+    than `FEWEST_UNUSED` degrees. A contrast that surely differs between seeds by more than that,
+    at `SURELY`, has its own variance and n - 1 degrees.
 
     Args:
         scores: `[n, N]`, a row per seed and the settings in the order of the design, or
@@ -133,10 +136,15 @@ def fraction_effects(
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
     residual = _residual(y, means, _model(factorial))
 
+    n = len(y)
+
     def contrast(of: tuple[int, int] | Alias, weights: Floats, share: int) -> Contrast:
-        error = math.sqrt(residual.variance * float(weights @ weights))
         estimate = float(weights @ means)
-        return Contrast(of, _judged(estimate, error, residual, rounding, level / share))
+        variance, freedom = residual.variance * float(weights @ weights), residual.freedom
+        if n > 1 and (own := float((y @ weights).var(ddof=1)) / n) > variance * _surely(n):
+            variance, freedom = own, n - 1.0
+        error = math.sqrt(variance)
+        return Contrast(of, _judged(n, estimate, error, freedom, rounding, level / share))
 
     changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
     mains = [
@@ -208,16 +216,21 @@ def _freedom(variances: Floats, n: int) -> float:
     return min(max(several, n - 1.0), float((n - 1) * (len(variances) - 1)))
 
 
+@lru_cache
+def _surely(n: int) -> float:
+    """Return by how many times n seeds must differ more than expected."""
+    return float(chi_squared_quantile(n - 1, 1 - SURELY)) / (n - 1)
+
+
 def _judged(
-    estimate: float, error: float, residual: Residual, rounding: float, level: float
+    n: int, estimate: float, error: float, freedom: float, rounding: float, level: float
 ) -> Comparison:
-    n = residual.seeds
     if not math.isfinite(estimate):
         return Comparison(n, level=level)
     if not error > rounding:  # NaN, or all seeds say the same
         return Comparison(n, estimate, level=level)
-    reach = -student_quantile(residual.freedom, level / 2) * error
-    p = 2 * student_cdf(residual.freedom, -abs(estimate) / error)
+    reach = -student_quantile(freedom, level / 2) * error
+    p = 2 * student_cdf(freedom, -abs(estimate) / error)
     bounds = (estimate - reach, estimate + reach)
     return Comparison(n, estimate, *bounds, level, error * math.sqrt(n), p)
 

@@ -80,7 +80,7 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
         metric=found.metric,
         score=found.score,
         tasks=tuple(plan.tasks),
-        variants=(*dict.fromkeys(row.variant for row in rows if row.policy), *order),
+        variants=order,
         rows=tuple(rows),
         caption=caption(plan, found, learned, rows),
         notes=tuple(notes(plan, found, learned, rows)),

@@ -139,6 +139,11 @@ class Table:
         return tuple(f.name for f in fields(Entry) if f.name not in left)
 
     @property
+    def names(self) -> list[str]:
+        """Policies that learn nothing, then the variants."""
+        return list(dict.fromkeys((*(r.variant for r in self.rows if r.policy), *self.variants)))
+
+    @property
     def answers(self) -> bool:
         """Whether rows have answers."""
         return any(self._values("answer"))
