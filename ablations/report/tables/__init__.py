@@ -69,7 +69,7 @@ def asked(
     wanted = kind or default_kind(results.plan)
     if wanted == "comparison":
         return table(results, metric=metric, score=score)
-    if score is not None:
+    if score not in (None, "final"):
         raise UserError(f"score '{score}': only a comparison has it, give --kind comparison")
     return sheet(wanted, results, metric=metric)
 
