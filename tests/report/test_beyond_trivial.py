@@ -26,7 +26,7 @@ from ablations.report.trivial import command
 from ablations.report.trivial import trivial as trivial_of
 from ablations.report.units import beyond, keep_units, units
 from ablations.request import Request, parse_settings
-from ablations.studies import studies
+from ablations.studies import definition, studies
 from ablations.sweep.plan import plan as plan_of
 from ablations.sweep.selection import select
 
@@ -316,7 +316,7 @@ def test_a_baseline_with_more_seeds_is_the_control_variate_of_its_variants(tmp_p
     assert "Cochran" not in every.caption
 
 
-def test_a_profile_gives_the_baseline_more_seeds() -> None:
+def test_a_profile_gives_the_baseline_more_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = dataclasses.replace(
         studies()["gae"].profiles["smoke"], seeds=2, baseline_seeds=5, tasks=("fast",)
     )
@@ -325,3 +325,9 @@ def test_a_profile_gives_the_baseline_more_seeds() -> None:
     assert (chosen.seeds, chosen.of_baseline) == ((0, 1), (2, 3, 4))
     for flags in ({"seeds": (3, 4)}, {"until": "decided", "most_seeds": 32}):
         assert not select(study_of, Request("gae", "smoke", **flags)).of_baseline
+    monkeypatch.setitem(definition._STUDIES, "gae", study_of)
+    made_of = plan_of(Request("gae", "smoke"))
+    seeds = {v: [c.seed for c in made_of.cells if c.variant == v] for v in made_of.variants}
+    assert seeds.pop(made_of.study.baseline) == [0, 1, 2, 3, 4]
+    assert all(of == [0, 1] for of in seeds.values())
+    assert len({cell.hash for cell in made_of.cells}) >= 5
