@@ -222,8 +222,8 @@ def test_seeds_and_names_may_stand_in_any_order_and_units_do_not_matter() -> Non
 MUTATIONS: dict[str, tuple[str, Callable]] = {
     "seeds are no blocks": (
         "_residual",
-        lambda y, means, model, real: real(
-            y + 9 * np.arange(len(y))[:, None] ** 2 * model[:, 1], means, model
+        lambda y, means, kept, real: real(
+            y + 9 * np.arange(len(y))[:, None] ** 2 * (np.arange(64) % 2), means, kept
         ),
     ),
     "the error of one seed": (
@@ -233,8 +233,8 @@ MUTATIONS: dict[str, tuple[str, Callable]] = {
         ),
     ),
     "interactions of two in the error": (
-        "_model",
-        lambda design, real: real(design)[:, : 1 + len(design.factors)],
+        "_explained",
+        lambda places, real: np.linalg.qr(np.column_stack([np.ones(64), np.array(places)]))[0],
     ),
     "a fraction of the level for nobody": ("student_quantile", lambda v, p, real: real(v, 24 * p)),
     "half of an effect": ("_share", lambda chosen, real: real(chosen) / 2),

@@ -80,9 +80,12 @@ def aliases(factorial: Design) -> list[Alias] | None:
 
     None where a factor has more than two levels, or interactions are aliased in part.
     """
-    if set(factorial.shape) != {2}:
-        return None
-    columns = _signs(factorial)
+    return _aliases(_places(factorial)) if set(factorial.shape) == {2} else None
+
+
+@lru_cache(maxsize=4)
+def _aliases(places: _Places) -> list[Alias] | None:
+    columns = _signs(places)
     groups: dict[bytes, list[tuple[tuple[int, int], int]]] = {}
     products = []
     for pair in itertools.combinations(range(columns.shape[1]), 2):
@@ -134,7 +137,7 @@ def fraction_effects(
     places = np.array(list(factorial.variants.values()))
     groups = aliases(factorial) or []
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
-    residual = _residual(y, means, _model(factorial))
+    residual = _residual(y, means, _explained(_places(factorial)))
 
     n = len(y)
 
@@ -153,7 +156,7 @@ def fraction_effects(
         )
         for i, k in changes
     ]
-    signs = _signs(factorial)
+    signs = _signs(_places(factorial))
     products = (signs[:, group.pairs[0]].prod(axis=1) for group in groups)
     together = [
         contrast(group, 4 * product / len(places), len(groups))
@@ -162,34 +165,41 @@ def fraction_effects(
     return mains, together, residual
 
 
-def _signs(factorial: Design) -> NDArray[np.int64]:
+_Places = tuple[tuple[int, ...], ...]  # the levels of each setting
+
+
+def _places(factorial: Design) -> _Places:
+    return tuple(factorial.variants.values())
+
+
+def _signs(places: _Places) -> NDArray[np.int64]:
     """Levels `[N, factors]` as -1, the reference, and 1."""
-    return 2 * (np.array(list(factorial.variants.values())) > 0).astype(np.int64) - 1
+    return 2 * (np.array(places) > 0).astype(np.int64) - 1
 
 
 def _share(chosen: NDArray[np.bool_]) -> Floats:
     return chosen / max(1.0, float(np.count_nonzero(chosen)))
 
 
-def _model(factorial: Design) -> Floats:
-    """Columns `[N, ...]` of a constant, the main effects and the interactions of two factors."""
-    places = np.array(list(factorial.variants.values()))
-    mains = [
-        [(places[:, i] == k).astype(np.float64) for k in range(1, levels)]
-        for i, levels in enumerate(factorial.shape)
-    ]
+@lru_cache(maxsize=4)
+def _explained(places: _Places) -> Floats:
+    """Compute an orthonormal basis `[N, ...]` of what a model of two factors at a time explains: a
+    constant, the main effects and the interactions of two.
+    """
+    mains = [[np.array(of) == k for k in range(1, 1 + max(of))] for of in zip(*places, strict=True)]
     both = [
-        a * b
+        a & b
         for first, second in itertools.combinations(mains, 2)
         for a, b in itertools.product(first, second)
     ]
-    return np.array([np.ones(len(places)), *itertools.chain(*mains), *both]).T
-
-
-def _residual(y: Floats, means: Floats, model: Floats) -> Residual:
-    n, settings = y.shape
+    constant = np.ones(len(places), bool)
+    model = np.array([constant, *itertools.chain(*mains), *both]).T.astype(np.float64)
     sizes, basis = np.linalg.eigh(model @ model.T)
-    kept = basis[:, sizes > 1e-9 * sizes[-1]]
+    return basis[:, sizes > 1e-9 * sizes[-1]]
+
+
+def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
+    n, settings = y.shape
     unused = settings - kept.shape[1]
     found: list[tuple[float, float, bool]] = []
     if n > 1:
