@@ -173,15 +173,15 @@ def table(
     results: str | Path = "results",
     kind: str | None = None,
     metric: str | None = None,
-    score: str = "final",
+    score: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
     """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
     studies with the study in front.
 
     kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
-    "efficiency", or "power"; "shares" of an explanation, whose default that is. score: of a
-    comparison, "final" or "auc".
+    "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
+    of a comparison, "final", "auc" or "last"; by default its profile's.
     """
     from ablations.report import tables
     from ablations.report.results import Results

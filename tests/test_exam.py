@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from ablations import exam
-from ablations.exam import Candidate, Task
 from ablations.records import Record, write_record
+from ablations.report.exam import Candidate, Task, sheet
+from ablations.report.figures import marks
+from ablations.report.figures.exam import exam as figure
 from ablations.tasks import task as task_named
 
 FLOOR = {"zero": 100.0, "uniform": 40.0}
@@ -114,7 +116,7 @@ def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path: Path) -> None
         (27.0, 127.0),
     ]
     assert [one.rise for one in task.candidates] == [2.0, 4.0, 6.0]
-    rows = exam.sheet([task]).records()
+    rows = sheet([task]).records()
     assert [row["verdict"] for row in rows[:2]] == ["learns nothing"] * 2
     assert [row["seeds"] for row in rows[2:]] == [2, 2, 2]
 
@@ -130,7 +132,7 @@ def test_runs_that_failed_stay_in_the_table(tmp_path: Path) -> None:
     *thirds, gone = task.candidates
     assert [(len(one.scores), one.failed) for one in thirds] == [(1, 1)] * 3
     assert (gone.scores, gone.failed) == ((), 2)
-    assert [row["verdict"] for row in exam.sheet([task]).records()][-1] == "2 runs failed"
+    assert [row["verdict"] for row in sheet([task]).records()][-1] == "2 runs failed"
 
 
 def test_what_is_set_reaches_whom_it_concerns() -> None:
@@ -159,3 +161,22 @@ def test_the_command_plans_and_refuses(shell) -> None:
         line = shell("exam", *flags, "--dry-run", code=2).stderr
         assert reason in line
         assert len(line.splitlines()) == 1
+
+
+def test_the_figure_draws_evaluations_and_what_they_have_to_pass(tmp_path: Path) -> None:
+    (task,) = written(tmp_path, "fast")
+    (panel,) = figure([task]).drawn
+    lines = [mark for mark in panel.marks if isinstance(mark, marks.Line)]
+    levels, (curve,) = [one for one in lines if not one.variant], [x for x in lines if x.variant]
+    assert list(curve.x) == list(np.arange(1, 31) * 2048)
+    assert list(curve.y) == list(50.0 + np.arange(1, 31))
+    # Both policies, five deviations (of the longest run) above them, and half way to its mean.
+    expected = [50.0, 50.0, 50 + 5 * 100 / 2**0.5, 50 + (77.0 - 50) / 2]
+    assert [one.y[0] for one in levels] == pytest.approx(expected)
+    assert {tuple(one.x) for one in levels} == {(0, 61_440)}
+    shared = candidate(198.0, 190.0, 199.6, 199.8, 200.0)
+    assert Task("line", FLOOR, (shared,)).ceiling == 200.0
+    assert Task("line", FLOOR, (candidate(*LEARNED),)).ceiling is None
+    labels = [entry.label for entry in figure([task]).legend.groups[""]]
+    assert labels[0] == "baseline"
+    assert labels[1:3] == ["(zero)", "(uniform)"]

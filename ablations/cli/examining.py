@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, load_installed_plugins, whole
 from ablations.cli.results import FORMATS
 from ablations.cli.running import add_running, carry_out
 from ablations.errors import UserError
 from ablations.request import parse_settings, seeds_of
+
+if TYPE_CHECKING:
+    from ablations.report.exam import Task
 
 
 def add_commands(commands: Any) -> None:
@@ -40,6 +46,7 @@ def add_commands(commands: Any) -> None:
 def _exam(options: argparse.Namespace) -> int:
     from ablations import exam
     from ablations.report import formats
+    from ablations.report.exam import sheet
     from ablations.sweep.prepare import missing
 
     load_installed_plugins()
@@ -56,9 +63,20 @@ def _exam(options: argparse.Namespace) -> int:
     )
     code = carry_out(options, planned)
     if not (options.dry_run or options.script or missing(planned, options.results)):
-        sheet = exam.sheet(exam.results_of(planned, options.results))
-        print(f"\n{formats.render(sheet, options.format)}\n")
+        tasks = exam.results_of(planned, options.results)
+        print(f"\n{formats.render(sheet(tasks), options.format)}\n")
+        _draw(tasks, options.results / "figures")
     return code
+
+
+def _draw(tasks: Sequence[Task], folder: Path) -> None:
+    from ablations.report.figures.files import write_exam
+
+    try:
+        paths = write_exam(tasks, folder)
+    except OSError as error:
+        raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
+    print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
 
 
 def _rates(given: str | None) -> tuple[float, ...]:

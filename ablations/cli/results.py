@@ -39,14 +39,19 @@ def add_commands(commands: Any) -> None:
     add_studies(command, "+")
     command.add_argument(
         "--kind",
-        choices=("comparison", "effects", "efficiency", "power", "shares"),
+        choices=("comparison", "effects", "efficiency", "power", "shares", "stability"),
         help="what of a study: its comparisons (default), the effects of a factorial (default of "
-        "a fraction of one), sample efficiency, or the seeds it needs; of an explanation the "
-        "shares of a gap (default)",
+        "a fraction of one), sample efficiency, the seeds it needs, or how stable it is; of an "
+        "explanation the shares of a gap (default)",
     )
     command.add_argument("--format", choices=FORMATS, default="markdown")
     add_flags(command, metric)
-    command.add_argument("--score", choices=("final", "auc"), default="final")
+    command.add_argument(
+        "--score",
+        choices=("final", "auc", "last"),
+        help="of a run: its last tenth, all of it (auc), its last three evaluations (last); "
+        "default: the profile's, else final",
+    )
     add_flags(
         command,
         {"--output DIR": "write <study>.md, .tex, ... there instead, or <study>_<kind>.md"},

@@ -60,7 +60,8 @@ class StoredStudy:
     """A study: what is claimed, by whom, and what decides it.
 
     margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
-    base: the preset inside whose settings it ran. file: the study file that defined it.
+    base: the preset inside whose settings it ran. file: the study file that defined it. score: of
+    its evaluations, a name of `ablations.report.scores.SCORES`; None: "final".
     """
 
     name: Name
@@ -76,6 +77,7 @@ class StoredStudy:
     file: PathText | None = None
     tuned: Tuned | None = None
     explanation: Explanation | None = None
+    score: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
-"""The verdict on a comparison: a type with what follows from it; renderers print its text."""
+"""The verdict on a comparison, and the answer to a question: types with what follows from them;
+renderers print their text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -62,6 +65,11 @@ class Verdict(StrEnum):
         return self in (Verdict.NO_PAIRS, Verdict.ONE_SEED, Verdict.TOO_FEW_SEEDS)
 
     @property
+    def unlearned(self) -> bool:
+        """Whether the baseline learned nothing, so that its variants say nothing."""
+        return self is Verdict.NOTHING_LEARNED
+
+    @property
     def decided(self) -> Verdict:
         """The verdict without its undecided amount."""
         return _DECIDED.get(self, self)
@@ -102,3 +110,54 @@ _SIGNS = {
     **dict.fromkeys((Verdict.WORSE, Verdict.WORSE_UNDECIDED), -1),
     **dict.fromkeys((Verdict.LOWER, Verdict.LOWER_UNDECIDED), -1),
 }
+
+
+class Answer(StrEnum):
+    """What the interval of an effect, in shares of the unit, says of whether a detail matters."""
+
+    YES = "Yes"
+    YES_SMALL = "Yes, but small"
+    NO = "No"
+    NOT_SEEN = "Not seen"
+    CANNOT_TELL = "Cannot tell"
+    REVERSE = "The reverse"
+    DEPENDS = "It depends"
+
+
+MARGIN, SEEN = 0.05, 0.10  # of the unit: what matters, and what would have been seen
+
+
+def answer(
+    estimate: float,
+    low: float,
+    high: float,
+    *,
+    stated: int = 0,
+    tasks: Iterable[tuple[float, float]] = (),
+) -> Answer:
+    """Return the answer that an interval gives.
+
+    Where 0 is outside of it: yes, but small where the estimate is below `MARGIN`, and the reverse
+    on the side that the question's sentence denies. Where 0 is inside: no within `MARGIN`, not seen
+    within `SEEN`, else nothing can be told. Where intervals of tasks exclude 0 on both sides it
+    depends.
+
+    Args:
+        estimate: of the effect, in shares of the unit.
+        low: the lower end of its interval.
+        high: the upper end.
+        stated: the sign that the question's sentence claims, 0 where it claims none.
+        tasks: the ends of the interval on each task.
+    """
+    signs = {(below > 0) - (above < 0) for below, above in tasks}
+    if {1, -1} <= signs:
+        return Answer.DEPENDS
+    sign = (low > 0) - (high < 0)
+    if sign:
+        if sign == -stated:
+            return Answer.REVERSE
+        return Answer.YES if abs(estimate) >= MARGIN else Answer.YES_SMALL
+    reach = max(-low, high)
+    return (
+        Answer.NO if reach <= MARGIN else Answer.NOT_SEEN if reach <= SEEN else Answer.CANNOT_TELL
+    )

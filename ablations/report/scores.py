@@ -55,8 +55,18 @@ def auc(steps: ArrayLike, values: ArrayLike) -> float:
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2) / total)
 
 
+LAST = 3  # evaluations that a score is the mean of
+
+
+def last(steps: ArrayLike, values: ArrayLike) -> float:
+    """Mean of the last `LAST` points `[n]` that have a value; NaN where there are fewer."""
+    _, numbers = _points(steps, values)
+    seen = numbers[~np.isnan(numbers)]
+    return float(seen[-LAST:].mean()) if len(seen) >= LAST else math.nan
+
+
 Score = Callable[[ArrayLike, ArrayLike], float]
-SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
+SCORES: Mapping[str, Score] = {"final": final, "auc": auc, "last": last}
 
 
 NO_CURVE = Curve(np.zeros(0, np.int64), np.zeros(0))
@@ -70,6 +80,7 @@ class Cell:
         but the metric has no value where the score looks; "missing", not run yet.
     value: its score, NaN unless done. curve: of the metric, without points where it failed.
     hash: names its record; two variants that compose to the same cell share it.
+    diverged: it failed because training gave no numbers, which is a result.
     """
 
     task: str
@@ -81,6 +92,7 @@ class Cell:
     failed_step: int | None = None
     curve: Curve = NO_CURVE
     hash: str = ""
+    diverged: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,25 @@ class Scores:
         """Those of the seeds below a number."""
         return replace(self, cells=tuple(cell for cell in self.cells if cell.seed < seeds))
 
+    def with_diverged(self, floors: Mapping[str, float]) -> Scores:
+        """Count a run that diverged as the worst score of its task, or its floor if that is lower.
+
+        floors: task -> a score that is known to be bad.
+        """
+        worst = dict(floors)
+        for cell in self.cells:
+            if cell.status == "done":
+                worst[cell.task] = min(worst.get(cell.task, math.inf), cell.value)
+        return replace(
+            self,
+            cells=tuple(
+                replace(cell, status="done", value=worst[cell.task])
+                if cell.diverged and cell.task in worst
+                else cell
+                for cell in self.cells
+            ),
+        )
+
     def ended(self, task: str, variant: str) -> int:
         """How many seeds, from 0 on, have ended one after the other, well or not."""
         ended = {cell.seed for cell in self.of(task, variant) if cell.status != "missing"}
@@ -158,7 +189,7 @@ def _same(one: Cell, other: Cell) -> bool:
 
 
 @once
-def scores(results: Results, *, metric: str | None = None, score: str = "final") -> Scores:
+def scores(results: Results, *, metric: str | None = None, score: str | None = None) -> Scores:
     """Score every cell of a plan.
 
     Of a record that is damaged a line says so, and its cell is missing.
@@ -166,12 +197,15 @@ def scores(results: Results, *, metric: str | None = None, score: str = "final")
     Args:
         results: of the plan.
         metric: a column of the curves; by default the study's own.
-        score: one of `SCORES`.
+        score: one of `SCORES`; by default the plan's, of evaluations, and "final" of all else.
 
     Raises:
         UserError: an unknown metric or score.
     """
-    return _scores(results, metric or results.plan.study.metric, score, strict=True)
+    study = results.plan.study
+    metric = metric or study.metric
+    stated = study.score if metric.startswith(EVALUATION) else None
+    return _scores(results, metric, score or stated or "final", strict=True)
 
 
 # What one looks at to see why a variant learns as it does, where a trainer records it.
@@ -188,6 +222,7 @@ DIAGNOSTICS = (
     "training/zero_variance_groups",
     "training/length",
 )
+EVALUATION = "evaluation/"  # what the names of its metrics begin with
 MOST_OTHERS = 8
 ROUNDING = 1e-9
 
@@ -207,7 +242,7 @@ def diagnostic_scores(
     runs = results.runs(*names)
     columns = next((r.metrics for r in runs if r.record and r.record.status == "done"), ())
     own = results.plan.study.metric
-    others = [n for n in columns if n != own and not n.startswith("evaluation/")][:MOST_OTHERS]
+    others = [n for n in columns if n != own and not n.startswith(EVALUATION)][:MOST_OTHERS]
     chosen = [name for name in names if name in columns] or others
     results.runs(*chosen)
     return {name: _scores(results, name, score, strict=False) for name in chosen}
@@ -288,17 +323,25 @@ def _cell(run: Run, metric: str, score: Score, strict: bool) -> Cell:
     if record is None:
         return Cell(*place, "missing")
     if record.status == "failed":
-        return Cell(*place, "failed", reason=record.reason, failed_step=record.failed_step)
+        diverged_in_training = record.failure in (None, "diverged")
+        return Cell(
+            *place,
+            "failed",
+            reason=record.reason,
+            failed_step=record.failed_step,
+            diverged=diverged_in_training,
+        )
     if (curve := run.curves.get(metric)) is None:
         if strict:
             raise unknown("metric", metric, run.metrics)
         return Cell(*place, "empty")
     if curve.status == "diverged":
         reason = diverged(metric, curve.end)
-        return Cell(*place, "failed", reason=reason, failed_step=int(curve.end))
+        step = int(curve.end)
+        return Cell(*place, "failed", reason=reason, failed_step=step, diverged=True)
     value = score(curve.steps, curve.values)
     if math.isinf(value):
-        return Cell(*place, "failed", reason=f"{metric} is infinite")
+        return Cell(*place, "failed", reason=f"{metric} is infinite", diverged=True)
     return Cell(*place, "empty" if math.isnan(value) else "done", value, curve=curve)
 
 

@@ -1,9 +1,14 @@
 """What was learned: the unit in which tables, aggregates and learning-curve checks count.
 
-The unit of a comparison is how far the variant that it is compared with went: from the lowest to
-the highest point of its mean learning curve, smoothed over a tenth of training, on that task at
-those settings. Nothing is measured elsewhere and nothing is scaled. Where a curve does not stand
-out of its noise there is no unit, and only the sign of a difference can be judged.
+Where policies that learn nothing were evaluated on the tasks of a study, it is what its baseline
+learned beyond them: its score minus that of the better of them, one number per task. Where the
+baseline is not `LEAD` standard deviations between seeds above that, nothing was learned, and
+nothing is said of variants.
+
+Without them, the unit of a comparison is how far the variant that it is compared with went: from
+the lowest to the highest point of its mean learning curve, smoothed over a tenth of training, on
+that task at those settings. Where a curve does not stand out of its noise there is no unit, and
+only the sign of a difference can be judged.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +29,10 @@ from ablations.records import Plan, Unit, canonical, read_units, write_units
 from ablations.report.results import Results, once
 from ablations.report.scores import Scores, baseline_of, is_score, scores
 from ablations.report.statistics.summaries import deviation
+from ablations.report.trivial import Trivial, trivial
 
 NOISE_LEVEL = 0.005
+LEAD = 5.0  # standard deviations between seeds by which a baseline stands out of doing nothing
 
 
 @dataclass(frozen=True)
@@ -128,10 +135,15 @@ def _stands_out(climbs: NDArray[np.float64], size: float) -> bool:
 
 @dataclass(frozen=True)
 class Units:
-    """The units of a plan's comparisons: by task and by the variant that a row is compared with."""
+    """The units of a plan's comparisons: by task and by the variant that a row is compared with.
+
+    trivial: task -> the policies that learn nothing from whose score units are counted; {} where
+    they are the ranges of curves.
+    """
 
     by_source: Mapping[tuple[str, str], Learned | None]
     sources: Mapping[str, str]
+    trivial: Mapping[str, Trivial] = field(default_factory=dict)
 
     def of(self, task: str, variant: str) -> Learned | None:
         """Return the unit of a variant's row on a task; None where nothing was learned."""
@@ -143,33 +155,66 @@ class Units:
 
 
 @once
-def units(results: Results, metric: str | None = None, score: str = "final") -> Units:
+def units(results: Results, metric: str | None = None, score: str | None = None) -> Units:
     """Return what was learned by whatever each variant is compared with.
 
     A variant that heads its group is measured by itself. Where seeds were added later, the margin
     stays that of the seeds for which `keep_units` wrote it; at planned looks, that of the first. A
-    study that states its margin in units of the metric has those.
+    study that states its margin in units of the metric has those. Where policies that learn nothing
+    have records on every task, all that share the baseline's settings of a task have its unit.
     """
     plan, found = results.plan, scores(results, metric=metric, score=score)
     sources = {v: _source(plan, v) for v in plan.variants}
     places = [(task, source) for task in plan.tasks for source in dict.fromkeys(sources.values())]
     if plan.study.margin_in_metric:
         return Units(dict.fromkeys(places, METRIC), sources)
+    policies = trivial(results, found.metric)
+    floors = policies if set(policies) == set(plan.tasks) else {}
+    if floors:  # one number per task, whichever score is asked for
+        found = scores(results, metric=metric)
+
+    def measured(task: str, source: str) -> Learned | None:
+        if task not in floors:
+            return of_cells(found, task, source)
+        return beyond(floors[task].floor, list(found.by_seed(task, source).values()))
+
     if plan.looks:
         found = found.below(plan.looks.seeds[0])
-        return Units({place: of_cells(found, *place) for place in places}, sources)
-    kept = read_units(results.folder, plan)
+        kept: Mapping[str, Unit] = {}
+    else:
+        kept = read_units(results.folder, plan)
 
     def first(task: str, source: str) -> Learned | None:
-        if (unit := kept.get(_name(found, task, source))) is None:
-            return of_cells(found, task, source)
+        head = _head(plan, task, source) if floors else source
+        if (unit := kept.get(_name(found, task, head, beyond=bool(floors)))) is None:
+            return measured(task, head)
         return Learned(*unit["learned"]) if unit["learned"] else None
 
-    return Units({place: first(*place) for place in places}, sources)
+    return Units({place: first(*place) for place in places}, sources, floors)
+
+
+def beyond(floor: float, scores: Sequence[float]) -> Learned | None:
+    """Return what a baseline learned beyond policies that learn nothing, from `floor` to its mean.
+
+    None where it is not `LEAD` standard deviations between seeds above them, and with fewer than
+    two seeds, which show none.
+    """
+    if len(scores) < 2:
+        return None
+    mean = float(np.mean(scores))
+    lead = mean - floor
+    return Learned(floor, mean) if lead > 0 and lead >= LEAD * float(deviation(scores)) else None
+
+
+def _head(plan: Plan, task: str, source: str) -> str:
+    """Return the study's baseline, whose unit is everybody's at its settings of the task."""
+    baseline = plan.study.baseline
+    alike = settings_of(plan, task, source) == settings_of(plan, task, baseline)
+    return baseline if alike and baseline in plan.variants else source
 
 
 def units_of_score(
-    results: Results, metric: str | None = None, score: str = "final"
+    results: Results, metric: str | None = None, score: str | None = None
 ) -> Units | None:
     """Return the `units`, or None for a metric that is no score and has no margin."""
     own = metric is None or is_score(results.plan, metric)
@@ -186,18 +231,21 @@ def keep_units(plan: Plan, folder: Path) -> None:
         return
     results = Results(plan, folder)
     with contextlib.suppress(UserError, OSError):
-        found, complete = scores(results), {}
-        for (task, source), learned in units(results).by_source.items():
-            cells = found.of(task, source)
+        found, complete, unit = scores(results), {}, units(results)
+        for (task, source), learned in unit.by_source.items():
+            head = _head(plan, task, source) if unit.trivial else source
+            cells = found.of(task, head)
             if cells and all(cell.status != "missing" for cell in cells):
                 ends = None if learned is None else [learned.low, learned.high]
                 hashes = [cell.hash for cell in cells]
-                complete[_name(found, task, source)] = Unit(learned=ends, cells=hashes)
+                name = _name(found, task, head, beyond=bool(unit.trivial))
+                complete[name] = Unit(learned=ends, cells=hashes)
         write_units(folder, plan, complete)
 
 
-def _name(found: Scores, task: str, source: str) -> str:
-    return f"{found.metric} {task} {source}"
+def _name(found: Scores, task: str, source: str, *, beyond: bool) -> str:
+    unit = f"{found.metric} {task} {source}"
+    return f"{unit}, {found.score}, beyond trivial policies" if beyond else unit
 
 
 def of_cells(found: Scores, task: str, variant: str) -> Learned | None:

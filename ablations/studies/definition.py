@@ -43,6 +43,8 @@ class Profile:
         are followed by an evaluation of `evaluation_envs` episodes.
     settings: name -> value for every task (task settings, numbers or structure).
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
+    score: of a run's evaluations, "last" of the last three; None: the mean over the last tenth.
+    baseline_seeds: of the study's baseline, where it has more than its variants.
     """
 
     tasks: tuple[str, ...]
@@ -54,6 +56,8 @@ class Profile:
     variants: tuple[str, ...] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    score: str | None = None
+    baseline_seeds: int | None = None
 
 
 @dataclass(frozen=True)

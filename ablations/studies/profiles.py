@@ -120,13 +120,16 @@ def evidence(
     variants: Iterable[str],
     *,
     seeds: int,
+    baseline_seeds: int | None = None,
     tasks: Iterable[str] = tuple(JUDGED),
     trained: bool = True,
     **settings: Any,
 ) -> dict[str, Profile]:
-    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps.
+    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps, of which the
+    last three are the score.
 
-    trained: with the baseline's settings; else with those of the tasks alone.
+    baseline_seeds: where the baseline, which serves all variants, has more than they. trained: with
+    the baseline's settings; else with those of the tasks alone.
     """
     own = {task: JUDGED[task] for task in tasks}
     if not trained:
@@ -141,6 +144,8 @@ def evidence(
             variants=tuple(variants),
             settings=_BASE | settings if trained else settings,
             task_settings=own,
+            score="last",
+            baseline_seeds=baseline_seeds,
         )
     }
 

@@ -56,14 +56,19 @@ def plan(request: Request) -> Plan:
         _require_readers(study, profile, every)
     return Plan(
         request=request.flags(),
-        study=replace(described_study(study, request), tuned=_tuned(study, request, tasks)),
+        study=replace(
+            described_study(study, request),
+            tuned=_tuned(study, request, tasks),
+            score=profile.score,
+        ),
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
         cells=tuple(
             CellEntry(one, name, seed, digest(whole), whole)
             for one, of_variants in configs.items()
-            for seed in selected.seeds
+            for seed in (*selected.seeds, *selected.of_baseline)
             for name, config in of_variants.items()
+            if seed in selected.seeds or name == study.baseline
             for whole in [config | {"seed": seed}]
         ),
         looks=_looks(study, configs, request),

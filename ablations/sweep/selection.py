@@ -20,12 +20,13 @@ RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs", "arithmetic
 @dataclass(frozen=True)
 class Selected:
     """study: with the variants that are asked for, in the order of the tables. seeds: of the first
-    look, where there are looks."""
+    look, where there are looks. of_baseline: further ones of its baseline."""
 
     study: Study
     profile: Profile
     tasks: tuple[str, ...]
     seeds: tuple[int, ...]
+    of_baseline: tuple[int, ...] = ()
 
 
 def select(study: Study, request: Request) -> Selected:
@@ -43,11 +44,13 @@ def select(study: Study, request: Request) -> Selected:
         _require_unset("vary", request.vary, study)
         if request.vary:
             study = _crossed(study, request)
+    own = request.seeds is None and request.until is None
     return Selected(
         study=study,
         profile=profile,
         tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
         seeds=request.seeds or tuple(range(FIRST_LOOK if request.until else profile.seeds)),
+        of_baseline=tuple(range(profile.seeds, profile.baseline_seeds or 0)) if own else (),
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from each_kind import Answer
 
 FORMATS = ("latex", "csv", "html", "json")
-SHEETS = ("comparison", "effects", "efficiency", "power", "shares")
+SHEETS = ("comparison", "effects", "efficiency", "power", "shares", "stability")
 NO_FACTORIAL = "is no factorial"
 NO_GAP = "explains no gap"
 NO_POLICIES = "has no saved policies"
@@ -32,6 +32,7 @@ COMMANDS = {
     "table {name} --kind efficiency": "",
     "table {name} --kind power": "",
     "table {name} --kind shares": NO_GAP,
+    "table {name} --kind stability": "",
     "table {name} --score auc": "",
     "table {name} --metric nope": "unknown metric 'nope': known: ",
     "table {name} --tasks nope {plugin}": "unknown task",
@@ -80,6 +81,7 @@ CLAIMS = {
 }
 RENDER, POLICIES, OF_CELL = "render {name} {plugin}", "policies {name}", "policies {cell}"
 POWER, EFFICIENCY = "table {name} --kind power", "table {name} --kind efficiency"
+STABILITY = "table {name} --kind stability"
 RUN, TUNE = "run {argument} {flags} {plugin} --dry-run", "tune {name} --show {plugin}"
 NO_POWER = {POWER: "compares nothing yet, or its metric has no margin"}
 NO_STUDY = {RUN: "unknown study '", TUNE: "unknown study '"}
@@ -89,7 +91,7 @@ ONLY_DIFFERENCES = {
 }
 NO_VALUE = {
     **NO_POWER,
-    EFFICIENCY: "has no finished run",
+    **dict.fromkeys((EFFICIENCY, STABILITY), "has no finished run"),
     "export {name} --format marl-eval": "nothing to export: no run is finished",
 }
 NO_METRIC_KNOWN = {

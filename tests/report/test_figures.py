@@ -296,7 +296,7 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
     plan, results = study(finals, sets=sets)
     made = sheet("effects", Results(plan, results))
     (panel,) = effects(plan, made, "training/return").drawn
-    rows = made.records()
+    rows = [row for row in made.records() if row["kind"] == "main"]
     assert [(bar.x, bar.low, bar.high) for bar in of(panel, marks.Interval)] == [
         (row["effect"], row["low"], row["high"]) for row in rows
     ]

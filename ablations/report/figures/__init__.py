@@ -19,8 +19,9 @@ from ablations.report.figures.waterfall import waterfall
 from ablations.report.results import Results
 from ablations.report.scores import Scores, diagnostic_scores, largest
 from ablations.report.tables import table
+from ablations.report.tables.effects import effects_sheet
 from ablations.report.tables.explained import shares_sheet
-from ablations.report.tables.factorial import effects_sheet
+from ablations.report.trivial import trivial
 from ablations.report.units import units_of_score
 
 __all__ = ["FAR", "Figure", "require_drawable", "study_figures"]
@@ -67,7 +68,9 @@ def study_figures(
     made, learned = table(results, metric=metric), units_of_score(results, metric)
     effects_found = effects_sheet(results, metric)
     builders: dict[str, Callable[[], Figure | None]] = {
-        "curves": lambda: curves(plan, found, each_seed=each_seed),
+        "curves": lambda: curves(
+            plan, found, each_seed=each_seed, policies=trivial(results, found.metric)
+        ),
         "differences": lambda: differences(plan, made, found, learned),
         "improvement": lambda: improvement(plan, made) if learned else None,
         "intervals": lambda: intervals(plan, found, learned) if learned else None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,19 +24,30 @@ from ablations.report.figures.palette import Style, variant_styles
 from ablations.report.formats.numbers import estimate
 from ablations.report.scores import Scores, moves, step_unit
 from ablations.report.series import Family, families, label, points
+from ablations.report.tables.entries import policy_text
+from ablations.report.trivial import Trivial
 
 _MARKED = 6  # points that are few enough to be marked
+_LEVEL_DASHES = (2, 1)  # of policies that learn nothing
 _SIDE_BY_SIDE = 6  # panels of diagnostics, where families stand beside each other
 
 
-def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
+def curves(
+    plan: Plan,
+    found: Scores,
+    *,
+    each_seed: bool = False,
+    policies: Mapping[str, Trivial] | None = None,
+) -> Figure:
     """Return learning curves: IQM and 95% band, a panel per task and family of variants.
 
     Args:
         plan: the study that ran.
         found: its scores.
         each_seed: draw a faint line for every seed instead of the band.
+        policies: task -> policies that learn nothing, a level line each.
     """
+    trivial = policies or {}
     groups = families(plan)
     places = [(family, task) for family in groups for task in plan.tasks]
     seeds = len(plan.seeds)
@@ -44,12 +56,22 @@ def curves(plan: Plan, found: Scores, *, each_seed: bool = False) -> Figure:
         title="Learning curves",
         caption=f"Interquartile mean over {seeds} seeds, {shown}." if seeds > 1 else "One seed.",
         panels=tuple(
-            _panel(plan, found, task, family, 3.5, 2.5, band=not each_seed, each_seed=each_seed)
+            _panel(
+                plan,
+                found,
+                task,
+                family,
+                3.5,
+                2.5,
+                band=not each_seed,
+                each_seed=each_seed,
+                behind=levels(trivial.get(task), plan.tasks[task].steps),
+            )
             for family, task in places
         ),
         subject=plan.study.title,
         columns=len(plan.tasks) if len(groups) > 1 else min(3, len(plan.tasks)),
-        legend=_legend(plan, found, groups),
+        legend=_legend(plan, found, groups, level_entries(trivial.values())),
         beside=room(list(plan.variants)),
         share="col" if len(groups) > 1 else "",
     )
@@ -111,9 +133,10 @@ def _panel(
     *,
     band: bool,
     each_seed: bool = False,
+    behind: Iterable[Mark] = (),
 ) -> Panel:
     styles = variant_styles(plan)
-    marks: list[Mark] = []
+    marks = list(behind)
     for variant in family.variants:
         if each_seed:
             marks += (
@@ -131,6 +154,23 @@ def _panel(
         width=width,
         height=height,
         group=family.name,
+    )
+
+
+def levels(policies: Trivial | None, steps: float) -> Iterator[Mark]:
+    """Yield a level line for each policy that learns nothing, over all of training."""
+    for place, (_, values) in enumerate(policies.scores.items() if policies else ()):
+        mean = fmean(values)
+        hover = (estimate(mean),) * 2
+        yield Line([0, steps], [mean, mean], "quiet", _LEVEL_DASHES[place], 1.1, hover=hover)
+
+
+def level_entries(policies: Iterable[Trivial]) -> tuple[Entry, ...]:
+    """Return the entries of a legend for those lines."""
+    names = dict.fromkeys(name for of in policies for name in of.scores)
+    return tuple(
+        Entry(policy_text(name), "quiet", _LEVEL_DASHES[place], 1.1)
+        for place, name in enumerate(names)
     )
 
 
@@ -167,8 +207,13 @@ def curve(
     )
 
 
-def _legend(plan: Plan, found: Scores, groups: Sequence[Family]) -> Legend:
-    """Name the variants of each family, with how many of their cells failed or are missing."""
+def _legend(
+    plan: Plan, found: Scores, groups: Sequence[Family], further: tuple[Entry, ...] = ()
+) -> Legend:
+    """Name the variants of each family, with how many of their cells failed or are missing.
+
+    further: entries of the first family.
+    """
     styles = variant_styles(plan)
     return Legend(
         {
@@ -176,6 +221,7 @@ def _legend(plan: Plan, found: Scores, groups: Sequence[Family]) -> Legend:
                 Entry(_described(plan, found, variant), *styles[variant])
                 for variant in family.variants
             )
+            + (further if family is groups[0] else ())
             for family in groups
         }
     )

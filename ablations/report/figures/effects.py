@@ -67,7 +67,7 @@ def effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
             *(row[name] for name in ("n", "effect", "low", "high", "p_adjusted", "verdict")),
         )
         for row in sheet.records()
-        if row["effect"] is not None
+        if row["effect"] is not None and row["kind"] != "aliased"
     ]
     if any(len(effect.items) > 1 for effect in found):
         return _matrices(plan, found)
@@ -87,8 +87,8 @@ def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | 
         panels.append(Panel(task, x, rows(names), (Rule(0), *bars), 2.75, height))
     return Figure(
         title="Effects of what the variants set",
-        caption="Mean of the variants with a level minus mean of the others; all intervals hold at "
-        "once with 95%, and leave out what three changes do together. Green: better, vermilion: "
+        caption="Mean of the variants with a level minus mean of the others; all intervals of a "
+        "panel hold at once with 95%. Green: better, vermilion: "
         "worse, filled beyond the margin; blue: equivalent; grey: undecided; pink: runs fail.",
         panels=tuple(panels),
         subject=plan.study.title,

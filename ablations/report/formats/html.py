@@ -26,7 +26,7 @@ def html(table: Table) -> str:
     heads = "".join(f'<th scope="col">{escape(task)}</th>' for task in tasks)
     lines.append(f'<thead><tr><th scope="col">variant</th>{heads}</tr></thead>')
     lines.append("<tbody>")
-    for variant in table.variants:
+    for variant in table.names:
         rows = [table.entry(task, variant) for task in tasks]
         baseline = next(row.baseline for row in rows if row is not None)
         versus = f'<br><span class="versus">vs {breakable(baseline)}</span>' if baseline else ""

@@ -7,7 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from ablations.core.verdict import Verdict
-from ablations.report.formats.numbers import Digits, lines_of, seeds_range_text, without_repeats
+from ablations.report.formats.numbers import (
+    Digits,
+    lines_of,
+    seeds_range_text,
+    verdict_text,
+    without_repeats,
+)
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 
 
@@ -15,9 +21,9 @@ def latex(table: Table) -> str:
     """Write a table environment, one column per task, that needs booktabs and nothing else."""
     tasks = table.places
     numbers = {task: Digits(table.of(task)) for task in tasks}
-    verdicts = {row.verdict for row in table.rows}
+    verdicts = {row.verdict for row in table.rows if row.answer is None}
     body: list[str] = []
-    for variant in table.variants:
+    for variant in table.names:
         rows = {task: table.entry(task, variant) for task in tasks}
         baseline = next(row.baseline for row in rows.values() if row is not None)
         first = [_latex_text(variant)]
@@ -120,6 +126,8 @@ def _latex_seeds(row: Entry) -> str:
 def _latex_difference(row: Entry | None, numbers: Digits) -> str:
     if row is None or not (row.verdict or row.same_as):
         return ""
+    if row.answer is not None:
+        return rf"{{\scriptsize {_breakable(verdict_text(row))}}}" + _latex_seeds(row)
     difference, reach = numbers.symmetric_difference(row)
     estimate = rf"${difference}\pm{reach}$ " if reach else f"${difference}$ " if difference else ""
     verdict = row.verdict or Verdict.IDENTICAL

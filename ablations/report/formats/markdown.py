@@ -29,6 +29,10 @@ def _chance(row: Entry, digits: Digits) -> str:
     return "" if chance is None else f"{chance:.2f}"
 
 
+def _head(row: Entry) -> str:
+    return "learns nothing" if row.policy else "baseline"
+
+
 # Of a comparison, a row per task and variant: head, whether aligned to the right, text.
 _COMPARISON: tuple[tuple[str, bool, Text], ...] = (
     ("task", False, lambda row, digits: markdown_text(row.task)),
@@ -41,7 +45,7 @@ _COMPARISON: tuple[tuple[str, bool, Text], ...] = (
     ("[95% joint]", True, lambda row, digits: digits.difference(row)[1]),
     ("p (adj.)", True, lambda row, digits: p_text(row.p_adjusted)),
     ("P(better)", True, _chance),
-    ("verdict", False, lambda row, digits: markdown_text(verdict_text(row) or "baseline")),
+    ("verdict", False, lambda row, digits: markdown_text(verdict_text(row) or _head(row))),
     ("seeds", False, lambda row, digits: seeds_text(row)),
 )
 
@@ -56,6 +60,8 @@ def markdown(made: Table | Sheet) -> str:
     else:
         columns = [c for c in _COMPARISON if c[0] != "against" or made.several_baselines]
         heads, right = [head for head, *_ in columns], {head for head, at, _ in columns if at}
+        if made.answers:
+            heads = ["answer" if head == "verdict" else head for head in heads]
         lines, notes = [], made.notes
         for task in made.places:
             rows = made.of(task)

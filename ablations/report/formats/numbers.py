@@ -6,7 +6,8 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ablations.core.verdict import Verdict
+from ablations.core.verdict import MARGIN, Answer, Verdict
+from ablations.core.verdict import answer as answer_of
 from ablations.report.tables.entries import Column, Entry, Sheet, Values
 
 _MOST = 8  # digits after the point
@@ -131,22 +132,69 @@ def p_text(value: float | None) -> str:
 
 
 def verdict_text(row: Entry) -> str:
-    """Write a verdict, as "worse", "equivalent (+)" or "undecided (12 to 64 seeds)".
+    """Write a verdict, as "worse", "equivalent (+)" or "undecided (12 to 64 seeds)", or an answer.
 
     The sign stands where 0 is outside. Where another variant is the same composition: "worse,
     identical to b".
     """
     text = str(row.verdict or "")
-    if row.verdict is Verdict.EQUIVALENT:
+    if row.answer is not None and row.in_units is not None:
+        text = answer_text(row.answer, *row.in_units, row.n_pairs)
+    elif row.verdict is Verdict.EQUIVALENT:
         low, high = row.difference_low or 0.0, row.difference_high or 0.0
         text += " (+)" if low > 0 else " (\u2212)" if high < 0 else ""
-    if row.verdict is Verdict.UNDECIDED:
+    elif row.verdict is Verdict.UNDECIDED:
         seeds = seeds_range_text(row.seeds_low, row.seeds_high)
         text += f" ({seeds} seeds)" if seeds else ""
     if row.same_as is None:
         return text
     same = f"identical to {row.same_as}"
     return same if row.verdict in (None, Verdict.IDENTICAL) else f"{text}, {same}"
+
+
+def answer_text(
+    answer: Answer | None,
+    share: float | None,
+    low: float | None,
+    high: float | None,
+    seeds: int | None = None,
+) -> str:
+    """Write an answer with its bound, as "No: any effect is below 4%".
+
+    Args:
+        answer: which it is; "" of none.
+        share: the estimate, in shares of the unit.
+        low: the lower end of its interval.
+        high: the upper end.
+        seeds: on which the interval rests, where more of them make it narrower.
+    """
+    if answer is None or share is None or low is None or high is None:
+        return ""
+    percent = (100 * share, 100 * low, 100 * high)
+    places = _apart(*percent[1:], decimals(*percent))
+    told = answer_of(share, low, high)
+    # As many digits as tell the same.
+    while places < _MOST and answer_of(*(round(one, places) / 100 for one in percent)) != told:
+        places += 1
+    center, below, above = (fixed(one, places, "+") for one in percent)
+    if answer is Answer.NO:
+        size = 10**places
+        return f"{answer}: any effect is below {math.ceil(100 * max(-low, high) * size) / size:g}%"
+    if answer is Answer.CANNOT_TELL:
+        return f"{answer}: {below} to {above}%"
+    if answer is Answer.NOT_SEEN:
+        text = f"{answer}: between {below} and {above}%"
+        if seeds:
+            needed = seeds * ((high - low) / 2 / MARGIN) ** 2
+            text += f"; {100 * MARGIN:g}% needs about {_rounded_up(needed):,} seeds"
+        return text
+    return f"{answer}: {center}% [{fixed(percent[1], places)}, {fixed(percent[2], places)}]"
+
+
+def _rounded_up(number: float) -> int:
+    """Round up to two significant digits."""
+    size = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / size) * size
 
 
 def seeds_range_text(low: int | None, high: int | None) -> str:
@@ -226,6 +274,7 @@ def _steps(value: float) -> str:
 
 _WRITERS: Mapping[str, Callable[..., str]] = {
     "text": lambda column, value: str(value),
+    "answer": lambda column, *values: answer_text(*values),
     "count": lambda column, value: f"{value:,}",
     "estimate": lambda column, *bounds: fixed(bounds[0], decimals(*bounds), column.sign),
     "interval": _interval,

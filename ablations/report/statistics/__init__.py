@@ -67,9 +67,10 @@ from ablations.report.statistics.power import (
     seeds_range,
     seeds_to_decide,
 )
+from ablations.report.statistics.regression import regress
 from ablations.report.statistics.robustness import compare_lost, lost
 from ablations.report.statistics.shares import Attribution, attribution, shares
-from ablations.report.statistics.spread import compare_spreads
+from ablations.report.statistics.spread import compare_spreads, worst_quarter
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
@@ -122,6 +123,7 @@ __all__ = [
     "order_weights",
     "performance_profile",
     "probability_of_improvement",
+    "regress",
     "rounding_of",
     "seeds_for",
     "seeds_range",
@@ -131,4 +133,5 @@ __all__ = [
     "summary",
     "verdict",
     "wilcoxon",
+    "worst_quarter",
 ]

@@ -121,11 +121,21 @@ def _is_orthogonal(columns: _Columns) -> bool:
 
     Else an interaction of two could pass for a main effect.
     """
-    for three in itertools.combinations(columns, 3):
-        met = Counter(zip(*three, strict=True))
-        if len(met) != math.prod(1 + max(one) for one in three) or len(set(met.values())) > 1:
+    return len(columns) > 3 and meet_equally(list(columns), 3)
+
+
+def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
+    """Whether all levels of every so many factors meet, and equally often.
+
+    Args:
+        columns: the level of each variant, of each factor.
+        several: how many factors; the strength of the orthogonal array. More than there are do not.
+    """
+    for together in itertools.combinations(columns, several):
+        met = Counter(zip(*together, strict=True))
+        if len(met) != math.prod(1 + max(one) for one in together) or len(set(met.values())) > 1:
             return False
-    return len(columns) > 3
+    return several <= len(columns)
 
 
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How far seeds differ: the ratio of two standard deviations, on the seeds that both have."""
+"""How far seeds differ: the ratio of two standard deviations, and the mean of the worst quarter."""
 
 from __future__ import annotations
 
@@ -44,6 +44,27 @@ def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL
         # All seeds say the same, up to rounding: nothing tells how much others would differ.
         return Comparison(n, center, level=level, deviation=0.0)
     return Comparison(n, center, center - reach, center + reach, level, spread)
+
+
+def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+    """Compute the mean of the lowest ceil(n / 4) scores: `[..., n]` -> it, low, high `[...]`.
+
+    The variance is that of a conditional tail expectation (Manistre and Hancock 2005, "Variance of
+    the CTE estimator"): that of the tail, and of where it ends, `q`; with k scores in it that of
+    min(x - q, 0) n / k, over n. Student's t has the k - 1 degrees of the tail, which alone tell its
+    spread. NaN where it has fewer than two scores.
+    """
+    ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
+    n = ordered.shape[-1]
+    k = -(-n // 4)
+    if k < 2:
+        mean = ordered[..., 0] if n else np.full(ordered.shape[:-1], np.nan)
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    mean = ordered[..., :k].mean(axis=-1)
+    end = ordered[..., k - 1 : k + 1].mean(axis=-1, keepdims=True)
+    error = deviation(np.minimum(ordered - end, 0.0)) * math.sqrt(n) / k
+    reach = -student_quantile(k - 1, level / 2) * error
+    return mean, mean - reach, mean + reach
 
 
 def _log_ratio(ours: Floats, theirs: Floats) -> Floats:

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import normal_cdf, student_quantile
 
-Statistic = Literal["iqm", "mean", "median"]
+Statistic = Literal["iqm", "mean", "median", "iqr"]
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05
 REPLICATES = 10_000
 SEED = 20261
-FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7}  # scores, for a bootstrap
+# Scores, for a bootstrap.
+FEWEST: Mapping[Statistic, int] = {"iqm": 5, "median": 5, "mean": 7, "iqr": 8}
 
 _ROWS_AT_ONCE = 128
 
@@ -41,9 +42,16 @@ def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
     """Weights `[n]` of the sorted scores: statistic = sum of weights * sorted scores.
 
     The IQM drops floor(n / 4) scores at each end and averages the rest (scipy's trim_mean at 0.25,
-    which is what rliable reports).
+    which is what rliable reports). The interquartile range is between quartiles as `numpy.quantile`
+    interpolates them.
     """
     weights = np.zeros(n)
+    if statistic == "iqr":
+        for share, sign in ((0.75, 1), (0.25, -1)):
+            below, part = divmod(share * (n - 1), 1)
+            weights[int(below)] += sign * (1 - part)
+            weights[min(int(below) + 1, n - 1)] += sign * part
+        return weights
     drop = {"mean": 0, "iqm": n // 4, "median": (n - 1) // 2}[statistic]
     weights[drop : n - drop] = 1.0 / (n - 2 * drop)
     return weights
@@ -55,7 +63,13 @@ def summary(scores: ArrayLike, statistic: Statistic = "iqm") -> Floats:
     n = ordered.shape[-1]
     if n == 0:
         return np.full(ordered.shape[:-1], np.nan)
-    return np.clip(ordered @ order_weights(n, statistic), ordered[..., 0], ordered[..., -1])
+    return np.clip(ordered @ order_weights(n, statistic), *_ends(ordered, statistic))
+
+
+def _ends(ordered: Floats, statistic: Statistic) -> tuple[Floats, Floats]:
+    """Return what no statistic of sorted scores `[..., n]` is beyond, but for rounding."""
+    low, high = ordered[..., 0], ordered[..., -1]
+    return (np.zeros_like(low), high - low) if statistic == "iqr" else (low, high)
 
 
 def iqm(scores: ArrayLike) -> Floats:
@@ -90,12 +104,12 @@ def interval(
 
     Percentile bootstrap at levels Phi(-q) and Phi(q), q the Student quantile with n - 1 degrees of
     freedom (times sqrt(n / (n - 1)) for the mean). Few scores bound what a bootstrap can reach: of
-    fewer than `FEWEST` it is statistic +- q * s / sqrt(n). One score has no interval: NaN. The
-    order of the scores is irrelevant.
+    fewer than `FEWEST` it is statistic +- q * s / sqrt(n), but of the IQR NaN. One score has no
+    interval: NaN. The order of the scores is irrelevant.
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     n = ordered.shape[-1]
-    if n < 2:
+    if n < 2 or (statistic == "iqr" and n < FEWEST["iqr"]):
         nothing = np.full(ordered.shape[:-1], np.nan)
         return nothing, nothing.copy()
     quantile = -student_quantile(n - 1, level / 2)
@@ -115,5 +129,5 @@ def interval(
             block @ weights, (tail, 1 - tail), axis=-1
         )
     # Rounding in the matrix product must not give identical scores a width.
-    bounds = np.clip(bounds, rows[:, 0], rows[:, -1]).reshape(2, *ordered.shape[:-1])
+    bounds = np.clip(bounds, *_ends(rows, statistic)).reshape(2, *ordered.shape[:-1])
     return bounds[0], bounds[1]

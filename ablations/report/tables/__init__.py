@@ -8,11 +8,13 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.results import Results
 from ablations.report.tables.comparison import table
+from ablations.report.tables.effects import effects_in_words, effects_sheet
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
-from ablations.report.tables.factorial import effects_in_words, effects_sheet, factorial
+from ablations.report.tables.factorial import factorial
 from ablations.report.tables.seeds_needed import power_sheet
+from ablations.report.tables.stability import stability_sheet
 
 __all__ = [
     "ALL_TASKS",
@@ -33,12 +35,14 @@ KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
     "efficiency": efficiency_sheet,
     "power": power_sheet,
     "shares": shares_sheet,
+    "stability": stability_sheet,
 }
 _ABSENT = {
     "effects": "is no factorial: its variants are not every combination of two or more settings",
     "efficiency": "has no finished run",
     "power": "compares nothing yet, or its metric has no margin",
     "shares": "explains no gap: `ablations explain A B` does",
+    "stability": "has no finished run",
 }
 
 
@@ -53,7 +57,9 @@ def default_kind(plan: Plan) -> str:
     return "comparison" if found is None or found.full else "effects"
 
 
-def asked(results: Results, kind: str | None, metric: str | None, score: str) -> Table | Sheet:
+def asked(
+    results: Results, kind: str | None, metric: str | None, score: str | None
+) -> Table | Sheet:
     """Return the table of a kind, by default the plan's own.
 
     Raises:
@@ -63,13 +69,13 @@ def asked(results: Results, kind: str | None, metric: str | None, score: str) ->
     wanted = kind or default_kind(results.plan)
     if wanted == "comparison":
         return table(results, metric=metric, score=score)
-    if score != "final":
+    if score not in (None, "final"):
         raise UserError(f"score '{score}': only a comparison has it, give --kind comparison")
     return sheet(wanted, results, metric=metric)
 
 
 def sheet(kind: str, results: Results, *, metric: str | None = None) -> Sheet:
-    """Return the sheet of a kind: "effects", "efficiency", "power" or "shares".
+    """Return the sheet of a kind, one of `KINDS`.
 
     Raises:
         UserError: the study has none of that kind.

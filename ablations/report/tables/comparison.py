@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ablations.core.verdict import Verdict
+from ablations.core.verdict import Verdict, answer
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
@@ -23,7 +23,7 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
-from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number
+from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number, policy_text
 from ablations.report.tables.notes import caption, notes
 from ablations.report.tables.pairings import (
     Family,
@@ -34,18 +34,20 @@ from ablations.report.tables.pairings import (
     pooled_tasks,
     said,
 )
+from ablations.report.trivial import Trivial, trivial
 from ablations.report.units import Units, normalised, settings_of, units_of_score
 
 
 @once
-def table(results: Results, *, metric: str | None = None, score: str = "final") -> Table:
+def table(results: Results, *, metric: str | None = None, score: str | None = None) -> Table:
     """Compare every variant with its baseline.
 
     Args:
         results: of the plan.
         metric: a column of the curves, by default the study's own. One that is no return has no
             margin and no direction.
-        score: "final", the mean over the last tenth of training, or "auc", that over all of it.
+        score: "final", the mean over the last tenth of training; "auc", that over all of it;
+            "last", that of the last three evaluations. By default the plan's own.
 
     Raises:
         UserError: an unknown metric or score.
@@ -68,11 +70,15 @@ def table(results: Results, *, metric: str | None = None, score: str = "final") 
         )
         whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, found, learned, whole, [ALL_TASKS])
+    policies = trivial(results, found.metric)
+    if learned is not None and learned.trivial:
+        rows = _answered(rows)
+    rows = [*_learns_nothing(policies), *rows]
     return Table(
         study=plan.study.name,
         title=plan.study.title,
         metric=found.metric,
-        score=score,
+        score=found.score,
         tasks=tuple(plan.tasks),
         variants=order,
         rows=tuple(rows),
@@ -145,6 +151,47 @@ def _counted(row: Entry, cells: Sequence[Cell]) -> Entry:
     return replace(
         row, n_failed=ended["failed"], n_empty=ended["empty"], n_missing=ended["missing"]
     )
+
+
+def _learns_nothing(policies: Mapping[str, Trivial]) -> Iterator[Entry]:
+    """Yield a row for each policy that learns nothing, with its scores alone."""
+    for task, of in policies.items():
+        for policy, values in of.scores.items():
+            low, high = map(number, interval(values, "mean"))
+            iqm_low, iqm_high = map(number, interval(values))
+            yield Entry(
+                task,
+                policy_text(policy),
+                n=len(values),
+                n_planned=len(values),
+                mean=number(np.mean(values)),
+                low=low,
+                high=high,
+                iqm=number(iqm(values)),
+                iqm_low=iqm_low,
+                iqm_high=iqm_high,
+                policy=True,
+            )
+
+
+def _answered(rows: Sequence[Entry]) -> list[Entry]:
+    """Add what the intervals say in shares of the unit, on all tasks in view of each.
+
+    Where a verdict does not follow from the interval there is no answer, as of failed runs.
+    """
+    tasks: dict[str, list[tuple[float, float]]] = {}
+    answered = []
+    for row in rows:
+        said, bounds = row.verdict, row.in_units
+        silent = said is None or said.unstable or said.too_few or said.unlearned
+        if silent or bounds is None or said is Verdict.IDENTICAL:
+            answered.append(row)
+            continue
+        if row.task != ALL_TASKS:
+            tasks.setdefault(row.variant, []).append(bounds[1:])
+        of_tasks = tasks.get(row.variant, ()) if row.task == ALL_TASKS else ()
+        answered.append(replace(row, answer=answer(*bounds, tasks=of_tasks)))
+    return answered
 
 
 # Verdicts

@@ -55,14 +55,19 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
             rows.append((*values, threshold, *steps, reached.reached, reached.n))
     if not any(row[2] for row in rows):
         return None
+    way = (
+        "from the better policy that learns nothing to the baseline's score"
+        if learned.trivial
+        else "from the lowest to the highest point of the smoothed mean curve of what the variant "
+        "is compared with"
+    )
     return Sheet(
         plan.study.name,
         "efficiency",
         f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
         f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "
         "seeds and its 95% interval (order statistics); a failed run never gets there. The "
-        f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way from the lowest to the highest point "
-        "of the smoothed mean curve of what the variant is compared with. unstable: more runs "
+        f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way {way}. unstable: more runs "
         "failed than of its baseline, so its AUC is of those that survived.",
         (
             "task",

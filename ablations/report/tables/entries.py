@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
-from ablations.core.verdict import Verdict
+from ablations.core.verdict import Answer, Verdict
 from ablations.report.statistics.paired import Comparison
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class Entry:
         baseline where it does, and then the verdict is "identical" before anything has run.
     seeds_low, seeds_to_decide, seeds_high: for "undecided", see `statistics.seeds_to_decide`; None
         for more than 10,000.
+    answer: what the interval says in shares of the unit, where that is what the baseline learned
+        beyond policies that learn nothing. policy: the row is of such a policy, not of a variant.
+        Neither is in a file of a table that has none.
     """
 
     task: str
@@ -84,6 +87,18 @@ class Entry:
     seeds_low: int | None = None
     seeds_to_decide: int | None = None
     seeds_high: int | None = None
+    answer: Answer | None = None
+    policy: bool = False
+
+    @property
+    def in_units(self) -> tuple[float, float, float] | None:
+        """The difference and the ends of its interval, in shares of the unit."""
+        bounds = (self.difference, self.difference_low, self.difference_high)
+        unit = 1.0 if self.task == ALL_TASKS else self.unit
+        if unit is None or None in bounds:
+            return None
+        difference, low, high = (value / unit for value in bounds if value is not None)
+        return difference, low, high
 
     @property
     def comparison(self) -> Comparison:
@@ -120,11 +135,26 @@ class Table:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all values of a row."""
-        return tuple(field.name for field in fields(Entry))
+        left = {name for name in ("answer", "policy") if not any(self._values(name))}
+        return tuple(f.name for f in fields(Entry) if f.name not in left)
+
+    @property
+    def names(self) -> list[str]:
+        """Policies that learn nothing, then the variants."""
+        return list(dict.fromkeys((*(r.variant for r in self.rows if r.policy), *self.variants)))
+
+    @property
+    def answers(self) -> bool:
+        """Whether rows have answers."""
+        return any(self._values("answer"))
+
+    def _values(self, name: str) -> list[object]:
+        return [getattr(row, name) for row in self.rows]
 
     def records(self) -> list[Row]:
         """Return each row by the names of its columns."""
-        return [dict(vars(row)) for row in self.rows]
+        columns = self.columns
+        return [{name: getattr(row, name) for name in columns} for row in self.rows]
 
     def entry(self, task: str, variant: str) -> Entry | None:
         """Return the row of a task (or "all tasks") and variant."""
@@ -151,8 +181,8 @@ class Table:
         """One row per variant and task, numeric columns; caption and notes in `.attrs`."""
         import pandas
 
-        frame = pandas.DataFrame([asdict(row) for row in self.rows], columns=list(self.columns))
-        texts = ("task", "variant", "baseline", "verdict", "same_as")
+        frame = pandas.DataFrame(self.records(), columns=list(self.columns))
+        texts = ("task", "variant", "baseline", "verdict", "same_as", "answer")
         for field in fields(Entry):
             if field.name not in texts and field.type != "bool":
                 frame[field.name] = pandas.to_numeric(frame[field.name])
@@ -161,8 +191,8 @@ class Table:
 
 
 Kind = Literal[
-    "text", "count", "estimate", "interval", "p", "steps", "step interval", "share", "scaled",
-    "fixed", "seeds needed", "seeds",
+    "text", "answer", "count", "estimate", "interval", "p", "steps", "step interval", "share",
+    "scaled", "fixed", "seeds needed", "seeds",
 ]  # fmt: skip
 
 
@@ -170,7 +200,8 @@ Kind = Literal[
 class Column:
     """A printed column of a sheet: its head, and what is written from which values.
 
-    kind: "text" and "count", the one value; "estimate", the first of (value, low, high), to the
+    kind: "text" and "count", the one value; "answer", (answer, share of the unit, low, high, seeds
+        where more help); "estimate", the first of (value, low, high), to the
         digits that its interval supports; "interval", the other two; "p"; "steps" and "step
         interval", the same of steps, infinite where a run never gets there; "share", (part, whole);
         "scaled", the first of (value, scale) to two digits of the scale; "fixed", (value) or the
@@ -193,7 +224,8 @@ class Column:
         if self.right is not None:
             return self.right
         interval = self.kind == "fixed" and len(self.of) > 1
-        return not interval and self.kind not in ("text", "interval", "step interval")
+        texts = ("text", "answer", "interval", "step interval")
+        return not interval and self.kind not in texts
 
 
 def text_columns(*names: str) -> tuple[Column, ...]:
@@ -244,6 +276,11 @@ class Sheet:
         frame = pandas.DataFrame(list(self.rows), columns=list(self.columns))
         frame.attrs = {"caption": self.caption}
         return frame
+
+
+def policy_text(policy: str) -> str:
+    """Write a policy that learns nothing where variants stand, as "(zero)"."""
+    return f"({policy})"
 
 
 def number(value: SupportsFloat | None) -> float | None:

@@ -11,7 +11,7 @@ from ablations.core.plan import Settings
 from ablations.core.verdict import Verdict
 from ablations.distributions import fisher_p
 from ablations.records import Plan
-from ablations.report.results import Results, once
+from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Design, Effect, design, effects, verdict
 from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, Values, bounded, text_columns
@@ -50,23 +50,19 @@ def factorial(plan: Plan) -> Design | None:
     return design(settings(plan), plan.study.baseline)
 
 
-@once
-def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+def full_sheet(results: Results, found_design: Design, metric: str | None = None) -> Sheet:
     """List main effects and two-way interactions per task, and over tasks in what was learned."""
     plan = results.plan
-    found_design = factorial(plan)
-    if found_design is None:
-        return None
     found, learned = scores(results, metric=metric), units_of_score(results, metric)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
-    sizes = {} if learned is None else _sizes(plan, found_design, learned)
+    sizes = {} if learned is None else sizes_of(plan, found_design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
     contrasts: list[tuple[str, Scores, Effect]] = []
     places = [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]
     per_place = len(effects(np.zeros((0, len(found_design.variants))), found_design))
     for place in places:
         tasks = pooled if place == ALL_TASKS else [place]
-        scaled = place == ALL_TASKS or _settings(plan, place, found_design) > 1
+        scaled = place == ALL_TASKS or settings_count(plan, place, found_design) > 1
         if scaled and place not in (*pooled, ALL_TASKS):
             continue
         margin = None
@@ -104,7 +100,9 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     return Sheet(
         plan.study.name,
         "effects",
-        f"Effects of what the variants set. {_explained(found_design, found.metric)} Reference: "
+        f"Effects of what the variants set. Main: mean change of "
+        f"{found.metric} against the reference, over all levels of the others. Interaction: what "
+        "two changes do together beyond the sum of each alone. Reference: "
         f"{reference}. Paired by seed, on seeds that every variant has; "
         "the t intervals hold for all effects of this table at once with 95% (Bonferroni"
         f"{', and for all planned looks at once' if plan.looks else ''}), p is adjusted alike, "
@@ -138,44 +136,13 @@ def _word(
     return guarded_effect(said, found, factorial, effect, tasks)
 
 
-def effects_in_words(made: Sheet) -> str:
-    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
-    tasks: dict[str, dict[Verdict, list[str]]] = {}
-    for row in made.records():
-        words = tasks.setdefault(row["task"], {})
-        words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
-    said = []
-    for task, words in tasks.items():
-        named = [
-            f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
-            for word, levels in words.items()
-            if word.sign
-        ]
-        counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
-        said.append(f"{task}: " + "; ".join(named + counted))
-    return ". ".join(said)
-
-
-def _explained(factorial: Design, metric: str) -> str:
-    if factorial.full:
-        return (
-            f"Main: mean change of {metric} against the reference, over all levels of the others. "
-            "Interaction: what two changes do together beyond the sum of each alone."
-        )
-    half = f"the mean {metric} of the variants with a level, minus that of those at the reference"
-    return (
-        f"The variants are a fraction of a factorial. Main: {half}; it includes interactions of "
-        "three changes, which no interval covers."
-    )
-
-
-def _settings(plan: Plan, task: str, factorial: Design) -> int:
-    """How many different settings of a task the variants have."""
+def settings_count(plan: Plan, task: str, factorial: Design) -> int:
+    """Count the different settings of a task that the variants have."""
     return len({settings_of(plan, task, variant) for variant in factorial.variants})
 
 
-def _sizes(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str], float]:
-    """(task, variant) -> what the first variant with the same task settings is measured by."""
+def sizes_of(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str], float]:
+    """Map (task, variant) to what the first variant with the same task settings is measured by."""
     sizes: dict[tuple[str, str], float] = {}
     for task in plan.tasks:
         first: dict[str, Learned | None] = {}

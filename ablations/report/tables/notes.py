@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from ablations.core.verdict import Verdict
+from ablations.core.verdict import MARGIN, SEEN, Verdict
 from ablations.records import Plan
-from ablations.report.scores import Cell, Scores, step_unit
+from ablations.report.scores import EVALUATION, LAST, Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
 from ablations.report.tables.entries import ALL_TASKS, Entry
-from ablations.report.tables.pairings import Finding
-from ablations.report.units import Units, settings_of
+from ablations.report.tables.pairings import Finding, given_more
+from ablations.report.trivial import STUDY as TRIVIAL
+from ablations.report.trivial import command
+from ablations.report.units import LEAD, Units, settings_of
 
 _MOST_LINES = 12
 
@@ -19,7 +21,12 @@ _MOST_LINES = 12
 def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> str:
     """Study, claim, seeds, steps, score, statistic, interval, test and margin, in sentences."""
     study = plan.study
-    window = {"final": "over the last 10% of training", "auc": "over all of training (AUC)"}
+    window = {
+        "final": "over the last 10% of training",
+        "auc": "over all of training (AUC)",
+        "last": f"of the last {LAST} evaluations",
+    }
+    beyond = learned is not None and bool(learned.trivial)
     parts = [
         _sentence(study.title) + (f" Claim: {_sentence(study.claim)}" if study.claim else ""),
         f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
@@ -27,14 +34,17 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
         *_tuned(plan),
         *_differences(plan, rows),
+        *_regressed(plan, found),
     ]
     if learned is None:
         parts.append(f"{found.metric} is no score: no margin, no better or worse.")
         return " ".join(part for part in parts if part)
     if any(row.margin is not None and row.task != ALL_TASKS for row in rows):
-        parts.append(_margin(plan, rows))
+        parts.append(_margin(plan, rows, beyond=beyond))
         parts.append(
-            "Where the interval lies decides the word. equivalent: within the margin; better, "
+            _ANSWERS
+            if beyond
+            else "Where the interval lies decides the word. equivalent: within the margin; better, "
             "worse: beyond it; by an undecided amount: 0 is outside, the margin inside; undecided: "
             "else, with the range of seeds that would decide at 80% power."
         )
@@ -48,11 +58,38 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
     )
     if any(row.task == ALL_TASKS for row in rows):
         parts.append(
-            "All tasks: scores are normalised, 0 where the learning of what a variant is compared "
-            "with began and 1 where it got to; differences in that unit, averaged over tasks; "
-            "equivalent only where every task is (intersection-union)."
+            "All tasks: scores are normalised, 0 is the better policy that learns nothing and 1 "
+            "the baseline; differences in that unit, averaged over tasks."
+            if beyond
+            else "All tasks: scores are normalised, 0 where the learning of what a variant is "
+            "compared with began and 1 where it got to; differences in that unit, averaged over "
+            "tasks; equivalent only where every task is (intersection-union)."
         )
     return " ".join(part for part in parts if part)
+
+
+_ANSWERS = (
+    "The answer is where the interval lies, in % of the unit. Yes: 0 is outside, and the estimate "
+    f"is {100 * MARGIN:g}% or more, else it is small; No: 0 is inside, and all within "
+    f"{100 * MARGIN:g}%; Not seen: within {100 * SEEN:g}%; Cannot tell: beyond; It depends: tasks "
+    "lie on both sides of 0."
+)
+
+
+def _regressed(plan: Plan, found: Scores) -> Iterator[str]:
+    """Write how differences are estimated where the baseline has more seeds than its variants."""
+    if given_more(plan, plan.study.baseline):
+        counts = Counter(cell.variant for cell in found.cells if cell.task in list(plan.tasks)[:1])
+        most = counts.pop(plan.study.baseline)
+        yield (
+            f"{plan.study.baseline} has {most} seeds and its variants {_span(counts.values())}: "
+            "differences to it are adjusted by the regression on its score, whose mean is that of "
+            "all of its seeds (Cochran 1977, 12.6)."
+        )
+
+
+def _span(counts: Collection[int]) -> str:
+    return str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
 def _tuned(plan: Plan) -> Iterator[str]:
@@ -106,7 +143,7 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
     )
 
 
-def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
+def _margin(plan: Plan, rows: Sequence[Entry], *, beyond: bool) -> str:
     margin = plan.study.margin
     if plan.study.margin_in_metric:
         return f"Margin: {margin:g}, in units of the metric."
@@ -117,6 +154,13 @@ def _margin(plan: Plan, rows: Sequence[Entry]) -> str:
         )
         if found:
             shares.append(f"{task} {found[0]}" + (f" to {found[-1]}" if len(found) > 1 else ""))
+    if beyond:
+        sizes = {row.task: row.unit for row in rows if row.unit is not None}
+        units = "; ".join(f"{task} {float(f'{size:.3g}'):,g}" for task, size in sizes.items())
+        return (
+            f"Unit: what the baseline learned beyond the better policy that learns nothing "
+            f"({units}). Margin: {100 * margin:g}% of it ({'; '.join(shares)})."
+        )
     return (
         f"Margin: {100 * margin:g}% of what the baseline learned, from the lowest to the highest "
         f"point of its smoothed mean curve ({'; '.join(shares)})."
@@ -130,6 +174,7 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
         yield f"baseline {name} is not part of this run: nothing is compared with it"
     yield from _shortened(list(_other_settings(plan, rows)))
     yield from _units(plan, learned, rows)
+    yield from _no_trivial(plan, found, learned)
     yield from _shortened(list(_ties(rows)))
     yield from _disagreements(rows)
     if len(plan.seeds) == 1:
@@ -169,6 +214,21 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
     yield from found.edited
 
 
+def _no_trivial(plan: Plan, found: Scores, learned: Units | None) -> Iterator[str]:
+    """Write how policies that learn nothing are evaluated, where units could be counted from them.
+
+    That is where the study judges returns of evaluations.
+    """
+    judged = found.metric == plan.study.metric == f"{EVALUATION}return"
+    if not judged or learned is None or learned.trivial or plan.study.margin_in_metric:
+        return
+    if plan.study.name != TRIVIAL and (line := command(plan)) is not None:
+        yield (
+            "policies that learn nothing have not been evaluated on all of these tasks, so the "
+            f"unit is the range of the baseline's curve; in seconds: {line}"
+        )
+
+
 def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
     """Where there is no margin, and what the averages over tasks leave out for it."""
     if learned is None or len(plan.seeds) < 2:
@@ -177,6 +237,13 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
     over = any(row.task == ALL_TASKS for row in rows)
     lines = []
     for task, source in level:
+        if learned.trivial and any(row.task == task and row.variant == source for row in rows):
+            lines.append(
+                f"{task}: {source} is less than {LEAD:g} standard deviations between seeds above "
+                "policies that learn nothing: nothing was learned, and nothing is said of variants"
+                + ("; all tasks leave it out" if over else "")
+            )
+            continue
         if any(row.task == task and row.variant == source and row.n > 1 for row in rows):
             lines.append(
                 f"{task}: what {source} learned does not stand out of the noise, so there is no "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from ablations import looks
 from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.scores import Scores
-from ablations.report.statistics import LEVEL, Comparison, compare, verdict
+from ablations.report.statistics import LEVEL, Comparison, compare, regress, verdict
 from ablations.report.units import Units
 
 
@@ -22,7 +23,9 @@ class Pairing:
     tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
     every task; in units of what was learned where there are several. more_failures: how many more
     cells of the variant failed than of its baseline. identical: the curves are the same bits.
-    same_as: another variant that is the same composition, the baseline where it is.
+    same_as: another variant that is the same composition, the baseline where it is. unlearned: the
+    baseline does not stand out of policies that learn nothing. every: scores `[n]` per task of the
+    baseline, over all of its seeds, where it was given more than the variant.
     """
 
     tasks: tuple[str, ...]
@@ -34,13 +37,18 @@ class Pairing:
     more_failures: int = 0
     identical: bool = False
     same_as: str | None = None
+    unlearned: bool = False
+    every: tuple[np.ndarray, ...] = ()
     level: float = LEVEL
 
     def compare(self) -> Comparison:
         """Of the means over tasks, seed by seed."""
         if not self.ours:
             return Comparison(0, level=self.level)
-        return compare(np.stack(self.ours), np.stack(self.theirs), self.margin, self.level)
+        ours, theirs = np.stack(self.ours), np.stack(self.theirs)
+        if self.every:
+            return regress(ours, theirs, np.stack(self.every), self.margin, self.level)
+        return compare(ours, theirs, self.margin, self.level)
 
 
 @dataclass(frozen=True)
@@ -117,9 +125,10 @@ class Family:
         if baseline is None or not tasks:
             return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
         by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
-        seeds = sorted(set.intersection(*(set(one) for of in by_seed.values() for one in of)))
+        of_baseline = set.intersection(*map(set, by_seed[baseline]))
+        pairs = sorted(of_baseline.intersection(*by_seed[variant]))
 
-        def scaled(which: str) -> tuple[np.ndarray, ...]:
+        def scaled(which: str, seeds: Sequence[int]) -> tuple[np.ndarray, ...]:
             rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
             if not self.over or self.learned is None:
                 return tuple(rows)
@@ -139,11 +148,13 @@ class Family:
             variant,
             baseline,
             margin,
-            scaled(variant),
-            scaled(baseline),
+            scaled(variant, pairs),
+            scaled(baseline, pairs),
             fails[0] - fails[1],
             alike or found.identical(every, variant, baseline),
             same_as,
+            self.learned is not None and bool(self.learned.trivial) and margin is None,
+            scaled(baseline, sorted(of_baseline)) if given_more(self.plan, baseline) else (),
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
@@ -152,6 +163,14 @@ class Family:
             return share
         unit = None if self.learned is None else self.learned.of(tasks[0], variant)
         return None if unit is None else share * unit.size
+
+
+def given_more(plan: Plan, baseline: str) -> bool:
+    """Whether a study's baseline was planned with more seeds than the variants."""
+    if plan.looks or plan.imported or baseline != plan.study.baseline:
+        return False
+    seeds = Counter(cell.variant for cell in plan.cells)
+    return seeds[baseline] == max(seeds.values()) > min(seeds.values())
 
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
@@ -207,6 +226,8 @@ def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
         return (Verdict.NO_PAIRS, Verdict.ONE_SEED)[comparison.n]
     if not judged:
         return verdict(comparison, None).decided.undirected
+    if pairing.unlearned:
+        return Verdict.NOTHING_LEARNED
     return verdict(comparison, pairing.margin).guarded(pairing.more_failures)
 
 
@@ -224,7 +245,8 @@ class Finding:
     @classmethod
     def of(cls, verdict: Verdict, comparison: Comparison) -> Finding:
         """Return the finding of a verdict on a comparison."""
-        silent = verdict.unstable or verdict.too_few or verdict is Verdict.IDENTICAL
+        silent = verdict.unstable or verdict.too_few or verdict.unlearned
+        silent = silent or verdict is Verdict.IDENTICAL
         return cls(verdict, 0 if silent else comparison.sign)
 
 

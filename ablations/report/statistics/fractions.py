@@ -1,0 +1,252 @@
+"""Fractions of a factorial: what is aliased with what, and effects with the error of a fraction.
+
+A setting (one variant) is run with each of n seeds, which are blocks. A contrast of N settings has
+two errors: the runs' own, which more seeds make smaller, and what interactions of three and more
+factors add to it, the same in every seed. The first is seen between seeds; the second in what
+main effects and interactions of two leave of the settings' means.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ablations.distributions import chi_squared_quantile, student_cdf, student_quantile
+from ablations.report.statistics.effects import Design, meet_equally
+from ablations.report.statistics.paired import Comparison, rounding_of
+from ablations.report.statistics.summaries import LEVEL, Floats
+
+SURELY = 0.001
+FEWEST_UNUSED = 5  # contrasts that tell a lack of fit; of fewer Student's quantiles are huge
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Interactions of two factors that a fraction cannot tell apart: it sees their signed sum.
+
+    pairs: places of two factors each. signs: 1 or -1, the first 1.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    signs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """An effect that a fraction estimates.
+
+    of: the place of a factor and of its level, or interactions that are aliased. comparison: of
+    the effect, with n seeds; its deviation is the standard error times the root of n.
+    """
+
+    of: tuple[int, int] | Alias
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What the intervals of a fraction rest on.
+
+    variance: of a setting's mean over the seeds, NaN where nothing tells it. freedom: its degrees.
+    lacks_fit: it is that of the settings' means about the effects, which is the larger, and not
+    that between seeds. seeds: their number. unused: contrasts that tell a lack of fit.
+    """
+
+    variance: float
+    freedom: float
+    lacks_fit: bool
+    seeds: int
+    unused: int
+
+
+def resolution(factorial: Design) -> int:
+    """Return the fewest factors whose levels do not meet equally often.
+
+    In a fraction of resolution IV main effects are aliased with interactions of three, and those
+    of two with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
+    """
+    columns = list(zip(*factorial.variants.values(), strict=True))
+    return next(k for k in itertools.count(2) if not meet_equally(columns, k))
+
+
+def aliases(factorial: Design) -> list[Alias] | None:
+    """Group the interactions of two factors by what is aliased.
+
+    None where a factor has more than two levels, or interactions are aliased in part.
+    """
+    return _aliases(_places(factorial)) if set(factorial.shape) == {2} else None
+
+
+@lru_cache(maxsize=4)
+def _aliases(places: _Places) -> list[Alias] | None:
+    columns = _signs(places)
+    groups: dict[bytes, list[tuple[tuple[int, int], int]]] = {}
+    products = []
+    for pair in itertools.combinations(range(columns.shape[1]), 2):
+        product = columns[:, pair[0]] * columns[:, pair[1]]
+        sign = int(product[0])
+        group = groups.setdefault((sign * product).tobytes(), [])
+        if not group:
+            products.append(product)
+        group.append((pair, sign))
+    together = np.array(products)
+    if np.count_nonzero(together @ together.T) > len(together):
+        return None
+    return [
+        Alias(tuple(pair for pair, _ in group), tuple(sign * group[0][1] for _, sign in group))
+        for group in groups.values()
+    ]
+
+
+def fraction_effects(
+    scores: ArrayLike, factorial: Design, level: float = LEVEL
+) -> tuple[list[Contrast], list[Contrast], Residual]:
+    """Estimate the main effects and the aliased interactions of a fraction.
+
+    A main effect is the mean of the settings with a level minus that of those at the reference; an
+    interaction of two what both do beyond the sum of each. The variance of a run is pooled over
+    all contrasts, `(n - 1) (N - 1)` degrees of freedom: where runs are independent given their
+    seed, contrasts of an orthogonal array have one variance, however the settings differ in
+    theirs; Satterthwaite's approximation counts the degrees by how they differ. Where what the
+    model leaves of the settings' means has the larger mean square, that is the variance, with its
+    own degrees: a lack of fit. With one seed that is all there is; no interval where it has fewer
+    than `FEWEST_UNUSED` degrees. A contrast that surely differs between seeds by more than that,
+    at `SURELY`, has its own variance and n - 1 degrees.
+
+    Args:
+        scores: `[n, N]`, a row per seed and the settings in the order of the design, or
+            `[tasks, n, N]`, of which the means over tasks are judged.
+        factorial: the design.
+        level: shared by the main effects, and as much by the interactions (Bonferroni).
+
+    Returns:
+        Main effects, aliased interactions, and the variance that they rest on.
+    """
+    y = np.asarray(scores, dtype=np.float64)
+    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
+        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
+    rounding = rounding_of(y)
+    if y.ndim == 3:
+        y = y.mean(axis=0)
+    places = np.array(list(factorial.variants.values()))
+    groups = aliases(factorial) or []
+    means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
+    residual = _residual(y, means, _explained(_places(factorial)))
+
+    n = len(y)
+
+    def contrast(of: tuple[int, int] | Alias, weights: Floats, share: int) -> Contrast:
+        estimate = float(weights @ means)
+        variance, freedom = residual.variance * float(weights @ weights), residual.freedom
+        if n > 1 and (own := float((y @ weights).var(ddof=1)) / n) > variance * _surely(n):
+            variance, freedom = own, n - 1.0
+        error = math.sqrt(variance)
+        return Contrast(of, _judged(n, estimate, error, freedom, rounding, level / share))
+
+    changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
+    mains = [
+        contrast(
+            (i, k), _share(places[:, i] == k) - _share(places[:, i] == 0), max(1, len(changes))
+        )
+        for i, k in changes
+    ]
+    signs = _signs(_places(factorial))
+    products = (signs[:, group.pairs[0]].prod(axis=1) for group in groups)
+    together = [
+        contrast(group, 4 * product / len(places), len(groups))
+        for group, product in zip(groups, products, strict=True)
+    ]
+    return mains, together, residual
+
+
+_Places = tuple[tuple[int, ...], ...]  # the levels of each setting
+
+
+def _places(factorial: Design) -> _Places:
+    return tuple(factorial.variants.values())
+
+
+def _signs(places: _Places) -> NDArray[np.int64]:
+    """Levels `[N, factors]` as -1, the reference, and 1."""
+    return 2 * (np.array(places) > 0).astype(np.int64) - 1
+
+
+def _share(chosen: NDArray[np.bool_]) -> Floats:
+    return chosen / max(1.0, float(np.count_nonzero(chosen)))
+
+
+@lru_cache(maxsize=4)
+def _explained(places: _Places) -> Floats:
+    """Compute an orthonormal basis `[N, ...]` of what a model of two factors at a time explains: a
+    constant, the main effects and the interactions of two.
+    """
+    mains = [[np.array(of) == k for k in range(1, 1 + max(of))] for of in zip(*places, strict=True)]
+    both = [
+        a & b
+        for first, second in itertools.combinations(mains, 2)
+        for a, b in itertools.product(first, second)
+    ]
+    constant = np.ones(len(places), bool)
+    model = np.array([constant, *itertools.chain(*mains), *both]).T.astype(np.float64)
+    sizes, basis = np.linalg.eigh(model @ model.T)
+    return basis[:, sizes > 1e-9 * sizes[-1]]
+
+
+def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
+    n, settings = y.shape
+    unused = settings - kept.shape[1]
+    found: list[tuple[float, float, bool]] = []
+    if n > 1:
+        own = y - y.mean(axis=1, keepdims=True) - means + means.mean()
+        each = (own**2).sum(axis=0) / (n - 1)  # of a setting
+        variance = float(each.sum()) / (settings - 1) / n
+        found.append((variance, _freedom(each, n), False))
+    if n and unused >= FEWEST_UNUSED:
+        left = means - kept @ (kept.T @ means)
+        found.append((float(left @ left) / unused, unused, True))
+    return Residual(*max(found, default=(math.nan, 0.0, False)), n, unused)
+
+
+def _freedom(variances: Floats, n: int) -> float:
+    """Degrees of freedom of a sum of variances `[N]` of n numbers each (Satterthwaite 1946).
+
+    The square of a variance is estimated without bias by (n - 1) / (n + 1) times that of the
+    estimate.
+    """
+    squares = float((variances**2).sum())
+    if not squares:
+        return float((n - 1) * (len(variances) - 1))
+    several = (n + 1) * float(variances.sum()) ** 2 / squares
+    return min(max(several, n - 1.0), float((n - 1) * (len(variances) - 1)))
+
+
+@lru_cache
+def _surely(n: int) -> float:
+    """Return by how many times n seeds must differ more than expected."""
+    return float(chi_squared_quantile(n - 1, 1 - SURELY)) / (n - 1)
+
+
+def _judged(
+    n: int, estimate: float, error: float, freedom: float, rounding: float, level: float
+) -> Comparison:
+    if not math.isfinite(estimate):
+        return Comparison(n, level=level)
+    if not error > rounding:  # NaN, or all seeds say the same
+        return Comparison(n, estimate, level=level)
+    reach = -student_quantile(freedom, level / 2) * error
+    p = 2 * student_cdf(freedom, -abs(estimate) / error)
+    bounds = (estimate - reach, estimate + reach)
+    return Comparison(n, estimate, *bounds, level, error * math.sqrt(n), p)
+
+
+def letters(count: int) -> Sequence[str]:
+    """Name factors: "A" to "Z" without "I", which is the mean; then "A1" and so on."""
+    alphabet = [chr(code) for code in range(ord("A"), ord("Z") + 1) if chr(code) != "I"]
+    names = (f"{letter}{k or ''}" for k in itertools.count() for letter in alphabet)
+    return tuple(itertools.islice(names, count))

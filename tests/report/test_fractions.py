@@ -1,0 +1,291 @@
+"""Fractions of a factorial: aliases by brute force, effects and their errors by NumPy loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ablations.report.statistics import Design, effects, fractions
+from ablations.report.statistics.fractions import (
+    Alias,
+    aliases,
+    fraction_effects,
+    letters,
+    resolution,
+)
+from ablations.studies import fraction
+
+
+def made(changes: int) -> tuple[Design, np.ndarray]:
+    """Return the fraction of so many changes and its levels `[settings, changes]`."""
+    settings = fraction({f"c{k}": {f"x{k}": 1} for k in range(changes)})
+    rows = np.array(
+        [[int(f"x{k}" in one.sets) for k in range(changes)] for one in settings.values()]
+    )
+    factors = {f"x{k}": ("0", "1") for k in range(changes)}
+    return Design(factors, dict(zip(settings, map(tuple, rows.tolist()), strict=True))), rows
+
+
+@pytest.mark.parametrize("changes", [5, 8, 15, 24])
+def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(changes: int) -> None:
+    factorial, rows = made(changes)
+    signs = 2 * rows - 1
+    groups = aliases(factorial)
+    assert groups is not None
+    pairs = [pair for group in groups for pair in group.pairs]
+    assert sorted(pairs) == list(itertools.combinations(range(changes), 2))
+    group_of = {
+        pair: (k, s) for k, g in enumerate(groups) for pair, s in zip(g.pairs, g.signs, strict=True)
+    }
+    for a, b in itertools.combinations(pairs, 2):
+        overlap = np.mean(signs[:, a[0]] * signs[:, a[1]] * signs[:, b[0]] * signs[:, b[1]])
+        same = group_of[a][0] == group_of[b][0]
+        assert overlap == (group_of[a][1] * group_of[b][1] if same else 0), (a, b)
+
+
+def test_the_resolution_is_that_of_the_shortest_word() -> None:
+    assert resolution(made(5)[0]) == 4
+    assert resolution(made(24)[0]) == 4
+    half = {f"v{k}": (*p, sum(p) % 2) for k, p in enumerate(itertools.product((0, 1), repeat=5))}
+    assert resolution(Design({f"x{k}": ("0", "1") for k in range(6)}, half)) == 6
+    assert len(aliases(Design({f"x{k}": ("0", "1") for k in range(6)}, half)) or []) == 15
+
+
+def test_interactions_that_are_aliased_in_part_or_of_more_levels_are_not_told() -> None:
+    twelve = [[int(c) for c in row] for row in _plackett_burman()]
+    folded = twelve + [[1 - c for c in row] for row in twelve]
+    factors = {f"x{k}": ("0", "1") for k in range(11)}
+    assert aliases(Design(factors, {f"v{k}": tuple(r) for k, r in enumerate(folded)})) is None
+    three = {f"v{k}": p for k, p in enumerate(itertools.product(range(3), repeat=2))}
+    assert aliases(Design({"a": ("0", "1", "2"), "b": ("0", "1", "2")}, three)) is None
+
+
+def _plackett_burman() -> list[list[int]]:
+    first = [1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0]
+    return [first[-k:] + first[:-k] for k in range(11)] + [[0] * 11]
+
+
+def scores_of(rows: np.ndarray, n: int, seed: int = 0, *, pairs: bool = True) -> np.ndarray:
+    """Return scores `[n, settings]` with main effects, interactions of two, seeds and noise."""
+    rng = np.random.default_rng(seed)
+    signs, k = rows - 0.5, rows.shape[1]
+    truth = signs @ rng.normal(size=k)
+    if pairs:
+        both = np.triu(rng.normal(size=(k, k)), 1)
+        truth += np.einsum("vi,ij,vj->v", signs, both, signs)
+    return truth + rng.normal(size=(n, 1)) + rng.normal(size=(n, len(rows)))
+
+
+def by_loops(y: np.ndarray, rows: np.ndarray) -> tuple[list[float], float, float, int]:
+    """Return main effects, the variance of a setting's mean between seeds, that about mains and
+    interactions of two, and the degrees of the latter, each by its definition."""
+    n, settings = y.shape
+    means = [sum(y[s, v] for s in range(n)) / n for v in range(settings)]
+    mains = []
+    for i in range(rows.shape[1]):
+        high = [means[v] for v in range(settings) if rows[v, i]]
+        low = [means[v] for v in range(settings) if not rows[v, i]]
+        mains.append(sum(high) / len(high) - sum(low) / len(low))
+    grand, between = sum(means) / settings, 0.0
+    for s in range(n):
+        block = sum(y[s]) / settings
+        between += sum((y[s, v] - block - means[v] + grand) ** 2 for v in range(settings))
+    signs = 2.0 * rows - 1
+    columns = [np.ones(settings), *signs.T]
+    columns += [
+        signs[:, i] * signs[:, j] for i, j in itertools.combinations(range(rows.shape[1]), 2)
+    ]
+    model = np.array(columns).T
+    left = np.array(means) - model @ np.linalg.pinv(model) @ np.array(means)
+    unused = settings - np.linalg.matrix_rank(model)
+    pooled = between / ((n - 1) * (settings - 1)) / n if n > 1 else math.nan
+    return mains, pooled, float(left @ left) / unused if unused else math.nan, int(unused)
+
+
+CASES = [(1, 0.0), (2, 0.0), (3, 0.0), (8, 0.0), (4, 3.0)]  # seeds; an interaction of three
+
+
+@pytest.mark.parametrize(("n", "third"), CASES)
+def test_effects_and_their_errors_are_those_of_loops(n: int, third: float) -> None:
+    agree_with_loops(n, third)
+
+
+def agree_with_loops(n: int, third: float) -> None:
+    factorial, rows = made(24)
+    signs = 2.0 * rows - 1
+    y = scores_of(rows, n) + third * signs[:, 1] * signs[:, 2] * signs[:, 4]
+    mains, between, left, unused = by_loops(y, rows)
+    found, _, residual = fraction_effects(y, factorial, level=0.05)
+    assert [one.comparison.difference for one in found] == pytest.approx(mains)
+    assert (residual.unused, residual.seeds) == (8, n) == (unused, n)
+    lacks = n == 1 or left > between
+    assert residual.lacks_fit == lacks
+    assert not third or lacks
+    variance, freedom = (left, 8) if lacks else (between, residual.freedom)
+    assert residual.variance == pytest.approx(variance)
+    assert (n - 1) * 20 < freedom <= (n - 1) * 63 or lacks
+    error = math.sqrt(4 * variance / 64)
+    reach = scipy.stats.t.isf(0.025 / 24, freedom) * error
+    for one, center in zip(found, mains, strict=True):
+        c = one.comparison
+        assert (c.low, c.high) == pytest.approx((center - reach, center + reach))
+        assert c.p == pytest.approx(2 * scipy.stats.t.sf(abs(center) / error, freedom))
+
+
+def test_an_effect_that_surely_differs_between_seeds_has_its_own_error() -> None:
+    factorial, rows = made(24)
+    n, k = 8, 5
+    y = scores_of(rows, n)
+    y += 2 * np.random.default_rng(7).normal(size=(n, 1)) * (rows[:, k] - 0.5)
+    each = y[:, rows[:, k] == 1].mean(axis=1) - y[:, rows[:, k] == 0].mean(axis=1)
+    found, _, _ = fraction_effects(y, factorial, level=0.05)
+    low, high = scipy.stats.t.interval(1 - 0.05 / 24, n - 1, each.mean(), scipy.stats.sem(each))
+    assert (found[k].comparison.low, found[k].comparison.high) == pytest.approx((low, high))
+    widths = [one.comparison.high - one.comparison.low for one in found]
+    assert sorted(widths)[-1] == widths[k] > 2 * sorted(widths)[-2]
+
+
+def test_an_aliased_interaction_is_the_signed_sum_of_its_pairs() -> None:
+    factorial, rows = made(24)
+    rng = np.random.default_rng(3)
+    signs, both = rows - 0.5, np.triu(rng.normal(size=(24, 24)), 1)
+    y = np.einsum("vi,ij,vj->v", signs, both, signs)[None].repeat(2, 0)
+    mains, groups, _ = fraction_effects(y, factorial)
+    assert [one.comparison.difference for one in mains] == pytest.approx([0] * 24, abs=1e-12)
+    assert len(groups) == 31
+    for one in groups:
+        assert isinstance(one.of, Alias)
+        of = sum(s * both[pair] for pair, s in zip(one.of.pairs, one.of.signs, strict=True))
+        assert one.comparison.difference == pytest.approx(of)
+
+
+def test_with_few_contrasts_to_spare_one_seed_has_no_interval_and_two_have() -> None:
+    factorial, rows = made(15)  # of whose 32 settings one contrast is left
+    found, groups, residual = fraction_effects(scores_of(rows, 1), factorial)
+    assert math.isnan(residual.variance)
+    assert residual.unused == 1
+    assert {one.comparison.low for one in (*found, *groups)} == {None}
+    assert all(one.comparison.difference for one in found)
+    found, _, residual = fraction_effects(scores_of(rows, 2), factorial)
+    assert not residual.lacks_fit
+    assert all(one.comparison.low is not None for one in found)
+
+
+def test_no_seed_has_no_effect_and_equal_seeds_no_interval() -> None:
+    factorial, rows = made(24)
+    found, groups, _ = fraction_effects(np.zeros((0, 64)), factorial)
+    assert {(one.comparison.n, one.comparison.difference) for one in (*found, *groups)} == {
+        (0, None)
+    }
+    signs = 2.0 * rows - 1
+    y = np.repeat((signs @ np.arange(24.0))[None], 3, axis=0)
+    found, _, residual = fraction_effects(y, factorial)
+    assert residual.variance < 1e-20
+    assert [one.comparison.difference for one in found] == pytest.approx(list(np.arange(24.0) * 2))
+    assert {one.comparison.low for one in found} == {None}
+
+
+def test_of_several_tasks_the_means_are_judged() -> None:
+    factorial, rows = made(24)
+    both = np.array([scores_of(rows, 3, seed) for seed in (0, 1)])
+    whole, _, _ = fraction_effects(both, factorial)
+    parts = [fraction_effects(y, factorial)[0] for y in both]
+    for one, first, second in zip(whole, *parts, strict=True):
+        halves = first.comparison.difference, second.comparison.difference
+        assert one.comparison.difference == pytest.approx(np.mean(halves))
+
+
+def test_seeds_and_names_may_stand_in_any_order_and_units_do_not_matter() -> None:
+    factorial, rows = made(24)
+    y = scores_of(rows, 4)
+    ends = [(c.comparison.low, c.comparison.high) for c in fraction_effects(y, factorial)[0]]
+    again = fraction_effects(7 + 3 * y[::-1], factorial)[0]
+    assert np.array([(c.comparison.low, c.comparison.high) for c in again]) == pytest.approx(
+        3 * np.array(ends)
+    )
+    order = np.random.default_rng(1).permutation(64)
+    places = list(factorial.variants.items())
+    shuffled = Design(factorial.factors, dict(places[k] for k in order))
+    again = fraction_effects(y[:, order], shuffled)[0]
+    assert np.array([(c.comparison.low, c.comparison.high) for c in again]) == pytest.approx(
+        np.array(ends)
+    )
+
+
+# Each a usual mistake, made in a part of the statistic: the oracle must see it.
+MUTATIONS: dict[str, tuple[str, Callable]] = {
+    "seeds are no blocks": (
+        "_residual",
+        lambda y, means, kept, real: real(
+            y + 9 * np.arange(len(y))[:, None] ** 2 * (np.arange(64) % 2), means, kept
+        ),
+    ),
+    "the error of one seed": (
+        "_residual",
+        lambda y, means, model, real: replace(
+            real(y, means, model), variance=len(y) * real(y, means, model).variance
+        ),
+    ),
+    "interactions of two in the error": (
+        "_explained",
+        lambda places, real: np.linalg.qr(np.column_stack([np.ones(64), np.array(places)]))[0],
+    ),
+    "a fraction of the level for nobody": ("student_quantile", lambda v, p, real: real(v, 24 * p)),
+    "half of an effect": ("_share", lambda chosen, real: real(chosen) / 2),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_oracle_sees_usual_mistakes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, mistake = MUTATIONS[name]
+    real = getattr(fractions, where)
+    monkeypatch.setattr(fractions, where, lambda *given: mistake(*given, real))
+    with pytest.raises(AssertionError):
+        agree_everywhere()
+
+
+def agree_everywhere() -> None:
+    for n, third in CASES:
+        agree_with_loops(n, third)
+
+
+def test_a_seed_that_is_higher_everywhere_changes_nothing() -> None:
+    factorial, rows = made(24)
+    y = scores_of(rows, 4)
+    moved = y + 100 * np.arange(4)[:, None]
+    for a, b in zip(*(fraction_effects(of, factorial)[0] for of in (y, moved)), strict=True):
+        assert a.comparison.low == pytest.approx(b.comparison.low, abs=1e-6)
+
+
+def test_contrasts_have_one_variance_however_the_settings_differ_in_theirs() -> None:
+    """The reason to pool: over many draws, no contrast's variance is off by more than chance."""
+    _, rows = made(24)
+    rng = np.random.default_rng(5)
+    spread = np.where(np.arange(64) % 7 == 0, 9.0, 1.0)
+    y = rng.normal(size=(4000, 64)) * spread
+    weights = np.array([(rows[:, i] == 1) / 32 - (rows[:, i] == 0) / 32 for i in range(24)])
+    variances = (y @ weights.T).var(axis=0)
+    expected = 4 * np.mean(spread**2) / 64
+    assert np.abs(variances / expected - 1).max() < 0.12  # 5 standard errors
+
+
+def test_names_of_factors_leave_out_the_mean() -> None:
+    names = letters(30)
+    assert names[:3] == ("A", "B", "C")
+    assert "I" not in names
+    assert len(set(names)) == 30
+
+
+def test_effects_by_seed_agree_with_those_of_blocks() -> None:
+    factorial, rows = made(15)
+    y = scores_of(rows, 6)
+    plain = [one.comparison.difference for one in effects(y, factorial)]
+    assert [one.comparison.difference for one in fraction_effects(y, factorial)[0]] == (
+        pytest.approx(plain)
+    )
