@@ -44,7 +44,15 @@ def add_commands(commands: Any) -> None:
         "a fraction of one), sample efficiency, the seeds it needs, or how stable it is; of an "
         "explanation the shares of a gap (default)",
     )
-    command.add_argument("--format", choices=FORMATS, default="markdown")
+    command.add_argument(
+        "--format", choices=FORMATS, help="default: as wide as the terminal; in a pipe, markdown"
+    )
+    command.add_argument(
+        "--wide", action="store_true", help="all numbers of a comparison, however wide: markdown"
+    )
+    command.add_argument(
+        "--caption", action="store_true", help="below it, what its numbers mean, for a paper"
+    )
     add_flags(command, metric)
     command.add_argument(
         "--score",
@@ -209,6 +217,7 @@ def add_commands(commands: Any) -> None:
 
 def _table(options: argparse.Namespace) -> None:
     from ablations.report import formats, tables
+    from ablations.report.formats.terminal import print_in_terminal
     from ablations.report.results import Results
 
     for plan in shown(options):
@@ -217,7 +226,15 @@ def _table(options: argparse.Namespace) -> None:
         name = plan.study.name
         if isinstance(made, tables.Sheet):
             name = f"{name}_{made.kind}"
-        _put(formats.render(made, options.format), options, name)
+        elif _fits_a_terminal(options):
+            print_in_terminal(made, caption=options.caption)
+            continue
+        _put(formats.render(made, options.format or "markdown"), options, name)
+
+
+def _fits_a_terminal(options: argparse.Namespace) -> bool:
+    asked = options.format or options.wide or options.output
+    return not asked and (options.caption or sys.stdout.isatty())
 
 
 def _diagnose(options: argparse.Namespace) -> None:
@@ -249,7 +266,7 @@ def _put(text: str, options: argparse.Namespace, name: str) -> None:
     if options.output is None:
         print(f"{text}\n")
         return
-    path = options.output / f"{name}.{FORMATS[options.format]}"
+    path = options.output / f"{name}.{FORMATS[options.format or 'markdown']}"
     try:
         write_atomically(path, text if text.endswith("\n") else text + "\n")
     except OSError as error:

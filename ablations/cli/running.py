@@ -125,6 +125,9 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
             f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
         )
+        if outcome.done:
+            names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
+            print(f"next: ablations table {names}")
     return 1 if outcome.failed else 0
 
 

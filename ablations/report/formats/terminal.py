@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from ablations.core.verdict import Verdict
@@ -37,15 +38,29 @@ def terminal(made: Table, width: int = 80) -> list[Text]:
     width = max(width, NARROWEST)
     seeds = max((row.n_planned for row in made.rows), default=0)
     lines = [
-        _ends(Text(f"{made.study} · {made.title}", "bold"), count(seeds, "paired seed"), width),
+        _ends(f"{made.study} · {made.title}", count(seeds, "paired seed"), width),
         *_wrapped(answer(made), width),
     ]
     names = max((cell_len(row.variant) for row in made.rows), default=0)
     for task in made.places:
         rows = made.of(task)
-        lines += [Text(), _ends(Text(task, "bold"), _unit(rows), width)]
+        lines += [Text(), _ends(task, _unit(rows), width)]
         lines += _rows(rows, min(names, width // 3), width)
     return lines
+
+
+def print_in_terminal(made: Table, *, caption: bool = False) -> None:
+    """Print a table as wide as the terminal is; caption: and below it what its numbers mean."""
+    console = Console(highlight=False)
+    for line in terminal(made, console.width):
+        console.print(line)
+    console.print()
+    if caption:
+        for text in (made.caption, *made.notes):
+            console.print(Text(printable(text)), end="\n\n")
+    elif made.notes:
+        notes = count(len(made.notes), "note")
+        console.print(Text(f"{notes}: --caption; all numbers: --wide", "dim"))
 
 
 def answer(made: Table) -> str:
@@ -147,14 +162,13 @@ def _unit(rows: Sequence[Entry]) -> str:
     return f"{unit}; margin {100 * margin / head.unit:.3g}% of it" if margin else unit
 
 
-def _ends(left: Text, right: str, width: int) -> Text:
+def _ends(head: str, right: str, width: int) -> Text:
     """Return a line with text at both of its ends; the right one goes where there is no room."""
-    left = left.copy()
-    left.truncate(width, overflow="ellipsis")
-    room = width - left.cell_len - cell_len(right)
+    line = Text.assemble((_cut(head, width), "bold"))
+    room = width - line.cell_len - cell_len(right)
     if right and room >= len(_GAP):
-        left.append(" " * room + right, "dim")
-    return left
+        line.append(" " * room + right, "dim")
+    return line
 
 
 def _cut(text: str, width: int) -> str:
@@ -164,6 +178,4 @@ def _cut(text: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> Iterator[Text]:
-    from rich.console import Console
-
     yield from Text(printable(text)).wrap(Console(width=width), width)
