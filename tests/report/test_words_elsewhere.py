@@ -39,7 +39,7 @@ from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import compare
 from ablations.report.tables import ALL_TASKS
 from ablations.report.tables.explained import GAP, INERT, shares_sheet
-from ablations.report.tables.factorial import effects_sheet
+from ablations.report.tables.effects import effects_sheet
 
 # Effects of a factorial
 
