@@ -396,8 +396,11 @@ def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
 
 def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return it with the details that it leaves out as neutral, where its trainer is there."""
+    from ablations.sweep.backends import backend_of
     from ablations.trainers import trainer
 
+    if not backend_of(config).compiles:
+        return config
     try:
         return trainer(config["trainer"]["name"]).completed(config)
     except (KeyError, UserError):  # imported, or of a plugin that is not loaded

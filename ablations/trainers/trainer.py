@@ -167,8 +167,6 @@ class Definition:
 
     def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a configuration with the details that it leaves out, as they are neutral."""
-        if not (self.axes or self.numbers or self.structure):
-            return dict(config)
         from ablations.trainers import composition
 
         return composition.completed(self, config)
