@@ -225,8 +225,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         group,
         {
             "--vary NAME=A,B,...": "the baseline at each value, compared with the first, instead "
-            "of the study's variants; "
-            "with --variants these at each value"
+            "of the study's variants; with --variants these at each value"
         },
         **several,
     )

@@ -109,8 +109,7 @@ def add_commands(commands: Any) -> None:
         command,
         {
             "--variant V": "several: side by side; default: the baseline. Checkpoints of Brax's "
-            "PPO, by their "
-            "folder, here or in place of the study"
+            "PPO, by their folder, here or in place of the study"
         },
         nargs="+",
     )
