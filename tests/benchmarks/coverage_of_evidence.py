@@ -4,7 +4,7 @@
 
 Joint coverage of the main effects of a fraction of a factorial, and of its aliased interactions,
 with 1, 2 and 8 seeds; of the regression estimator; of interquartile ranges and means of the worst
-quarter; false alarms of the exact test of failures; and last what misses its goal. Two CPU minutes.
+quarter; false alarms of the exact test of failures; and last what misses its goal. One CPU minute.
 """
 
 from __future__ import annotations
