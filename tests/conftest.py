@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -178,18 +177,9 @@ class Shell:
         with_plugin = ["--plugin", "toy"] if plugin else []
         return [sys.executable, "-m", "ablations.cli", *arguments, *with_plugin]
 
-    def start(self, *arguments: str, **keywords: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # whatever the shell ignores in which the tests run
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            **keywords,  # type: ignore[call-overload]
-        )
+    def start(self, *arguments: str) -> forked.Running:
+        command = ["ablations", *self.command(*arguments)[3:]]
+        return forked.Running(command, self.folder, self.environment)
 
     def __call__(
         self, *arguments: str, code: int = 0, plugin: bool = True

@@ -189,10 +189,10 @@ def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
 
 
 def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
-    """Room for the plan, but not for one matrix of the state."""
-    flags = ["--profile", "smoke", "--variants", "brax", "--seeds", "1", "--workers", "1"]
-    flags += ["--keep-policies", "0"]
-    command = shell.command("run", "gae", *flags, "--checkpoint-steps", "5000", plugin=False)
+    """Room for the plan, but not for one array of the state."""
+    flags = ["--variants", "up", "--seeds", "1", "--workers", "1", "--keep-policies", "0"]
+    flags += ["--set", "ballast=4000"]
+    command = shell.command("run", "toy", *flags, "--checkpoint-steps", "20")
     done = subprocess.run(
         ["prlimit", "--fsize=14000", *command],
         cwd=shell.folder,
@@ -206,7 +206,7 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     assert done.stderr.endswith("make room or give another --results; what is done is safe\n")
     assert done.stderr.count("\n") == 1
     assert not list(shell.results.glob("work/*/checkpoints/.saving-*"))
-    resumed = shell("run", "gae", *flags, plugin=False).stdout
+    resumed = shell("run", "toy", *flags).stdout
     assert "1 of 1 cells done" in resumed
 
 

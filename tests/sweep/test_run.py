@@ -125,15 +125,13 @@ def test_a_cell_that_kills_its_worker_every_time_is_given_up(shell) -> None:
 
 
 def _workers(shell) -> set[int]:
-    """The worker processes that run in the shell's folder."""
+    """The worker processes in the shell's folder: each leads a session of its own."""
     found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            here = os.readlink(path.with_name("cwd")) == str(shell.folder)
-            if here and b"ablations.sweep.worker" in path.read_bytes():
-                found.add(int(path.parent.name))
-        except OSError:
-            continue
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        pid = int(path.parent.name)
+        with contextlib.suppress(OSError):
+            if os.readlink(path) == str(shell.folder) and os.getsid(pid) == pid:
+                found.add(pid)
     return found
 
 
@@ -240,10 +238,12 @@ def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
 
 
 def test_workers_end_with_their_parent(shell) -> None:
-    process = shell.start("run", "toy_slow", "--workers", "2")
+    """Here with the interpreters that a user's command starts; elsewhere they are forks."""
+    command = shell.command("run", "toy_slow", "--workers", "2")
+    process = subprocess.Popen(command, cwd=shell.folder, env=shell.environment)
     _wait_for(lambda: len(_workers(shell)) == 2)
     process.kill()
-    process.communicate()
+    process.wait()
     _wait_for(lambda: not _workers(shell))
 
 

@@ -45,6 +45,9 @@ TINY = {
     "mlp_width": 8,
     "warm_start_steps": 0,
 }
+# As data: of a switch over every axis twice the program has to be compiled.
+SWITCHED = {"kl_placement", "policy_loss", "policy_loss_reduction", "prompt_advantage"}
+LOOP = tuple(item for item in AXES.items() if item[0] not in SWITCHED)
 P, K, L = 4, 3, 7
 SETTINGS = {**task("addition").settings, "kinds": "reversal", "reward_scales": "1"}
 
@@ -79,7 +82,7 @@ def variant(**sets: Any) -> Variant:
 
 
 def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
-    init, chunk = compiled(**composition)
+    init, chunk = compiled(**{"fixed": LOOP, **composition})
     state = init(jax.random.key(seed), one)
     for _ in range(chunks):
         state, metrics = chunk(state, one)
