@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import browser
 import forked
 import forks
 import pytest
@@ -221,3 +224,28 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
 @pytest.fixture
 def shell(shells: Callable[[], Shell]) -> Shell:
     return shells()
+
+
+@pytest.fixture(scope="module")
+def _drivers() -> Iterator[Callable[[bool], Any]]:
+    """One browser of a desktop and one of a phone for all tests of a file."""
+    with contextlib.ExitStack() as opened:
+        yield cache(lambda phone: opened.enter_context(browser.opened(phone)))
+
+
+@pytest.fixture
+def desktop(_drivers: Callable[[bool], Any]) -> Iterator[Any]:
+    yield from _blank(_drivers(False))
+
+
+@pytest.fixture
+def phone(_drivers: Callable[[bool], Any]) -> Iterator[Any]:
+    yield from _blank(_drivers(True))
+
+
+def _blank(driver: Any) -> Iterator[Any]:
+    """A browser without a page, and without what was said of the last one."""
+    browser.complaints(driver)
+    browser.requests(driver)
+    yield driver
+    driver.get("about:blank")

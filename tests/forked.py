@@ -81,7 +81,8 @@ class Running:
         one_core: bool = False,
     ):
         self.command, self.returncode = list(command), 0
-        self._out, self._err = (tempfile.TemporaryFile("a+") for _ in range(2))
+        self._out = tempfile.TemporaryFile("a+")  # noqa: SIM115  # until `communicate`
+        self._err = tempfile.TemporaryFile("a+")  # noqa: SIM115
         arguments = {"command": self.command, "one_core": one_core, "workers_are_forks": True}
         given = {name: one for name, one in environment.items() if name != forks.ADDRESS}
         with open(os.devnull) as nothing:

@@ -30,8 +30,8 @@ ADDRESS = "TESTS_FORKS"  # the environment variable with the path of the socket
 class Fork:
     """A running fork. It is killed when nobody holds this object's end of the line any more.
 
-    pid: of its process, which whoever attends it reaps as soon as it ends. arguments: of `forked.main`. folder: where it runs. environment: all of it. files: what its
-    standard input, output and errors are.
+    pid: of its process, which is reaped as soon as it ends. arguments: of `forked.main`. folder:
+    where it runs. environment: all of it. files: what its standard input, output and errors are.
     """
 
     def __init__(
