@@ -34,8 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if version("jaxlib").startswith(PORTABLE_JAXLIB):  # XLA ends a process over an unknown flag
         quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
         os.environ.setdefault("XLA_FLAGS", quick)
-    if config.cache is not None:
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    if cache := getattr(config, "cache", None):  # none with -p no:cacheprovider
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("jax")))
     if not hasattr(config, "workerinput"):  # not one of the processes that xdist starts
         serving = forked.serving()
         serving.__enter__()

@@ -14,6 +14,8 @@ import pytest
 from composed import alone, compiled, only, program, same_bits, train, variant
 from loss_checks import KEY, SETS, brax_loss, rolled_out
 
+from ablations.trainers.control.settings import DEFINITION
+
 LOOP = only(
     "advantage",
     "advantage_scope",
@@ -231,17 +233,11 @@ def test_switched_and_specialised_programs_give_the_same_bits(choices: dict[str,
     switched, seen = train(one, chunks=2, **SWITCHED)
     defaults = variant().choices
     assert one.choices != defaults
-    names = tuple(sorted({**_names(), **choices}.items()))
+    names = tuple(sorted({**DEFINITION.axes, **choices}.items()))
     # The fixed choices win over those of the data, which say something else here.
     specialised, seen_too = train(variant(), chunks=2, fixed=names)
     assert same_bits(switched, specialised)
     np.testing.assert_equal(seen, seen_too)  # NaN to NaN
-
-
-def _names() -> dict[str, str]:
-    from ablations.trainers.control.settings import AXES
-
-    return dict(AXES)
 
 
 # The value coefficient: a scale of the critic's loss, which Adam does not see
