@@ -126,7 +126,7 @@ TOY = trainers.register(
         },
         structure={
             "width": trainers.Option(1, "another shape, so another program", low=1),
-            "ballast": trainers.Option(0, "so many numbers more in a checkpoint", low=0),
+            "ballast": trainers.Option(1, "numbers in a checkpoint that nobody reads", low=1),
             "hooked": trainers.Option(False, "obeys `die` and `slow`"),
             "broken": trainers.Option(False, "raises when it is composed"),
         },
