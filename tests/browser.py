@@ -22,13 +22,14 @@ def chromium() -> tuple[str, str]:
 
 
 @contextmanager
-def opened(width: int = 1280, height: int = 900, *, phone: bool = False) -> Iterator[Any]:
+def opened(phone: bool = False) -> Iterator[Any]:
     """A driver whose browser can reach nothing but this machine."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
     browser, driver = chromium()
+    width, height = (390, 844) if phone else (1280, 900)
     options = Options()
     options.binary_location = browser
     for argument in (

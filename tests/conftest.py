@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import browser
 import forked
 import forks
 import pytest
@@ -32,8 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if version("jaxlib").startswith(PORTABLE_JAXLIB):  # XLA ends a process over an unknown flag
         quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
         os.environ.setdefault("XLA_FLAGS", quick)
-    if config.cache is not None:
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    if cache := getattr(config, "cache", None):  # none with -p no:cacheprovider
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("jax")))
     if not hasattr(config, "workerinput"):  # not one of the processes that xdist starts
         serving = forked.serving()
         serving.__enter__()
@@ -178,18 +180,9 @@ class Shell:
         with_plugin = ["--plugin", "toy"] if plugin else []
         return [sys.executable, "-m", "ablations.cli", *arguments, *with_plugin]
 
-    def start(self, *arguments: str, **keywords: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # whatever the shell ignores in which the tests run
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            **keywords,  # type: ignore[call-overload]
-        )
+    def start(self, *arguments: str) -> forked.Running:
+        command = ["ablations", *self.command(*arguments)[3:]]
+        return forked.Running(command, self.folder, self.environment)
 
     def __call__(
         self, *arguments: str, code: int = 0, plugin: bool = True
@@ -231,3 +224,28 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
 @pytest.fixture
 def shell(shells: Callable[[], Shell]) -> Shell:
     return shells()
+
+
+@pytest.fixture(scope="module")
+def _drivers() -> Iterator[Callable[[bool], Any]]:
+    """One browser of a desktop and one of a phone for all tests of a file."""
+    with contextlib.ExitStack() as opened:
+        yield cache(lambda phone: opened.enter_context(browser.opened(phone)))
+
+
+@pytest.fixture
+def desktop(_drivers: Callable[[bool], Any]) -> Iterator[Any]:
+    yield from _blank(_drivers(False))
+
+
+@pytest.fixture
+def phone(_drivers: Callable[[bool], Any]) -> Iterator[Any]:
+    yield from _blank(_drivers(True))
+
+
+def _blank(driver: Any) -> Iterator[Any]:
+    """A browser without a page, and without what was said of the last one."""
+    browser.complaints(driver)
+    browser.requests(driver)
+    yield driver
+    driver.get("about:blank")

@@ -8,6 +8,7 @@ import contextlib
 import multiprocessing
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -65,36 +66,61 @@ def serving() -> Iterator[None]:
             server.communicate()
 
 
-def run(
-    command: Sequence[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    seconds: float = 1500,
-    one_core: bool = False,
-) -> CompletedProcess[str]:
-    """The outcome of a command in a folder, as `subprocess.run` tells it.
+class Running:
+    """A command that runs in a fork, with as much of `subprocess.Popen` as the tests need.
 
-    command: "ablations" and its arguments, or "python", "-c" and a program. seconds: against
-        hanging; a busy machine is no reason to fail. one_core: as on a machine that has one, so
-        that `run` takes one worker.
+    command: "ablations" and its arguments, or "python", "-c" and a program. one_core: as on a
+        machine that has one, so that `run` takes one worker. Killed when nobody holds this.
     """
-    arguments = {"command": list(command), "one_core": one_core, "workers_are_forks": True}
-    given = {name: one for name, one in environment.items() if name != forks.ADDRESS}
-    with (
-        open(os.devnull) as nothing,
-        tempfile.TemporaryFile("a+") as out,
-        tempfile.TemporaryFile("a+") as err,
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        one_core: bool = False,
     ):
-        files = [file.fileno() for file in (nothing, out, err)]
+        self.command, self.returncode = list(command), 0
+        self._out = tempfile.TemporaryFile("a+")  # noqa: SIM115  # until `communicate`
+        self._err = tempfile.TemporaryFile("a+")  # noqa: SIM115
+        arguments = {"command": self.command, "one_core": one_core, "workers_are_forks": True}
+        given = {name: one for name, one in environment.items() if name != forks.ADDRESS}
+        with open(os.devnull) as nothing:
+            files = [file.fileno() for file in (nothing, self._out, self._err)]
+            self._fork = forks.Fork(arguments, str(folder), given, files)
+        self.pid = self._fork.pid
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Return None while it runs, else 0."""
+        return None if os.path.exists(f"/proc/{self.pid}") else 0
+
+    def communicate(self, timeout: float = 1500) -> tuple[str, str]:
+        """Wait for its end, and return what it wrote. timeout: seconds, against hanging; a busy
+        machine is no reason to fail."""
         try:
-            code = forks.Fork(arguments, str(folder), given, files).wait(seconds)
+            self.returncode = self._fork.wait(timeout)
         except TimeoutError:
-            raise TimeoutError(f"{' '.join(command)}: {seconds} s") from None
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read())
-        return CompletedProcess(list(command), code, *texts)
+            raise TimeoutError(f"{' '.join(self.command)}: {timeout} s") from None
+        with self._out, self._err:
+            for file in (self._out, self._err):
+                file.seek(0)
+            return self._out.read(), self._err.read()
+
+
+def run(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], one_core: bool = False
+) -> CompletedProcess[str]:
+    """Run a command as `Running` does, and return its outcome as `subprocess.run` does."""
+    running = Running(command, folder, environment, one_core)
+    out, err = running.communicate()
+    return CompletedProcess(running.command, running.returncode, out, err)
 
 
 def main(command: list[str], one_core: bool = False, workers_are_forks: bool = False) -> Any:

@@ -30,8 +30,8 @@ ADDRESS = "TESTS_FORKS"  # the environment variable with the path of the socket
 class Fork:
     """A running fork. It is killed when nobody holds this object's end of the line any more.
 
-    arguments: of `forked.main`. folder: where it runs. environment: all of it. files: what its
-    standard input, output and errors are.
+    pid: of its process, which is reaped as soon as it ends. arguments: of `forked.main`. folder:
+    where it runs. environment: all of it. files: what its standard input, output and errors are.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Fork:
         self._line.sendall(json.dumps([arguments, folder, dict(environment)]).encode())
         self._line.shutdown(socket.SHUT_WR)
         self._told = self._line.makefile()
-        self._number()  # that it runs
+        self.pid = self._number()
 
     def wait(self, seconds: float | None = None) -> int:
         """Its exit code, negative after a signal. Kills it after so many seconds, and raises
@@ -98,12 +98,13 @@ def _attend(line: socket.socket, main: Callable[..., Any]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _, files, _, _ = socket.recv_fds(line, 1, 3)
         arguments, folder, environment = json.loads(line.makefile().read())
-        line.sendall(b"1\n")  # nothing may fail between the fork and the watch over it
         pid = os.fork()
         if not pid:
             line.close()
             _become(files, folder, environment, lambda: main(**arguments))
         ended = os.pidfd_open(pid)
+        with contextlib.suppress(OSError):  # then the line is closed, as the watch below sees
+            line.sendall(f"{pid}\n".encode())
         watched = select.poll()
         watched.register(line, 0)  # only that it was closed
         watched.register(ended, select.POLLIN)

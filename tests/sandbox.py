@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import walk
+
 MEMORY = 1_000_000_000
 SECONDS = 60
 EXECUTED = "executed"  # the file that planted code makes
@@ -37,31 +39,6 @@ WRITES = {
     "check": ("checks",),
 }
 
-WALK = """\
-i=1
-echo "step,return" > "$1/log.csv"
-while [ $i -le 12 ]; do
-  echo "$((i * 100)),$((i * $3 + ($2 * 7919 + i * 104729) % 13))" >> "$1/log.csv"
-  i=$((i + 1))
-done
-"""
-STUDY = """\
-[study]
-name = "walk"
-claim = "drift helps"
-baseline = "slow"
-seeds = 5
-
-[command]
-run = "sh walk.sh {folder} {seed} {drift}"
-curve = "{folder}/log.csv"
-step = "step"
-metric = "return"
-
-[variants]
-slow = {drift = 10}
-fast = {drift = 12}
-"""
 CLAIM = """\
 [[claim]]
 id = "drift"
@@ -127,7 +104,7 @@ def preload() -> None:
 def build(folder: Path) -> Path:
     """Make a folder with a study that ran, imported runs, an archive, a baseline and claims."""
     folder.mkdir(parents=True)
-    for name, text in (("walk.sh", WALK), ("walk.toml", STUDY), ("runs.csv", RUNS)):
+    for name, text in {**walk.FILES, "runs.csv": RUNS}.items():
         (folder / name).write_text(text)
     (folder / "results").mkdir()
     (folder / "results" / "claims.toml").write_text(CLAIM)

@@ -60,4 +60,4 @@ def test_a_fork_ends_with_whoever_asked(tmp_path: Path) -> None:
 def test_a_fork_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     program = "import time; time.sleep(1500)"
     with pytest.raises(TimeoutError, match="python -c"):
-        forked.run(["python", "-c", program], tmp_path, dict(os.environ), seconds=0.1)
+        forked.Running(["python", "-c", program], tmp_path, os.environ).communicate(timeout=0.1)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import walk
 
 from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
@@ -348,31 +349,10 @@ def archived_import() -> Made:
 
 # Commands
 
-STUDY = """\
-[study]
-name = "walk"
-claim = "drift helps"
-baseline = "slow"
-seeds = 5
-
-[command]
-run = "sh walk.sh {seed} {drift}"
-curve = "stdout"
-metric = "return"
-step = "step"
-
-[variants]
-slow = {drift = 10}
-fast = {drift = 12}
-"""
-WALK = """\
-for i in 1 2 3 4 5; do echo "step: $((i * 100)) return: $((i * $2 + $1))"; done
-"""
-
 
 def command() -> Made:
-    Path("walk.sh").write_text(WALK)
-    Path("walk.toml").write_text(STUDY)
+    for name, text in walk.FILES.items():
+        Path(name).write_text(text)
     run("run", "walk.toml", "--quiet")
     return Made("walk", "walk.toml")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -105,6 +104,8 @@ CASES = [
     ("figure toy --output /dev/null/x", "cannot make the folder '/dev/null/x'"),
     ("table gae --format word", "invalid choice: 'word'"),
     ("status", "nothing has run in 'results'"),
+    ("run toy --results toy.py", "cannot write to the results folder 'toy.py'"),
+    ("run toy --partition gpu", "--partition is for --cluster slurm"),
     ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
 ]
 
@@ -159,12 +160,6 @@ def test_a_plugin_whose_choice_disagrees_is_refused(shell) -> None:
     assert "choice 'odd' of axis 'advantage' disagrees with 'standard': it returns" in line
 
 
-def test_an_unwritable_results_folder(shell) -> None:
-    (shell.folder / "file").write_text("")
-    line = refused(shell, "run", "toy", "--results", "file")
-    assert "cannot write to the results folder 'file'" in line
-
-
 @pytest.mark.parametrize("limit", [3_000, 16_000], ids=["for_the_plan", "for_a_record"])
 def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
     shell("run", "toy", "--seeds", "1")
@@ -189,10 +184,10 @@ def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
 
 
 def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
-    """Room for the plan, but not for one matrix of the state."""
-    flags = ["--profile", "smoke", "--variants", "brax", "--seeds", "1", "--workers", "1"]
-    flags += ["--keep-policies", "0"]
-    command = shell.command("run", "gae", *flags, "--checkpoint-steps", "5000", plugin=False)
+    """Room for the plan, but not for one array of the state."""
+    flags = ["--variants", "up", "--seeds", "1", "--workers", "1", "--keep-policies", "0"]
+    flags += ["--set", "ballast=4000"]
+    command = shell.command("run", "toy", *flags, "--checkpoint-steps", "20")
     done = subprocess.run(
         ["prlimit", "--fsize=14000", *command],
         cwd=shell.folder,
@@ -206,7 +201,7 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     assert done.stderr.endswith("make room or give another --results; what is done is safe\n")
     assert done.stderr.count("\n") == 1
     assert not list(shell.results.glob("work/*/checkpoints/.saving-*"))
-    resumed = shell("run", "gae", *flags, plugin=False).stdout
+    resumed = shell("run", "toy", *flags).stdout
     assert "1 of 1 cells done" in resumed
 
 
@@ -220,20 +215,13 @@ def test_what_cannot_be_read_is_not_called_written(shell) -> None:
     assert f"'{path.relative_to(shell.folder)}' is no regular file" in line
 
 
-def test_a_plan_that_is_cut_short(shell) -> None:
-    shell("run", "toy", "--seeds", "1")
-    (path,) = shell.results.glob("plans/toy/*.json")
-    path.write_text(path.read_text()[:100])
-    assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
-    shell("run", "toy", "--seeds", "1")
-    shell("table", "toy")
-
-
-def test_a_plan_with_a_changed_byte(shell) -> None:
-    shell("run", "toy", "--seeds", "1")
-    (path,) = shell.results.glob("plans/toy/*.json")
-    path.write_text(path.read_text().replace('"hash"', '"hasi"', 1))
-    assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
+def test_a_plan_that_is_cut_short_or_has_a_changed_byte(shell) -> None:
+    for damage in (lambda text: text[:100], lambda text: text.replace('"hash"', '"hasi"', 1)):
+        shell("run", "toy", "--seeds", "1")
+        shell("table", "toy")
+        (path,) = shell.results.glob("plans/toy/*.json")
+        path.write_text(damage(path.read_text()))
+        assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
 
 
 def test_a_record_of_another_format(shell) -> None:
@@ -259,12 +247,6 @@ def test_settings_that_differ_are_never_pooled(shell) -> None:
         (1, "done"),
         (2, "missing"),
     ]
-
-
-def test_nothing_is_left_running(shell) -> None:
-    shell("run", "toy", "--seeds", "1")
-    assert not list(shell.results.glob("work/orders/*"))
-    assert not [name for name in os.listdir(shell.results / "cells") if name.startswith(".")]
 
 
 @pytest.mark.parametrize(

@@ -9,40 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from walk import SCRIPT, STUDY
 
 from ablations.records import Plan, Record, read_curve, read_results
 from ablations.sweep import local
 from ablations.sweep.local import Outcome
 from ablations.sweep.planned import resolved
-
-# A random walk in shell: 20 points, `drift` apart, with noise from the seed.
-WALK = """\
-out=$1 seed=$2 drift=$3
-echo "step,return" > "$out/log.csv"
-i=1
-while [ $i -le 20 ]; do
-  echo "$((i * 100)),$((i * drift + (seed * 7919 + i * 104729) % 13))" >> "$out/log.csv"
-  i=$((i + 1))
-done
-"""
-
-STUDY = """\
-[study]
-name = "walk"
-claim = "drift helps"
-baseline = "slow"
-seeds = 3
-
-[command]
-run = "sh walk.sh {folder} {seed} {drift}"
-curve = "{folder}/log.csv"
-step = "step"
-metric = "return"
-
-[variants]
-slow = {drift = 10}
-fast = {drift = 12}
-"""
 
 
 class Folder:
@@ -102,7 +74,7 @@ class Folder:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(tmp_path)
     one = Folder(tmp_path)
-    one.write("walk.sh", WALK)
+    one.write("walk.sh", SCRIPT)
     one.study()
     return one
 

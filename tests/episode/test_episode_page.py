@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import complaints, opened, requests
+from browser import complaints, requests
 
 from ablations.episode import page as episode
 from ablations.episode.scene import Geom, Scene
@@ -161,35 +161,33 @@ def own(messages: list[str]) -> list[str]:
     return [one for one in messages if "GL Driver Message (OpenGL, Performance" not in one]
 
 
-def test_it_moves_in_a_browser_without_network(tmp_path: Path) -> None:
+def test_it_moves_in_a_browser_without_network(tmp_path: Path, desktop) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, f"gae {NASTY}", "ball", 0, [run(NASTY), run("brax", steps=20)])
-    with opened(800, 600) as page:
-        page.get(f"{path.as_uri()}#step=0")
-        wait(page, READY)
-        first, later = at_step(page, 2), at_step(page, 40)
-        assert len(first) == len(later) == 2
-        assert first[0] != later[0]
-        assert first[0] != first[1], "each in its own colour"
-        assert at_step(page, 2) == first, "the same step looks the same"
+    desktop.set_window_size(800, 600)  # software draws each pixel
+    desktop.get(f"{path.as_uri()}#step=0")
+    wait(desktop, READY)
+    first, later = at_step(desktop, 2), at_step(desktop, 40)
+    assert len(first) == len(later) == 2
+    assert first[0] != later[0]
+    assert first[0] != first[1], "each in its own colour"
+    assert at_step(desktop, 2) == first, "the same step looks the same"
 
-        read = "return [...document.querySelectorAll('[data-is=step]')].map((e) => e.textContent)"
-        at_step(page, 40)
-        assert page.execute_script(read) == ["40", "20"], (
-            "in step, the shorter one waits at its end"
-        )
-        over = page.execute_script(
-            "return [...document.querySelectorAll('.over')].map((one) => one.hidden)"
-        )
-        assert over == [True, False]
+    read = "return [...document.querySelectorAll('[data-is=step]')].map((e) => e.textContent)"
+    at_step(desktop, 40)
+    assert desktop.execute_script(read) == ["40", "20"], "in step, the shorter one waits at its end"
+    over = desktop.execute_script(
+        "return [...document.querySelectorAll('.over')].map((one) => one.hidden)"
+    )
+    assert over == [True, False]
 
-        assert own(complaints(page)) == []
-        assert requests(page) == [path.as_uri()]
-        assert page.execute_script("return document.querySelectorAll('main script').length") == 0
-        assert page.execute_script("return document.getElementById('problem').hidden")
+    assert own(complaints(desktop)) == []
+    assert requests(desktop) == [path.as_uri()]
+    assert desktop.execute_script("return document.querySelectorAll('main script').length") == 0
+    assert desktop.execute_script("return document.getElementById('problem').hidden")
 
 
-def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path) -> None:
+def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path, desktop) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -197,67 +195,65 @@ def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, "gae", "ball", 0, [run()])
     clock = "return document.getElementById('clock').textContent.split(' ')[0]"
-    with opened(800, 600) as page:  # software draws each pixel
-        page.get(f"{path.as_uri()}#step=10")
-        wait(page, READY)
-        body = page.find_element(By.TAG_NAME, "body")
-        for keys, step in (
-            (Keys.ARROW_RIGHT, "11"),
-            (Keys.ARROW_LEFT, "10"),
-            (Keys.SHIFT + Keys.ARROW_RIGHT, "20"),
-            (Keys.END, "60"),
-            (Keys.HOME, "0"),
-        ):
-            body.send_keys(keys)
-            wait(page, f"{clock} === '{step}'")
-        body.send_keys(" ")
-        wait(page, "return document.body.classList.contains('playing')")
-        wait(page, f"{clock} !== '0'")
-        body.send_keys(" ")
-        wait(page, "return !document.body.classList.contains('playing')")
+    desktop.set_window_size(800, 600)  # software draws each pixel
+    desktop.get(f"{path.as_uri()}#step=10")
+    wait(desktop, READY)
+    body = desktop.find_element(By.TAG_NAME, "body")
+    for keys, step in (
+        (Keys.ARROW_RIGHT, "11"),
+        (Keys.ARROW_LEFT, "10"),
+        (Keys.SHIFT + Keys.ARROW_RIGHT, "20"),
+        (Keys.END, "60"),
+        (Keys.HOME, "0"),
+    ):
+        body.send_keys(keys)
+        wait(desktop, f"{clock} === '{step}'")
+    body.send_keys(" ")
+    wait(desktop, "return document.body.classList.contains('playing')")
+    wait(desktop, f"{clock} !== '0'")
+    body.send_keys(" ")
+    wait(desktop, "return !document.body.classList.contains('playing')")
 
-        before = at_step(page, 10)
-        canvas = page.find_element(By.TAG_NAME, "canvas")
-        ActionChains(page).drag_and_drop_by_offset(canvas, 120, 40).perform()
-        turned = at_step(page, 10)
-        assert turned != before
-        ActionChains(page).double_click(canvas).perform()
-        assert at_step(page, 10) == before
-        canvas.send_keys("+")
-        assert at_step(page, 10) != before
-        canvas.send_keys("0")
-        assert at_step(page, 10) == before
+    before = at_step(desktop, 10)
+    canvas = desktop.find_element(By.TAG_NAME, "canvas")
+    ActionChains(desktop).drag_and_drop_by_offset(canvas, 120, 40).perform()
+    turned = at_step(desktop, 10)
+    assert turned != before
+    ActionChains(desktop).double_click(canvas).perform()
+    assert at_step(desktop, 10) == before
+    canvas.send_keys("+")
+    assert at_step(desktop, 10) != before
+    canvas.send_keys("0")
+    assert at_step(desktop, 10) == before
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_fits_a_phone_in_both_themes(theme: str, tmp_path: Path) -> None:
+def test_it_fits_a_phone_in_both_themes(theme: str, tmp_path: Path, phone) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, "gae", "inverted_double_pendulum", 0, [run(f"v{i}") for i in range(3)])
-    with opened(390, 844, phone=True) as page:
-        page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": theme}]},
-        )
-        page.get(f"{path.as_uri()}#step=5")
-        wait(page, READY)
-        width, player, height = page.execute_script(
-            "return [document.documentElement.scrollWidth, "
-            "document.getElementById('player').getBoundingClientRect().bottom, innerHeight]"
-        )
-        assert width <= 390
-        assert player <= height
-        ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (theme == "dark")
-        at_step(page, 6)
-        assert own(complaints(page)) == []
+    phone.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": theme}]},
+    )
+    phone.get(f"{path.as_uri()}#step=5")
+    wait(phone, READY)
+    width, player, height = phone.execute_script(
+        "return [document.documentElement.scrollWidth, "
+        "document.getElementById('player').getBoundingClientRect().bottom, innerHeight]"
+    )
+    assert width <= 390
+    assert player <= height
+    ground = phone.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (theme == "dark")
+    at_step(phone, 6)
+    assert own(complaints(phone)) == []
 
 
-def test_it_can_be_read_by_a_screen_reader(tmp_path: Path) -> None:
+def test_it_can_be_read_by_a_screen_reader(tmp_path: Path, desktop) -> None:
     axe = pytest.importorskip("axe_core_python.selenium")
     path = tmp_path / "episode.html"
     episode.write(path, "gae", "ball", 0, [run(), run("brax")])
-    with opened() as page:
-        page.get(f"{path.as_uri()}#step=5")
-        wait(page, READY)
-        found = axe.Axe().run(page)["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    desktop.get(f"{path.as_uri()}#step=5")
+    wait(desktop, READY)
+    found = axe.Axe().run(desktop)["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []

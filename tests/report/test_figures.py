@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import scipy.stats
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from synthetic import realistic
+from matplotlib.font_manager import FontEntry
+from synthetic import realistic, synthetic_study
 
 import ablations
 from ablations.core.files import SetAside
@@ -40,15 +41,24 @@ from ablations.studies import fraction
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 
 
-@pytest.fixture
-def drawn(study):
-    return study(
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    results = tmp_path_factory.mktemp("drawn")
+    plan = synthetic_study(
+        results,
         realistic(),
         units=UNITS,
         points=10,
         failed={("hopper", "done_cut", 2): "loss is not finite"},
         missing=[("reacher", "brax", 7)],
     )
+    return plan, results
+
+
+@pytest.fixture(scope="module")
+def files(drawn, tmp_path_factory):
+    plan, results = drawn
+    return write_figures(plan, results, tmp_path_factory.mktemp("files"), formats=paper.FORMATS)
 
 
 def svg_text(path) -> str:
@@ -61,57 +71,49 @@ def of(panel: marks.Panel, kind: type) -> list:
     return [mark for mark in panel.marks if isinstance(mark, kind)]
 
 
-def test_figures_are_written_whole_and_under_their_names(drawn, tmp_path) -> None:
-    plan, results = drawn
-    written = write_figures(plan, results, tmp_path / "out", formats=("svg", "png", "pdf"))
+def test_figures_are_written_whole_and_under_their_names(files) -> None:
     names = ("curves", "differences", "improvement", "intervals", "profiles", "efficiency")
     names += ("diagnostics",)
-    stems = [f"gae_{name}" for name in names]
-    assert [path.name for path in written] == [
-        f"{stem}.{format}" for stem in stems for format in ("svg", "png", "pdf")
+    formats = ("svg", "png", "pdf")
+    assert [path.name for path in files] == [
+        f"gae_{name}.{format}" for name in names for format in formats
     ]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
-        path.name for path in written
-    )
-    heads = {path.suffix: path.read_bytes()[:5] for path in written}
+    assert sorted(files[0].parent.iterdir()) == sorted(files)
+    heads = {path.suffix: path.read_bytes()[:5] for path in files}
     assert heads == {".svg": b"<?xml", ".png": b"\x89PNG\r", ".pdf": b"%PDF-"}
 
 
-def test_text_of_the_curves_stays_text(drawn, tmp_path) -> None:
-    plan, results = drawn
-    text = svg_text(write_figures(plan, results, tmp_path / "out", formats=["svg"])[0])
+def test_text_stays_text(drawn, files) -> None:
+    plan, _ = drawn
+    curves, forest = (svg_text(path) for path in files[:6:3])
     for part in (*plan.tasks, *plan.variants, "environment steps", "400k", "(1 failed)"):
-        assert part in text, part
-    assert "Generalised advantage estimation" in text
-    assert "return (training)" in text
-
-
-def test_text_of_the_forest_plot_stays_text(drawn, tmp_path) -> None:
-    plan, results = drawn
-    text = svg_text(write_figures(plan, results, tmp_path / "out", formats=["svg"])[1])
+        assert part in curves, part
+    assert "Generalised advantage estimation" in curves
+    assert "return (training)" in curves
     for part in ("brax", "worse", "undecided", "all tasks", "margin", "in what was learned"):
-        assert part in text, part
+        assert part in forest, part
 
 
-def test_same_records_same_bytes_in_another_process(drawn, tmp_path) -> None:
-    plan, results = drawn
-    turned = dataclasses.replace(plan, cells=plan.cells[::-1])
-    here = write_figures(turned, results, tmp_path / "here", formats=paper.FORMATS)
+def test_same_records_same_bytes_in_another_process(drawn, files, tmp_path) -> None:
+    """Whatever the order of the cells."""
+    _, results = drawn
     program = (
-        "import sys; from pathlib import Path; from ablations.records import read_plan\n"
+        "import dataclasses, sys; from pathlib import Path\n"
+        "from ablations.records import read_plan\n"
         "from ablations.report.figures.files import write_figures\n"
         "results, folder = map(Path, sys.argv[1:])\n"
-        "write_figures(read_plan(results, 'gae'), results, folder, formats=('svg', 'png', 'pdf'))"
+        "plan = read_plan(results, 'gae')\n"
+        "turned = dataclasses.replace(plan, cells=plan.cells[::-1])\n"
+        "write_figures(turned, results, folder, formats=('svg', 'png', 'pdf'))"
     )
     subprocess.run(
         [sys.executable, "-c", program, str(results), str(tmp_path / "there")],
         env=os.environ | {"PYTHONHASHSEED": "7"},
         check=True,
     )
-    assert {path.suffix for path in here} == {".svg", ".png", ".pdf"}
-    for path in here:
+    for path in files:
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes(), path.name
-    assert str(results).encode() not in here[0].read_bytes()
+    assert str(results).encode() not in files[0].read_bytes()
 
 
 def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
@@ -420,6 +422,16 @@ def test_characters_that_the_font_lacks_give_no_warning(study, tmp_path, recwarn
     assert [str(one.message) for one in recwarn] == []
 
 
+def test_where_the_font_has_every_letter_no_other_is_opened(drawn, monkeypatch) -> None:
+    plan, results = drawn
+    fonts = paper.font_manager.fontManager
+    ours = [font for font in fonts.ttflist if font.name.startswith("DejaVu")]
+    monkeypatch.setattr(fonts, "ttflist", [*ours, FontEntry("/no/such/font", name="none")])
+    figure = curves(plan, scores(Results(plan, results)))
+    assert "\n" in repr(figure), "of arrays that take several lines"
+    paper.draw(figure)
+
+
 def test_bad_input(drawn, tmp_path) -> None:
     plan, results = drawn
     with pytest.raises(UserError, match="did you mean 'svg'"):
@@ -429,8 +441,8 @@ def test_bad_input(drawn, tmp_path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cell_whose_record_is_damaged_is_missing(drawn) -> None:
-    plan, results = drawn
+def test_a_cell_whose_record_is_damaged_is_missing(study) -> None:
+    plan, results = study(realistic(seeds=2, tasks=["hopper"]))
     cell = plan.cells[0]
     (cell_folder(results, cell.hash) / "curve.parquet").write_bytes(b"PAR1")
     read = Results(plan, results)

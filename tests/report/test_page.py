@@ -268,16 +268,17 @@ def test_a_cell_of_two_studies_is_counted_once(tmp_path) -> None:
     (one,) = studies(tmp_path, count=1)
     renamed = replace(one, study=replace(one.study, name="again", title="Again"))
     count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
-    assert (
-        f"2 studies, {count} finished runs" in Outline(page.render([one, renamed], tmp_path)).text
-    )
+    text = page.render([one, renamed], tmp_path, live=True)
+    assert f"2 studies, {count} finished runs" in Outline(text).text
 
 
-def test_the_command_writes_the_page_and_says_where(made, capsys) -> None:
-    results, path = made
-    assert main(["report", "--results", str(results)]) == 0
-    assert capsys.readouterr().out.strip() == str(path)
-    assert main(["report", "--results", str(results / "none")]) == 2
+def test_the_command_writes_the_page_and_says_where(tmp_path, capsys) -> None:
+    synthetic_study(tmp_path, {("hopper", "a"): [1.0, 2.0]})
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert path.is_relative_to(tmp_path)
+    assert "hopper" in path.read_text()
+    assert main(["report", "--results", str(tmp_path / "none")]) == 2
     assert "nothing has run" in capsys.readouterr().err
 
 
@@ -308,19 +309,18 @@ def test_every_figure_is_drawn_without_a_request_or_a_complaint(made, browser) -
     assert set(asked) <= {made[1].as_uri()}
 
 
-def test_odd_names_and_addresses_stop_no_script(tmp_path: Path) -> None:
+def test_odd_names_and_addresses_stop_no_script(tmp_path: Path, desktop) -> None:
     plans = [
         synthetic_study(tmp_path, {("t", "=1+1"): [1.0, 2.0], ("t", "b"): [3.0, 4.0]}, name=name)
         for name in ("constructor", "__proto__", "toString")
     ]
     address = page.write(plans, tmp_path).as_uri()
-    with opened() as driver:
-        for fragment in ("#%", "#%E0%A4", "?hide.constructor=b&runs.valueOf=x#constructor"):
-            driver.get("about:blank")
-            driver.get(address + fragment)
-            charts, drawn = draw_all(driver)
-            assert charts == drawn > 5
-            assert complaints(driver) == []
+    for fragment in ("#%", "#%E0%A4", "?hide.constructor=b&runs.valueOf=x#constructor"):
+        desktop.get("about:blank")
+        desktop.get(address + fragment)
+        charts, drawn = draw_all(desktop)
+        assert charts == drawn > 5
+        assert complaints(desktop) == []
 
 
 def test_the_whole_margin_is_in_sight(browser) -> None:
@@ -453,34 +453,33 @@ def test_figures_and_tables_can_be_saved(made, browser) -> None:
     assert {row[-1] for row in rows[1:]} == {c.hash for c in read_plan(results, "gae").cells}
 
 
-def test_what_is_shown_is_in_the_address(made) -> None:
+def test_what_is_shown_is_in_the_address(made, desktop) -> None:
     pressed = (
         "return document.querySelector(\"[data-legend='gae'] [data-variant='brax']\")"
         ".getAttribute('aria-pressed')"
     )
-    with opened() as driver:
-        driver.get(made[1].as_uri() + "#gae.diagnostics")
-        folded = driver.find_element("id", "more-gae.diagnostics")
-        assert folded.get_attribute("open")
-        assert not driver.find_element("id", "gae.runs").get_attribute("open")
-        assert driver.execute_script(pressed) == "true"
-        driver.execute_script(
-            "document.querySelector(\"[data-legend='gae'] [data-variant='brax']\").click()"
-        )
-        driver.execute_script("document.getElementById('gae.runs').open = true")
-        driver.find_element("css selector", "[data-runs='gae'] input").send_keys("done_cut failed")
-        address = driver.current_url
-        assert address.endswith("?hide.gae=brax&runs.gae=done_cut+failed#gae.diagnostics")
-        driver.get("about:blank")
-        driver.get(address.replace("#gae.diagnostics", "#gae.runs"))
-        assert driver.execute_script(pressed) == "false"
-        rows = driver.find_elements("css selector", "[data-runs='gae'] tbody tr")
-        assert [row.text.split()[:4] for row in rows] == [["hopper", "done_cut", "3", "failed"]]
-        said = driver.find_element("css selector", "[data-runs='gae'] .count").text
-        assert said == "1 of 1 runs shown"
+    desktop.get(made[1].as_uri() + "#gae.diagnostics")
+    folded = desktop.find_element("id", "more-gae.diagnostics")
+    assert folded.get_attribute("open")
+    assert not desktop.find_element("id", "gae.runs").get_attribute("open")
+    assert desktop.execute_script(pressed) == "true"
+    desktop.execute_script(
+        "document.querySelector(\"[data-legend='gae'] [data-variant='brax']\").click()"
+    )
+    desktop.execute_script("document.getElementById('gae.runs').open = true")
+    desktop.find_element("css selector", "[data-runs='gae'] input").send_keys("done_cut failed")
+    address = desktop.current_url
+    assert address.endswith("?hide.gae=brax&runs.gae=done_cut+failed#gae.diagnostics")
+    desktop.get("about:blank")
+    desktop.get(address.replace("#gae.diagnostics", "#gae.runs"))
+    assert desktop.execute_script(pressed) == "false"
+    rows = desktop.find_elements("css selector", "[data-runs='gae'] tbody tr")
+    assert [row.text.split()[:4] for row in rows] == [["hopper", "done_cut", "3", "failed"]]
+    said = desktop.find_element("css selector", "[data-runs='gae'] .count").text
+    assert said == "1 of 1 runs shown"
 
 
-def test_thousands_of_runs_are_listed_a_part_at_a_time(made, tmp_path) -> None:
+def test_thousands_of_runs_are_listed_a_part_at_a_time(made, tmp_path, desktop) -> None:
     """The page holds them as data, and makes rows of them when someone looks."""
     text = made[1].read_text()
     data = re.search(r'(<script type="application/json" id="data">)(.*?)</script>', text, re.S)
@@ -493,19 +492,18 @@ def test_thousands_of_runs_are_listed_a_part_at_a_time(made, tmp_path) -> None:
     path = tmp_path / "many.html"
     path.write_text(text[: data.start(2)] + packed + text[data.end(2) :])
     count = "return document.querySelectorAll('[data-runs=\"gae\"] tbody tr').length"
-    with opened() as driver:
-        driver.get(path.as_uri())
-        assert driver.execute_script(count) == 0
-        driver.get(path.as_uri() + "#gae.runs")
-        place = driver.find_element("id", "gae.runs")
-        listed = "const done = arguments[0]; const look = () => { const n = document.querySelector("
-        listed += "'[data-runs=\"gae\"] tbody').rows.length; n ? done(n) : setTimeout(look, 20); };"
-        assert driver.execute_async_script(listed + "look()") == 200
-        driver.execute_script("arguments[0].querySelector('.further').click()", place)
-        assert driver.execute_script(count) == 400
-        place.find_element("css selector", "input").send_keys("39 2999")
-        assert driver.execute_script(count) == 1
-        assert not place.find_element("css selector", ".further").is_displayed()
+    desktop.get(path.as_uri())
+    assert desktop.execute_script(count) == 0
+    desktop.get(path.as_uri() + "#gae.runs")
+    place = desktop.find_element("id", "gae.runs")
+    listed = "const done = arguments[0]; const look = () => { const n = document.querySelector("
+    listed += "'[data-runs=\"gae\"] tbody').rows.length; n ? done(n) : setTimeout(look, 20); };"
+    assert desktop.execute_async_script(listed + "look()") == 200
+    desktop.execute_script("arguments[0].querySelector('.further').click()", place)
+    assert desktop.execute_script(count) == 400
+    place.find_element("css selector", "input").send_keys("39 2999")
+    assert desktop.execute_script(count) == 1
+    assert not place.find_element("css selector", ".further").is_displayed()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -528,13 +526,12 @@ def test_axe_finds_nothing_serious(browser, theme: str) -> None:
     assert serious == []
 
 
-def test_a_phone_scrolls_only_downwards(made) -> None:
-    with opened(390, 844, phone=True) as driver:
-        driver.get(made[1].as_uri())
-        charts, drawn = draw_all(driver)
-        assert charts == drawn
-        assert driver.execute_script("return document.documentElement.scrollWidth") == 390
-        assert complaints(driver) == []
+def test_a_phone_scrolls_only_downwards(made, phone) -> None:
+    phone.get(made[1].as_uri())
+    charts, drawn = draw_all(phone)
+    assert charts == drawn
+    assert phone.execute_script("return document.documentElement.scrollWidth") == 390
+    assert complaints(phone) == []
 
 
 OVERLAPS = """
@@ -563,36 +560,36 @@ def long_names(tmp_path_factory) -> Path:
         for (task, variant), values in found.items()
     }
     plan = synthetic_study(results, finals, units=dict.fromkeys(("reacher", "hopper"), 1e5))
-    return page.write([plan], results)
+    path = results / "long.html"  # without the figures that a page without scripts shows
+    path.write_text(page.render([plan], results, live=True))
+    return path
 
 
-def test_a_table_of_three_tasks_fits_a_screen_and_no_ticks_are_turned(long_names) -> None:
-    with opened(width=1280) as browser:
-        browser.get(long_names.as_uri())
-        draw_all(browser)
-        widths = browser.execute_script(
-            "return [...document.querySelectorAll('.scroll')].map("
-            "(one) => [one.scrollWidth, one.clientWidth])"
-        )
-        assert len(widths) > 1
-        assert all(whole <= seen for whole, seen in widths)
-        turns = browser.execute_script(
-            "return [...document.querySelectorAll('.xtick text')].map("
-            "(one) => one.getAttribute('transform') || '')"
-        )
-        assert turns
-        assert not [one for one in turns if re.search(r"rotate\((?!0[,)])", one)]
-        assert browser.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
+def test_a_table_of_three_tasks_fits_a_screen_and_no_ticks_are_turned(long_names, desktop) -> None:
+    desktop.get(long_names.as_uri())
+    draw_all(desktop)
+    widths = desktop.execute_script(
+        "return [...document.querySelectorAll('.scroll')].map("
+        "(one) => [one.scrollWidth, one.clientWidth])"
+    )
+    assert len(widths) > 1
+    assert all(whole <= seen for whole, seen in widths)
+    turns = desktop.execute_script(
+        "return [...document.querySelectorAll('.xtick text')].map("
+        "(one) => one.getAttribute('transform') || '')"
+    )
+    assert turns
+    assert not [one for one in turns if re.search(r"rotate\((?!0[,)])", one)]
+    assert desktop.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
 
 
-def test_a_phone_shows_the_words_of_a_row_beside_each_other(long_names) -> None:
-    with opened(width=390, height=844, phone=True) as browser:
-        browser.get(long_names.as_uri())
-        draw_all(browser)
-        assert browser.execute_script(OVERLAPS, "th, td", ".scores tbody tr") == [True, 0]
-        card = "const card = document.querySelector('.card .scroll'); return"
-        assert browser.execute_script(f"{card} card.scrollWidth <= card.clientWidth")
-        assert browser.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
+def test_a_phone_shows_the_words_of_a_row_beside_each_other(long_names, phone) -> None:
+    phone.get(long_names.as_uri())
+    draw_all(phone)
+    assert phone.execute_script(OVERLAPS, "th, td", ".scores tbody tr") == [True, 0]
+    card = "const card = document.querySelector('.card .scroll'); return"
+    assert phone.execute_script(f"{card} card.scrollWidth <= card.clientWidth")
+    assert phone.execute_script(OVERLAPS, ".xtick text", ".xaxislayer-above") == [True, 0]
 
 
 def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
@@ -619,15 +616,14 @@ def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
-def test_without_a_script_the_figures_are_pictures(made, tmp_path) -> None:
+def test_without_a_script_the_figures_are_pictures(made, tmp_path, desktop) -> None:
     bare = re.sub(r"<script>.*?</script>", "", made[1].read_text(), flags=re.S)
     (tmp_path / "bare.html").write_text(bare)
-    with opened() as driver:
-        driver.get((tmp_path / "bare.html").as_uri())
-        images = driver.find_elements("css selector", "figure > img")
-        shown = [one for one in images if one.is_displayed()]
-        assert len(shown) == len(images) - 2  # diagnostics are folded
-        widths = driver.execute_script(
-            "return [...document.querySelectorAll('figure > img')].map((one) => one.naturalWidth)"
-        )
-        assert min(widths) > 200
+    desktop.get((tmp_path / "bare.html").as_uri())
+    images = desktop.find_elements("css selector", "figure > img")
+    shown = [one for one in images if one.is_displayed()]
+    assert len(shown) == len(images) - 2  # diagnostics are folded
+    widths = desktop.execute_script(
+        "return [...document.querySelectorAll('figure > img')].map((one) => one.naturalWidth)"
+    )
+    assert min(widths) > 200

@@ -38,8 +38,8 @@ from ablations.report.claims.words import verdict as verdict_of_claim
 from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import compare
 from ablations.report.tables import ALL_TASKS
-from ablations.report.tables.explained import GAP, INERT, shares_sheet
 from ablations.report.tables.effects import effects_sheet
+from ablations.report.tables.explained import GAP, INERT, shares_sheet
 
 # Effects of a factorial
 

@@ -63,13 +63,9 @@ def test_alone_pinned_and_without_evaluation(study, training, shells) -> None:
     shell = shells()
     shell.environment["JAX_COMPILATION_CACHE_DIR"] = str(study.programs)
     alone = ("--variants", "brax", "--workers", "1", "--set", "evaluations=0")
-    os.sched_setaffinity(0, {min(everywhere := os.sched_getaffinity(0))})
-    try:
-        process = shell.start("run", "gae", *SMALL, *alone)
-    finally:
-        os.sched_setaffinity(0, everywhere)
-    _, errors = process.communicate(timeout=1500)
-    assert process.returncode == 0, errors
+    command = ["ablations", "run", "gae", *SMALL, *alone]
+    done = forked.run(command, shell.folder, shell.environment, one_core=True)
+    assert done.returncode == 0, done.stderr
     for (variant, seed), curve in curves(shell.results, "gae").items():
         assert curve == training[variant, seed]
 

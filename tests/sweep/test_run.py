@@ -27,12 +27,15 @@ def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
     announced = first.splitlines()[0]
     assert "8 cells on 1 task (line): 0 done, 8 to run" in announced
     assert "1 program to compile; 2 workers of 1 lane" in announced
+    assert any("8/8 cells" in line and "steps/s" in line for line in first.splitlines())
+    assert "\x1b" not in first, "in a pipe progress is lines"
     curves = shell.curves()
     assert len(curves) == 8
     again = shell("run", "toy").stdout
     assert "all 8 cells are done; nothing to run" in again
     assert shell.curves() == curves
-    assert not list(shell.results.glob("work/*/heartbeat.json"))
+    for left in ("work/*/heartbeat.json", "work/orders/*", "cells/.*"):
+        assert not list(shell.results.glob(left))
 
 
 def test_a_record_is_what_the_trainer_computes(shell) -> None:
@@ -125,15 +128,13 @@ def test_a_cell_that_kills_its_worker_every_time_is_given_up(shell) -> None:
 
 
 def _workers(shell) -> set[int]:
-    """The worker processes that run in the shell's folder."""
+    """The worker processes in the shell's folder: each leads a session of its own."""
     found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            here = os.readlink(path.with_name("cwd")) == str(shell.folder)
-            if here and b"ablations.sweep.worker" in path.read_bytes():
-                found.add(int(path.parent.name))
-        except OSError:
-            continue
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        pid = int(path.parent.name)
+        with contextlib.suppress(OSError):
+            if os.readlink(path) == str(shell.folder) and os.getsid(pid) == pid:
+                found.add(pid)
     return found
 
 
@@ -240,10 +241,12 @@ def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
 
 
 def test_workers_end_with_their_parent(shell) -> None:
-    process = shell.start("run", "toy_slow", "--workers", "2")
+    """Here with the interpreters that a user's command starts; elsewhere they are forks."""
+    command = shell.command("run", "toy_slow", "--workers", "2")
+    process = subprocess.Popen(command, cwd=shell.folder, env=shell.environment)
     _wait_for(lambda: len(_workers(shell)) == 2)
     process.kill()
-    process.communicate()
+    process.wait()
     _wait_for(lambda: not _workers(shell))
 
 
@@ -392,12 +395,6 @@ def test_without_a_folder_for_programs_a_run_says_so_and_goes_on(shell) -> None:
     assert len(shell.curves()) == 1
     assert not list(open_to_all.iterdir())
     assert not (shell.results / "cache").exists()
-
-
-def test_progress_in_a_pipe_is_lines(shell) -> None:
-    lines = shell("run", "toy", "--workers", "1").stdout.splitlines()
-    assert any("8/8 cells" in line and "steps/s" in line for line in lines)
-    assert not any("\x1b" in line for line in lines)
 
 
 def test_clean_shows_then_deletes_and_spares_the_results(shell) -> None:

@@ -43,6 +43,7 @@ class State(NamedTuple):
     x: jax.Array
     key: jax.Array
     updates: jax.Array
+    ballast: jax.Array
 
 
 def _hook(slow: Any, die: Any) -> Any:
@@ -70,7 +71,8 @@ def make(
         raise ValueError("this toy is broken")
 
     def init(key: Any, variant: Any) -> State:
-        return State(jax.random.normal(key), key, jnp.int32(0))
+        ballast = jax.random.normal(key, (structure["ballast"],))
+        return State(jax.random.normal(key), key, jnp.int32(0), ballast)
 
     def chunk(state: State, variant: Any) -> tuple[State, dict[str, Any]]:
         c = variant.numbers
@@ -86,7 +88,7 @@ def make(
             noise = jax.random.normal(jax.random.fold_in(state.key, state.updates))
             x = state.x + direction + (0.1 + c["wander"]) * noise + wait
             x = jnp.where(state.updates + 1 == c["explode_at"], jnp.nan, x)
-            return State(x, state.key, state.updates + 1), None
+            return state._replace(x=x, updates=state.updates + 1), None
 
         state, _ = jax.lax.scan(update, state, length=updates_per_chunk)
         return state, {"training/return": state.x, "width": jnp.ones(structure["width"]).sum()}
@@ -124,6 +126,7 @@ TOY = trainers.register(
         },
         structure={
             "width": trainers.Option(1, "another shape, so another program", low=1),
+            "ballast": trainers.Option(1, "numbers in a checkpoint that nobody reads", low=1),
             "hooked": trainers.Option(False, "obeys `die` and `slow`"),
             "broken": trainers.Option(False, "raises when it is composed"),
         },

@@ -5,6 +5,7 @@ Same records, same bytes for SVG: fixed ids, no date. Text stays text: fonts in 
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import re
@@ -384,15 +385,19 @@ def _titles(drawing: Drawing, figure: Figure) -> None:
 
 def _fallbacks(figure: Figure) -> Settings:
     """Name further fonts of this machine for characters that matplotlib's own lacks."""
-    lacking = set(repr(figure)) - _characters(font_manager.findfont("DejaVu Sans"))
+    # The lines of an array end in a line break, of which no font has a glyph.
+    letters = set(repr(figure)) - {"\n"}
+    lacking = {ord(letter) for letter in letters} - _codes(font_manager.findfont("DejaVu Sans"))
     families = []
     for font in font_manager.fontManager.ttflist if lacking else ():
         # One of matplotlib's has a box for every character.
-        if (has := lacking & _characters(font.fname)) and "Last Resort" not in font.name:
+        if (has := lacking & _codes(font.fname)) and "Last Resort" not in font.name:
             families.append(font.name)
             lacking -= has
     return {"font.family": ["DejaVu Sans", *families]} if families else {}
 
 
-def _characters(path: str) -> set[str]:
-    return {chr(code) for code in font_manager.get_font(path).get_charmap()}
+@functools.cache
+def _codes(path: str) -> frozenset[int]:
+    """Return the code points of which a font has a glyph."""
+    return frozenset(font_manager.get_font(path).get_charmap())

@@ -221,13 +221,6 @@ def test_without_slurm_it_says_so(shell, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_flags_of_a_cluster_need_one(shell) -> None:
-    assert (
-        "--partition is for --cluster slurm"
-        in shell("run", "toy", "--partition", "gpu", code=2).stderr
-    )
-
-
 def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
     deaf = tmp_path / "squeue"
     deaf.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")

@@ -14,6 +14,8 @@ import pytest
 from composed import alone, compiled, only, program, same_bits, train, variant
 from loss_checks import KEY, SETS, brax_loss, rolled_out
 
+from ablations.trainers.control.settings import DEFINITION
+
 LOOP = only(
     "advantage",
     "advantage_scope",
@@ -21,6 +23,17 @@ LOOP = only(
     "observation_normalization",
     "value_clip",
 )
+SWITCHED = {
+    "fixed": only(
+        "advantage",
+        "advantage_scope",
+        "advantage_statistics",
+        "advantage_timing",
+        "gradient_clip",
+        "observation_normalization",
+        "value_clip",
+    )
+}
 ONE_STEP = {"num_minibatches": 1, "epochs": 1, "fixed": LOOP}
 TWO_MINIBATCHES = ONE_STEP | {"num_minibatches": 2}
 TWO_EPOCHS = ONE_STEP | {"epochs": 2}
@@ -127,9 +140,9 @@ def test_variants_of_a_seed_start_alike_and_see_the_same_first_rollout() -> None
         variant(advantage="brax", advantage_timing="minibatch", value_coefficient=4.0),
         variant(advantage_statistics="per_group", gradient_clip="global_norm", learning_rate=0.1),
     )
-    init, _ = compiled()
+    init, _ = compiled(**SWITCHED)
     starts = [init(jax.random.key(3), one) for one in variants_of_a_seed]
-    trained = [train(one, seed=3) for one in variants_of_a_seed]
+    trained = [train(one, seed=3, **SWITCHED) for one in variants_of_a_seed]
     for start, (state, metrics) in zip(starts[1:], trained[1:], strict=True):
         # The schedule starts from the variant's own learning rate.
         assert same_bits(start._replace(schedule=None), starts[0]._replace(schedule=None))
@@ -149,8 +162,8 @@ def test_a_shared_torso_sees_the_same_resets() -> None:
 
 
 def test_evaluation_is_of_whole_episodes_and_repeats_itself() -> None:
-    ppo = program()
-    state, _ = train(variant())
+    ppo = program(**SWITCHED)
+    state, _ = train(variant(), **SWITCHED)
     evaluate = jax.jit(ppo.evaluate)
     one, again, other = (evaluate(state, variant(), jax.random.key(k)) for k in (0, 0, 1))
     assert same_bits(one, again)
@@ -176,14 +189,16 @@ def test_evaluation_is_of_whole_episodes_and_repeats_itself() -> None:
 
 
 def test_chunks_of_one_and_of_three_updates_are_the_same_training() -> None:
-    one, _ = train(variant(), chunks=3)
-    three, metrics = train(variant(), updates=3)
+    """Though more choices are data of the one than of the other."""
+    one, _ = train(variant(), chunks=3, **SWITCHED)
+    three, metrics = train(variant(), **COUPLED)
     assert same_bits(one, three)
     assert metrics["training/episodes"] > 0
 
 
 def test_no_finished_episode_is_nan_not_zero() -> None:
-    init, chunk = compiled(unroll_length=1, fixed=only())
+    """In a rollout of 8 steps of episodes of 12 that begin."""
+    init, chunk = compiled(**SWITCHED)
     state = init(jax.random.key(0), variant())
     state = state._replace(episodes=state.episodes._replace(elapsed=jnp.zeros(8, jnp.int32)))
     _, metrics = chunk(state, variant())
@@ -215,20 +230,14 @@ def test_no_finished_episode_is_nan_not_zero() -> None:
 )
 def test_switched_and_specialised_programs_give_the_same_bits(choices: dict[str, str]) -> None:
     one = variant(**choices)
-    switched, seen = train(one, updates=3, chunks=2)
+    switched, seen = train(one, chunks=2, **SWITCHED)
     defaults = variant().choices
     assert one.choices != defaults
-    names = tuple(sorted({**_names(), **choices}.items()))
+    names = tuple(sorted({**DEFINITION.axes, **choices}.items()))
     # The fixed choices win over those of the data, which say something else here.
-    specialised, seen_too = train(variant(), updates=3, chunks=2, fixed=names)
+    specialised, seen_too = train(variant(), chunks=2, fixed=names)
     assert same_bits(switched, specialised)
     np.testing.assert_equal(seen, seen_too)  # NaN to NaN
-
-
-def _names() -> dict[str, str]:
-    from ablations.trainers.control.settings import AXES
-
-    return dict(AXES)
 
 
 # The value coefficient: a scale of the critic's loss, which Adam does not see
@@ -236,7 +245,7 @@ def _names() -> dict[str, str]:
 
 def test_value_coefficient_is_nothing_to_adam_without_epsilon() -> None:
     states = [
-        train(variant(value_coefficient=c, adam_epsilon=0.0), updates=3, chunks=2)[0]
+        train(variant(value_coefficient=c, adam_epsilon=0.0), chunks=2, **COUPLED)[0]
         for c in (0.25, 0.5, 4.0)
     ]
     assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(states[0].parameters))

@@ -22,12 +22,13 @@ STATEFUL = {
     "reward_scaling": "running_return_std",
     "minibatch_unit": "transitions",
 }
+LOOP = {"fixed": only(*STATEFUL)}
 
 
 def rates(iterations: float, **sets: Any) -> list[float]:
     """The mean learning rate of each of four iterations."""
     one = variant(learning_rate=1e-3, **sets)._replace(iterations=np.float32(iterations))
-    init, chunk = compiled()
+    init, chunk = compiled(**LOOP)
     state, seen = init(jax.random.key(0), one), []
     for _ in range(4):
         state, metrics = chunk(state, one)
@@ -67,8 +68,8 @@ def test_engine_says_how_long_a_run_is() -> None:
 
 def test_states_go_on_from_chunk_to_chunk() -> None:
     """As does everything else: three chunks of one update are one chunk of three."""
-    one, _ = train(variant(**STATEFUL), chunks=3)
-    three, _ = train(variant(**STATEFUL), updates=3)
+    one, _ = train(variant(**STATEFUL), chunks=3, **LOOP)
+    three, _ = train(variant(**STATEFUL), updates=3, **LOOP)
     assert same_bits(one, three)
     assert int(one.reward_scaling.steps) == 3 * program().unroll_length
     assert float(one.schedule.current) != pytest.approx(3e-4)
@@ -76,7 +77,7 @@ def test_states_go_on_from_chunk_to_chunk() -> None:
 
 def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
     ppo = program()
-    state = compiled()[0](jax.random.key(0), variant())
+    state = compiled(**LOOP)[0](jax.random.key(0), variant())
     *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
         state, jax.random.key(1)
     )
@@ -105,7 +106,8 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
     experience, _ = ppo.prepare(state, rollout, scaled, state.normalizer, alone())
     np.testing.assert_array_equal(experience.reward, scaled)
     raw, unscaled = (
-        train(variant(reward_scaling=choice))[1] for choice in ("constant", "running_return_std")
+        train(variant(reward_scaling=choice), **LOOP)[1]
+        for choice in ("constant", "running_return_std")
     )
     assert raw["training/reward_per_step"] == unscaled["training/reward_per_step"]
     assert raw["loss/value"] != unscaled["loss/value"]

@@ -45,6 +45,9 @@ TINY = {
     "mlp_width": 8,
     "warm_start_steps": 0,
 }
+# As data: of a switch over every axis twice the program has to be compiled.
+SWITCHED = {"kl_placement", "policy_loss", "policy_loss_reduction", "prompt_advantage"}
+LOOP = tuple(item for item in AXES.items() if item[0] not in SWITCHED)
 P, K, L = 4, 3, 7
 SETTINGS = {**task("addition").settings, "kinds": "reversal", "reward_scales": "1"}
 
@@ -79,7 +82,7 @@ def variant(**sets: Any) -> Variant:
 
 
 def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
-    init, chunk = compiled(**composition)
+    init, chunk = compiled(**{"fixed": LOOP, **composition})
     state = init(jax.random.key(seed), one)
     for _ in range(chunks):
         state, metrics = chunk(state, one)
@@ -488,22 +491,26 @@ def small_plan() -> Any:
     return plan(Request("prompt_normalization", "smoke", seeds=2, steps=P * K * 8, set=sets))
 
 
+@cache
+def engine() -> Program:
+    return Program(cells_of(small_plan())[0])
+
+
 def test_a_resumed_cell_and_one_after_another_have_the_same_bits() -> None:
     cells = cells_of(small_plan())[:3]
-    engine = Program(cells[0])
 
     def finish(block: Any) -> dict[str, list[Any]]:
         while not block.finished:
             block.advance()
         return block.lanes[0].columns
 
-    alone = finish(engine.start([cells[2]]))
-    finish(engine.start([cells[0]]))
-    block = engine.start([cells[2]])
+    alone = finish(engine().start([cells[2]]))
+    finish(engine().start([cells[0]]))
+    block = engine().start([cells[2]])
     block.advance()
     saved = block.saved(0)
-    finish(engine.start([cells[1]]))
-    assert finish(engine.start([cells[2]], [saved])) == alone
+    finish(engine().start([cells[1]]))
+    assert finish(engine().start([cells[2]], [saved])) == alone
     assert len(alone["step"]) == 4
 
 
@@ -525,10 +532,9 @@ print([lane.columns["policy/entropy"][0] for lane in block.lanes])
 @pytest.mark.parametrize("devices", [8])
 def test_lanes_on_eight_devices_are_those_of_one(devices: int) -> None:
     cells = cells_of(small_plan())[:8]
-    engine = Program(cells[0])
     here = []
     for cell in cells:
-        block = engine.start([cell])
+        block = engine().start([cell])
         block.advance()
         here.append(block.lanes[0].columns["policy/entropy"][0])
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
@@ -568,12 +574,11 @@ def test_a_warm_start_is_kept_made_again_where_it_is_damaged_and_taught(tmp_path
 def test_a_cell_starts_from_the_warm_start_of_its_seed() -> None:
     """Which enters init as data: one program serves all seeds, and all variants of one share it."""
     cells = cells_of(small_plan())
-    engine = Program(cells[0])
-    start = engine.trainer.start
+    start = engine().trainer.start
     assert start is not None
     first: dict[int, set[str]] = {}
     for cell in cells:
-        block = engine.start([cell])
+        block = engine().start([cell])
         given, has = start(cell.seed), block.saved(0).state
         assert any(
             np.array_equal(leaf, found)
