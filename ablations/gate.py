@@ -36,7 +36,7 @@ from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, write_atomically
 from ablations.report.results import Results
 from ablations.report.scores import Scores, scores
-from ablations.report.statistics import Comparison, compare
+from ablations.report.statistics import Comparison, compare, compare_unpaired
 from ablations.report.units import of_cells
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
@@ -134,7 +134,8 @@ class Verdict:
     """The verdict at a look; see `looks.Decision`.
 
     margin: in units of the metric; of: what that is, in words. looks: all up to this one. failed:
-    side -> seeds. reason: of failed runs. differences: `[pairs]`, change - baseline.
+    side -> seeds. reason: of failed runs. differences: `[pairs]`, change - baseline. paired: by
+    seed; else the runs of either side are independent.
     """
 
     word: Word
@@ -146,6 +147,7 @@ class Verdict:
     failed: Mapping[str, tuple[int, ...]]
     reason: str = ""
     differences: tuple[float, ...] = ()
+    paired: bool = True
 
     @property
     def decided(self) -> bool:
@@ -165,9 +167,10 @@ class Verdict:
         if last.difference is None:
             return text
         between = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
+        runs = count(last.pairs, "paired seed" if self.paired else "unpaired run")
         return (
             f"{text}: {self.metric} {last.difference:+.4g}{between} on "
-            f"{count(last.pairs, 'paired seed')}; margin {self.margin:.4g} ({self.of})"
+            f"{runs}; margin {self.margin:.4g} ({self.of})"
         )
 
 
@@ -188,7 +191,10 @@ class Gate:
         self.results = results
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         self.commit, sites = _sites(question, line, here, results)
-        trainer = CommandTrainer(f"command of {question.name}", line, sites, (TASK,))
+        self.paired = "seed" in line.placeholders()
+        trainer = CommandTrainer(
+            f"command of {question.name}", line, sites, (TASK,), repeats=not self.paired
+        )
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
         study = Study(
@@ -228,9 +234,14 @@ class Gate:
         rate = f"{100 * self.question.rate:g}%"
         yield f"gate: {self.sides[1]} against {self.sides[0]}"
         yield (
-            f"    seeds of each: {', '.join(map(str, self.looks.seeds))}; more only while nothing "
-            f"is decided"
+            f"    {'seeds' if self.paired else 'runs'} of each: "
+            f"{', '.join(map(str, self.looks.seeds))}; more only while nothing is decided"
         )
+        if not self.paired:
+            yield (
+                "    the command has no {seed}: its runs are repeats, compared unpaired; equal "
+                "seeds on both sides would save runs where they make runs alike"
+            )
         alarm, miss = "calls worse what is no worse", "passes what is worse by the margin"
         if self.question.better:
             alarm, miss = "passes a change that gains nothing", "fails one that gains the margin"
@@ -266,7 +277,7 @@ class Gate:
         return with_seeds(self._plan, {(TASK, name): look.seeds for name in (BASELINE, CHANGE)})
 
     def decide(self, look: Look, runs: Scores, before: Sequence[Verdict]) -> Verdict:
-        """Judge the paired runs of a look. Raises UserError where the baseline has none."""
+        """Judge the runs of a look. Raises UserError where the baseline has none."""
         values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
         if not values[BASELINE]:
             reason = next((c.reason for c in runs.of(TASK, BASELINE) if c.reason), "no value")
@@ -276,8 +287,12 @@ class Gate:
             )
         margin, of = self._margin(runs.below(self.looks.seeds[0]))
         both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
-        ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
-        compared = compare(ours, theirs, level=look.level)
+        if self.paired:
+            ours, theirs = ([values[name][seed] for seed in both] for name in (CHANGE, BASELINE))
+            compared = compare(ours, theirs, level=look.level)
+        else:
+            ours, theirs = ([*values[name].values()] for name in (CHANGE, BASELINE))
+            compared = compare_unpaired(ours, theirs, level=look.level)
         paired = replace(runs, cells=tuple(cell for cell in runs.cells if cell.seed in both))
         identical, last = paired.identical([TASK], CHANGE, BASELINE), look == self.looks[-1]
         better = self.question.better
@@ -298,7 +313,8 @@ class Gate:
             *(word, runs.metric, margin, of),
             (*(before[-1].looks if before else ()), reading),
             *(self.looks.seeds, failed, reason),
-            tuple(np.subtract(ours, theirs).tolist()),
+            tuple(np.subtract(ours, theirs).tolist()) if self.paired else (),
+            self.paired,
         )
 
     def _margin(self, first: Scores) -> tuple[float, str]:
@@ -328,6 +344,7 @@ class Gate:
             "commit": self.commit.name if self.commit else None,
             "command": list(self.question.line.run),
             "metric": verdict.metric,
+            "paired": verdict.paired,
             "margin": verdict.margin,
             "margin_of": verdict.of,
             "rate": self.question.rate,

@@ -90,8 +90,11 @@ class Site:
     place: Mapping[str, Any]
 
 
-def require_sound(line: Line) -> None:
-    """Raise UserError for a command that no shell-less engine can run cell by cell."""
+def require_sound(line: Line, *, repeats: bool = False) -> None:
+    """Raise UserError for a command that no shell-less engine can run cell by cell.
+
+    repeats: runs of one variant may be the same command, which then differ by chance alone.
+    """
     if not line.run:
         raise UserError('the command is empty: run = "python train.py --seed {seed}"')
     for word in line.run:
@@ -101,7 +104,7 @@ def require_sound(line: Line) -> None:
             )
     named = {name for text in line.run for name in _PLACEHOLDER.findall(text)}
     of_environment = {n for text in line.environment.values() for n in _PLACEHOLDER.findall(text)}
-    if "seed" not in named | of_environment:
+    if not repeats and "seed" not in named | of_environment:
         raise UserError("the command has no {seed}: every run of a variant would be the same")
     if line.curve != STDOUT and "folder" not in _PLACEHOLDER.findall(line.curve):
         raise UserError(
@@ -147,7 +150,7 @@ class CommandTrainer:
     """The command of one study; see `Composer`. Raises UserError for one that cannot work.
 
     sites: by the value of the setting `code`; one of "" where there is a single one. tasks: the
-    names of those that it has.
+    names of those that it has. repeats: it may have no {seed}; see `require_sound`.
     """
 
     name: str
@@ -155,9 +158,10 @@ class CommandTrainer:
     sites: Mapping[str, Site]
     tasks: tuple[str, ...]
     step_unit: str = "step"
+    repeats: bool = False
 
     def __post_init__(self) -> None:
-        require_sound(self.line)
+        require_sound(self.line, repeats=self.repeats)
 
     @property
     def axes(self) -> Mapping[str, str]:

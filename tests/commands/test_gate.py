@@ -9,10 +9,11 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ablations import gate, looks
 from ablations.cli import main
-from ablations.report.statistics import compare
+from ablations.report.statistics import compare, compare_unpaired
 from ablations.sweep import local
 
 PYTHON = f"{sys.executable} -S -E"
@@ -225,3 +226,63 @@ def test_numbers_with_thousands_are_no_smaller_ones(ask, folder, now: str, says:
     )
     code, said = ask("--against", "--good", "--margin", "1%", command=f"{PYTHON} t.py {{seed}}")
     assert (code, says in said) == (1, True)
+
+
+# Repeats of a command without {seed}
+
+REPEAT = """\
+import sys
+print("score:", 10 + float(sys.argv[1]) + int.from_bytes(open("/dev/urandom", "rb").read(1)) / 2560)
+"""
+
+
+@pytest.mark.parametrize(("shift", "code", "word"), [("-2", 0, "better"), ("2", 1, "worse")])
+def test_a_command_without_a_seed_is_repeated(folder, ask, shift, code, word) -> None:
+    folder.write("score.py", REPEAT.replace("sys.argv[1]", "(sys.argv + ['0'])[1]"))
+    flags = ("--against", shift, "--margin", "0.5")
+    ended, said = ask(*flags, command=f"{PYTHON} score.py")
+    assert (ended, told(folder)["verdict"], told(folder)["paired"]) == (code, word, False)
+    assert "on 3 unpaired runs" in said
+    assert len(list(folder.results.glob("cells/*"))) == 6
+    ask(*flags, command=f"{PYTHON} score.py")
+    assert len(list(folder.results.glob("cells/*"))) == 6, "runs that are there are not repeated"
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (3, 12), (30, 2)])
+def test_unpaired_runs_are_compared_as_welch_does(n: int, m: int) -> None:
+    random = np.random.default_rng(n)
+    a, b = random.normal(1, 2, n), random.normal(0, 0.5, m)
+    made = compare_unpaired(a, b, level=0.02)
+    test = stats.ttest_ind(a, b, equal_var=False)
+    interval = test.confidence_interval(0.98)
+    assert (made.low, made.high) == pytest.approx((interval.low, interval.high))
+    assert made.p == pytest.approx(test.pvalue)
+    assert made.n == min(n, m)
+    swapped = compare_unpaired(b, a, level=0.02)
+    assert (swapped.low, swapped.high) == pytest.approx((-made.high, -made.low))
+
+
+def test_unpaired_runs_that_are_one_number_have_no_interval() -> None:
+    assert compare_unpaired([1.0] * 4, [1.0] * 4).p == 1.0
+    made = compare_unpaired([2.0] * 4, [1.0] * 4)
+    assert (made.difference, made.low, made.p) == (1.0, None, 0.125)
+    assert compare_unpaired([1.0], [2.0]).low is None
+    assert compare_unpaired([], []).difference is None
+
+
+@pytest.mark.parametrize(("truth", "wrong"), [(0.0, "worse"), (-1.0, "no worse")])
+def test_repeats_are_misjudged_as_seldom_as_stated(truth: float, wrong: str) -> None:
+    """Over all looks: false alarms, and false passes of what is worse by the margin."""
+    design = looks.design(looks.planned(5, 32), 2 * 0.05)
+    random, count, mistakes = np.random.default_rng(1), 1000, 0
+    for _ in range(count):
+        runs = random.normal(0, 1, (2, 32))
+        for look in design:
+            ours, theirs = runs[0, : look.seeds] + truth, runs[1, : look.seeds]
+            compared = compare_unpaired(ours, theirs, level=look.level)
+            word = gate.judged(compared, 1.0, last=look == design[-1])
+            if word != "undecided":
+                passes = gate.CODES[word] == gate.NO_WORSE
+                mistakes += passes if wrong == "no worse" else not passes
+                break
+    assert stats.binomtest(mistakes, count, 0.06, "greater").pvalue > 0.001

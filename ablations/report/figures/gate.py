@@ -79,7 +79,7 @@ def gate(verdict: Mapping[str, Any]) -> Figure:
         title=f"{verdict['change']} against {verdict['baseline']}",
         caption="Bars: intervals of all looks that hold at once, wrong on either side with at most "
         f"{100 * verdict['rate']:g}%. Grey: the margin, {verdict['margin_of']}.",
-        panels=(left, right),
+        panels=(left, right) if differences else (left,),
         around=0.5,
         share="all",
         variants=False,

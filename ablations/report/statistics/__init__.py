@@ -84,6 +84,7 @@ from ablations.report.statistics.summaries import (
     order_weights,
     summary,
 )
+from ablations.report.statistics.unpaired import compare_unpaired
 
 __all__ = [
     "FEWEST",
@@ -108,6 +109,7 @@ __all__ = [
     "compare",
     "compare_lost",
     "compare_spreads",
+    "compare_unpaired",
     "design",
     "deviation",
     "deviations",

@@ -1,0 +1,58 @@
+"""Differences between runs that share no seed: Welch's interval."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ablations.distributions import student_cdf, student_quantile
+from ablations.report.statistics.paired import Comparison, rounding_of
+from ablations.report.statistics.summaries import LEVEL
+
+
+def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:
+    """Compare the means of two arrays `[n]` and `[m]` of independent runs (Welch 1947).
+
+    With s² the sample variances, the interval is d ± t[f, 1-level/2] √(s₁²/n + s₂²/m), where
+    f = (s₁²/n + s₂²/m)² / ((s₁²/n)²/(n-1) + (s₂²/m)²/(m-1)) (Satterthwaite). The comparison's n is
+    the smaller of n and m, its deviation that of n paired differences with the same error. Fewer
+    than two runs of either side, or runs that are all one number, tell no spread and have no
+    interval.
+    """
+    a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(f"unpaired scores are [n] and [m]: {a.shape} and {b.shape}")
+    n = min(len(a), len(b))
+    if n == 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return Comparison(n, level=level)
+    difference = float(a.mean() - b.mean())
+    if n == 1:
+        return Comparison(n, difference, level=level)
+    parts = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
+    error = math.sqrt(sum(parts))
+    if error <= rounding_of(a, b):
+        alike = abs(difference) <= rounding_of(a, b)
+        return Comparison(
+            n,
+            0.0 if alike else difference,
+            level=level,
+            deviation=0.0,
+            p=1.0 if alike else 0.5 ** (n - 1),
+        )
+    freedom = error**4 / sum(
+        part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)
+    )
+    reach = -student_quantile(freedom, level / 2) * error
+    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
+    return Comparison(
+        n=n,
+        difference=difference,
+        low=difference - reach,
+        high=difference + reach,
+        level=level,
+        deviation=error * math.sqrt(n),
+        p=2 * student_cdf(freedom, -abs(difference) / error),
+        probability_of_improvement=wins,
+    )
