@@ -13,6 +13,7 @@ from ablations.errors import UserError, unless_missing
 
 if TYPE_CHECKING:
     from ablations.gate import Question
+    from ablations.trainers.command import Line
 
 
 def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -31,6 +32,12 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     group = command.add_argument_group("what is compared")
     group.add_argument("--baseline", metavar="COMMIT", help="against the files as they are")
+    group.add_argument(
+        "--noise",
+        action="store_true",
+        help="nothing: run the command a few times, and say how far its runs part and what margin "
+        "so many of them can decide",
+    )
     group.add_argument(
         "--against",
         metavar="ARGS",
@@ -54,7 +61,6 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     group = command.add_argument_group("what is decided, and how surely")
     group.add_argument(
         "--margin",
-        required=True,
         metavar="SIZE",
         help="the difference that does not matter: 2%% of what the baseline learned (of its mean, "
         "where a run is one number), or 0.5 in units of the metric",
@@ -90,6 +96,8 @@ def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate
     from ablations.sweep.local import Processes
 
+    if options.noise:
+        return _noise(options)
     gate = Gate(_question(options), options.results, Path.cwd())
     quiet = options.quiet or options.json
     if not quiet:
@@ -109,11 +117,35 @@ def _gate(options: argparse.Namespace) -> int:
     return verdict.code
 
 
-def _question(options: argparse.Namespace) -> Question:
-    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
-    from ablations.sweep.backends.command.study_file import line_of, timeout_of
+def _noise(options: argparse.Namespace) -> int:
+    from ablations import noise
+    from ablations.gate import FIRST_SEEDS, RATE
+    from ablations.report import formats
+    from ablations.sweep.backends.command.study_file import timeout_of
+    from ablations.sweep.local import Processes
 
-    line = line_of(
+    given = [flag for flag in ("margin", "baseline", "against") if getattr(options, flag)]
+    if given:
+        raise UserError(f"--noise compares nothing: leave --{given[0]} out")
+    name = "noise" if options.name == "gate" else options.name
+    runs = options.first_seeds or FIRST_SEEDS
+    timeout = timeout_of(options.timeout)
+    plan = noise.noise_plan(_line(options), Path.cwd(), runs, name, options.steps, timeout)
+    quiet = options.quiet or options.json
+    executor = Processes(workers=options.workers, threads=options.threads, quiet=quiet)
+    measured = noise.measure(plan, options.results, executor, options.rate or RATE)
+    sheet = noise.noise_sheet(measured)
+    print(formats.render(sheet, "json" if options.json else "markdown"))
+    if not options.json:
+        margin, runs = sheet.rows[1][1], sheet.rows[1][0]
+        print(f"\na line to paste: --margin {margin:.3g} --first-seeds {runs}")
+    return 0
+
+
+def _line(options: argparse.Namespace) -> Line:
+    from ablations.sweep.backends.command.study_file import line_of
+
+    return line_of(
         {
             "run": options.words,
             "curve": options.curve,
@@ -122,8 +154,16 @@ def _question(options: argparse.Namespace) -> Question:
             "better": options.better,
         }
     )
+
+
+def _question(options: argparse.Namespace) -> Question:
+    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
+    from ablations.sweep.backends.command.study_file import timeout_of
+
+    if options.margin is None:
+        raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     return Question(
-        line=line,
+        line=_line(options),
         margin=Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),

@@ -13,6 +13,7 @@ from scipy import stats
 
 from ablations import gate, looks
 from ablations.cli import main
+from ablations.noise import Noise, noise_sheet, smallest_margin
 from ablations.report.statistics import compare, compare_unpaired
 from ablations.sweep import local
 
@@ -286,3 +287,36 @@ def test_repeats_are_misjudged_as_seldom_as_stated(truth: float, wrong: str) -> 
                 mistakes += passes if wrong == "no worse" else not passes
                 break
     assert stats.binomtest(mistakes, count, 0.06, "greater").pvalue > 0.001
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_the_smallest_margin_is_one_that_passes_and_fails_as_often_as_it_says(n: int) -> None:
+    margin = smallest_margin(n, 3.0, 0.05)
+    random = np.random.default_rng(n)
+    ours, theirs = random.normal(0, 3.0, (2, 20_000, n))
+    error = np.sqrt((ours.var(axis=1, ddof=1) + theirs.var(axis=1, ddof=1)) / n)
+    reach = stats.t.ppf(0.95, 2 * (n - 1)) * error
+    difference = ours.mean(axis=1) - theirs.mean(axis=1)
+    assert np.mean(difference - reach > -margin) == pytest.approx(0.8, abs=0.02)
+    assert np.mean(difference - margin - reach > -margin) == pytest.approx(0.05, abs=0.01)
+
+
+def test_the_noise_of_a_command(folder, ask, capsys) -> None:
+    folder.write("score.py", REPEAT.replace("sys.argv[1]", "0"))
+    code, said = ask("--noise", command=f"{PYTHON} score.py")
+    assert code == 0
+    assert "3 runs of one command: score 10.0" in said
+    assert "a line to paste: --margin" in said
+    assert len(list(folder.results.glob("cells/*"))) == 3
+    code, said = ask("--noise", "--json", command=f"{PYTHON} score.py")
+    rows = json.loads(said)["rows"]
+    assert [row["runs"] for row in rows] == [5, 10, 20]
+    assert rows[0]["margin"] > rows[1]["margin"] > rows[2]["margin"] > 0
+    assert len(list(folder.results.glob("cells/*"))) == 3, "runs that are there are not repeated"
+    for flags in (["--noise", "--margin", "1"], ["--noise", "--against", "x"], []):
+        code, said = ask(*flags, command=f"{PYTHON} score.py")
+        assert (code, said.count("\n")) == (2, 1)
+
+
+def test_runs_that_do_not_part_decide_any_margin() -> None:
+    assert [row["margin"] for row in noise_sheet(Noise("x", (1.0, 1.0), 0.05)).records()] == [0] * 3
