@@ -15,6 +15,8 @@ from ablations.records import (
     Plan,
     Record,
     cell_folder,
+    has_run,
+    read_plan,
     read_record,
     verify_curve,
     write_atomically,
@@ -36,12 +38,31 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
     """Stores the plans and clears the way for what they still need.
 
     fresh: everything is to do; what was there is set aside. Raises UserError when the results
-    folder cannot be written.
+    folder cannot be written, or another study file has a study's name there.
     """
     require_writable(results)
     for plan in plans:
+        _require_same_file(results, plan)
+    for plan in plans:
         write_plan(results, plan)
     return clear_the_way(needed(plans), results, fresh=fresh)
+
+
+def _require_same_file(results: Path, plan: Plan) -> None:
+    """Raise UserError where a study of this name has run from another file that is still there."""
+    name, file = plan.study.name, plan.study.file
+    if file is None or not has_run(results, name):
+        return
+    try:
+        other = read_plan(results, name).study.file
+    except UserError:  # damaged: it is written again
+        return
+    there = [each for each in (other, file) if each and os.path.exists(each)]
+    if len(there) == 2 and not os.path.samefile(*there):
+        raise UserError(
+            f"'{name}' in '{results}' is the study of '{other}': give that of '{file}' another "
+            f"name, or another --results"
+        )
 
 
 def clear_the_way(

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from ablations.cli import main
+from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.report.results import Results
 from ablations.report.tables import table
@@ -524,3 +525,14 @@ def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]
     folder.write("walk.sh", (folder.path / "walk.sh").read_text().replace("i * drift", "i * 2"))
     assert "worse" in ablations("check", "b", "--seeds", "8", code=1)
     assert "unknown study 'wakl'" in ablations("run", "wakl", code=2)
+
+
+def test_two_study_files_of_one_name_do_not_replace_each_other(folder) -> None:
+    folder.run("walk.toml", seeds=1)
+    (folder.path / "other").mkdir()
+    folder.write("other/walk.sh", (folder.path / "walk.sh").read_text())
+    folder.write("other/walk.toml", (folder.path / "walk.toml").read_text())
+    with pytest.raises(UserError, match=r"is the study of 'walk\.toml': give that of"):
+        folder.run("other/walk.toml", seeds=1)
+    (folder.path / "walk.toml").rename(folder.path / "moved.toml")
+    assert folder.run("moved.toml", seeds=1).found, "the same file under another name goes on"
