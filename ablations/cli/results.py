@@ -411,17 +411,16 @@ def _clean(options: argparse.Namespace) -> None:
     from ablations.sweep.clean import delete, size, waste
     from ablations.sweep.machine import programs_folder
 
-    if (programs := programs_folder()) and (large := size(programs)):
-        print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")
     sizes = {path: size(path) / 1e6 for path in waste(options.results)}
     for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]:
         print(f"{sizes[path]:9.1f} MB  {path}")
+    total = f"{sum(sizes.values()):.1f} MB in all, which no table needs"
     if not sizes:
         print(f"nothing to clean in '{options.results}'")
-        return
-    total = f"{sum(sizes.values()):.1f} MB in all, which no table needs"
-    if options.yes:
+    elif options.yes:
         delete(options.results, sizes)
         print(f"deleted: {total}")
     else:
         print(f"{total}; unfinished cells begin anew without theirs: `ablations clean --yes`")
+    if (programs := programs_folder()) and (large := size(programs)):
+        print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")

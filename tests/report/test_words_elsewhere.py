@@ -153,7 +153,7 @@ def test_what_cancels_does_act() -> None:
 
 def claim_of(statistic: str, direction: str, **about) -> Claim:
     whole = {
-        **dict.fromkeys(("title", "source", "published", "judged", "command"), "s"),
+        **dict.fromkeys(("title", "source", "published", "judged"), "s"),
         **{"id": "c", "study": "s", "metric": "training/return", "margin": MARGIN},
         **about,
     }
