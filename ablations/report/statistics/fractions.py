@@ -17,12 +17,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.distributions import chi_squared_quantile, student_cdf, student_quantile
+from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.effects import Design, meet_equally
 from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.summaries import LEVEL, Floats
 
-SURELY = 0.001
 FEWEST_UNUSED = 5  # contrasts that tell a lack of fit; of fewer Student's quantiles are huge
 
 
@@ -116,8 +115,8 @@ def fraction_effects(
     theirs; Satterthwaite's approximation counts the degrees by how they differ. Where what the
     model leaves of the settings' means has the larger mean square, that is the variance, with its
     own degrees: a lack of fit. With one seed that is all there is; no interval where it has fewer
-    than `FEWEST_UNUSED` degrees. A contrast that surely differs between seeds by more than that,
-    at `SURELY`, has its own variance and n - 1 degrees.
+    than `FEWEST_UNUSED` degrees. A contrast that differs more between seeds has its own variance,
+    as a detail may act on some seeds alone; the degrees stay those of the pool.
 
     Args:
         scores: `[n, N]`, a row per seed and the settings in the order of the design, or
@@ -143,11 +142,9 @@ def fraction_effects(
 
     def contrast(of: tuple[int, int] | Alias, weights: Floats, share: int) -> Contrast:
         estimate = float(weights @ means)
-        variance, freedom = residual.variance * float(weights @ weights), residual.freedom
-        if n > 1 and (own := float((y @ weights).var(ddof=1)) / n) > variance * _surely(n):
-            variance, freedom = own, n - 1.0
-        error = math.sqrt(variance)
-        return Contrast(of, _judged(n, estimate, error, freedom, rounding, level / share))
+        own = float((y @ weights).var(ddof=1)) / n if n > 1 else 0.0
+        error = math.sqrt(max(own, residual.variance * float(weights @ weights)))
+        return Contrast(of, _judged(estimate, error, residual, rounding, level / share))
 
     changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
     mains = [
@@ -226,21 +223,16 @@ def _freedom(variances: Floats, n: int) -> float:
     return min(max(several, n - 1.0), float((n - 1) * (len(variances) - 1)))
 
 
-@lru_cache
-def _surely(n: int) -> float:
-    """Return by how many times n seeds must differ more than expected."""
-    return float(chi_squared_quantile(n - 1, 1 - SURELY)) / (n - 1)
-
-
 def _judged(
-    n: int, estimate: float, error: float, freedom: float, rounding: float, level: float
+    estimate: float, error: float, residual: Residual, rounding: float, level: float
 ) -> Comparison:
+    n = residual.seeds
     if not math.isfinite(estimate):
         return Comparison(n, level=level)
     if not error > rounding:  # NaN, or all seeds say the same
         return Comparison(n, estimate, level=level)
-    reach = -student_quantile(freedom, level / 2) * error
-    p = 2 * student_cdf(freedom, -abs(estimate) / error)
+    reach = -student_quantile(residual.freedom, level / 2) * error
+    p = 2 * student_cdf(residual.freedom, -abs(estimate) / error)
     bounds = (estimate - reach, estimate + reach)
     return Comparison(n, estimate, *bounds, level, error * math.sqrt(n), p)
 

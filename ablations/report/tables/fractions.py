@@ -228,7 +228,7 @@ def _caption(
         "alike. They rest on the larger of two variances of a setting's mean, of which the second "
         "holds interactions of three factors and more: between seeds, pooled over all contrasts; "
         "and of the settings about main effects and interactions of two. Here it is "
-        f"{_each(places, _rests_on)}."
+        f"{_each(places, _rests_on)}. An effect that differs more between seeds has its own."
     )
     if groups is not None and len(groups) < len(design.factors) * (len(design.factors) - 1) / 2:
         yield f"Aliased: {'; '.join(_sum(group, names) for group in groups)}."
