@@ -168,7 +168,7 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
         "value_coefficient = 0.5",
     ):
         assert part in outline.text, part
-    assert outline.tags.count("img") == 7 + 10  # a factorial of one number and one other axis
+    assert outline.tags.count("img") == 7 + 9  # a factorial of one number and one other axis
 
 
 def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
@@ -268,7 +268,7 @@ def test_a_cell_of_two_studies_is_counted_once(tmp_path) -> None:
     (one,) = studies(tmp_path, count=1)
     renamed = replace(one, study=replace(one.study, name="again", title="Again"))
     count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
-    text = page.render([one, renamed], tmp_path, live=True)
+    text = page.render([one, renamed], tmp_path)
     assert f"2 studies, {count} finished runs" in Outline(text).text
 
 
@@ -561,7 +561,7 @@ def long_names(tmp_path_factory) -> Path:
     }
     plan = synthetic_study(results, finals, units=dict.fromkeys(("reacher", "hopper"), 1e5))
     path = results / "long.html"  # without the figures that a page without scripts shows
-    path.write_text(page.render([plan], results, live=True))
+    path.write_text(page.render([plan], results))
     return path
 
 
