@@ -18,11 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
 from ablations.logs import numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST_ARRAYS = 256_000_000  # bytes
 TAIL_BYTES = 65_536
@@ -336,25 +340,30 @@ FORMATS = (
 # NumPy
 
 
-def _of_evaluations(path: Path) -> Iterator[Row]:
-    """Yield means of evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`."""
+def arrays(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Return the arrays of numbers in an .npz file. Raises UserError."""
     import numpy as np
 
     try:
         with zipfile.ZipFile(path) as members:
             _require_arrays(members)
         with np.load(path, allow_pickle=False) as found:
-            arrays = {name: np.asarray(found[name], np.float64) for name in found.files}
+            return {name: np.asarray(found[name], np.float64) for name in found.files}
     except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
-    if "timesteps" not in arrays:
-        raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")
-    length = arrays["timesteps"].size
+
+
+def _of_evaluations(path: Path) -> Iterator[Row]:
+    """Yield means of evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`."""
+    members = arrays(path)
+    if "timesteps" not in members:
+        raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(members)}")
+    length = members["timesteps"].size
     if not length:
         return
     means = {
         name: array.reshape(length, -1).mean(axis=1)
-        for name, array in arrays.items()
+        for name, array in members.items()
         if array.size and array.ndim and len(array) == length
     }
     for i in range(length):
