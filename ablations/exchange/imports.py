@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,7 +16,6 @@ import numpy as np
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
-from ablations.exchange.others import shown
 from ablations.exchange.outcomes import Outcome, outcome
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
@@ -68,10 +68,11 @@ def import_runs(
     is a table of runs (columns run, seed, step, return, and task where there are several; further
     numeric columns are further metrics; or long format with columns metric and value, as `export`
     writes it), another format of several runs (see `others`), or the log of one run, as
-    `ablations.logs` reads them. Every run keeps its own steps. One whose metric is no finite number up to its end has diverged, and one whose log
-    ends before 90% of its task's longest one was cut: both count as failures. What
-    `export` wrote keeps the status that it had. say: is told, before anything is written, what was
-    taken for what, and what was left out. Raises UserError for anything that cannot be read.
+    `ablations.logs` reads them. Every run keeps its own steps. One whose metric is no finite number
+    up to its end has diverged, and one whose log ends before 90% of its task's longest one was cut:
+    both count as failures. What `export` wrote keeps the status that it had. say: is told, before
+    anything is written, what was taken for what, and what was left out. Raises UserError for
+    anything that cannot be read.
     """
     options = options or Options()
     if options.better not in ("higher", "lower"):
@@ -112,11 +113,13 @@ def import_runs(
 
 def _taken(runs: Mapping[Place, Curve], metric: str) -> Iterator[str]:
     """Say what each run was taken for, a line each."""
-    for (task, run, seed), curve in runs.items():
+    sources = [curve.source.absolute() for curve in runs.values()]
+    root = os.path.commonpath([source.parent for source in sources])
+    for ((task, run, seed), curve), source in zip(runs.items(), sources, strict=True):
         empty = int(np.isnan(curve.values[metric]).sum())
         gaps = f", {empty:,} without a value of {metric}" if empty else ""
         yield (
-            f"'{shown(curve.source)}': task {task}, run {run}, seed {seed}: "
+            f"'{source.relative_to(root)}': task {task}, run {run}, seed {seed}: "
             f"{count(len(curve.steps), 'point')}{gaps}, step {curve.steps[0]:,} to "
             f"{curve.steps[-1]:,}"
         )

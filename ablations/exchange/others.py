@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ablations import logs
 from ablations.errors import UserError, count
-from ablations.exchange.places import Said
+from ablations.exchange.places import UNSAID, Said
 from ablations.exchange.reading import Curve, joined
 from ablations.logs.formats import STEP, Row, arrays, content, separator, start_of, unpacked_name
 from ablations.logs.numbers import MOST, as_number
@@ -99,7 +99,7 @@ class Run:
     name: str
     metrics: Collection[str]
     read: Callable[[str, list[str]], Curve]
-    said: Said = Said()
+    said: Said = UNSAID
 
 
 def runs_in(source: Source, step: str | None, notes: list[str]) -> list[Run]:
@@ -153,7 +153,7 @@ def _said(source: Source, rows: list[Row]) -> Said:
 
 
 def _of_points(
-    source: Source, name: str, points: list[Step], said: Said = Said(), key: str = ""
+    source: Source, name: str, points: list[Step], said: Said = UNSAID, key: str = ""
 ) -> Run:
     """Return a run that lies in a file with others. Where steps repeat, what came later counts.
 
@@ -360,11 +360,6 @@ def _matrix(value: Any) -> NDArray[np.float64] | None:
 
 
 FORMATS = (_trackio, _panel, _marl_eval, _scores)
-
-
-def shown(source: Path) -> str:
-    """Return the name of a run's file or folder, by which it is told from the others."""
-    return f"{source.parent.name}/{source.name}" if is_common(source) else source.name
 
 
 # Names of files that say nothing of the run.

@@ -66,6 +66,9 @@ class Said(NamedTuple):
     seed: int | None = None
 
 
+UNSAID = Said()
+
+
 def placed(
     texts: Mapping[Path, str],
     pattern: str | None,
@@ -96,9 +99,11 @@ def placed(
         if name.seed is None:
             groups.setdefault((name.task, name.run), []).append(source)
         elif other := found.get(place := (name.task, name.run, name.seed)):
+            alike = texts[source] == texts[other]
             raise UserError(
                 f"'{source}' and '{other}' are both run '{name.run}' on '{name.task}', seed "
-                f"{name.seed}: tell them apart with --pattern"
+                f"{name.seed}: "
+                + ("rename or remove one" if alike else "tell them apart with --pattern")
             )
         else:
             found[place] = source
@@ -131,7 +136,7 @@ def placed(
 
 def _name(text: str, pattern: str | None, said: Said | None) -> Name:
     """Return a source's name, with what its file says in place of what the name does."""
-    task, run, seed = said or Said()
+    task, run, seed = said or UNSAID
     if task is not None and run is not None:
         return Name(task, run, seed)
     name = parse(text, pattern)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import os
@@ -56,6 +57,8 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
     notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
     """
     files = [Path(path) for path in paths if Path(path).is_file()]
+    if len(again := {*files}) < len(files):
+        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(again)))}")
     groups = [
         (Path(path), *_inside(Path(path), notes)) for path in paths if Path(path) not in files
     ]
@@ -71,7 +74,8 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
                 text = table_text(source.path)
                 curves, metric = read_csv(source.path, rule.metric, notes, text)
                 yield Read(source.path, curves, metric, exported(source.path, text))
-            else:
+                continue
+            with _named(source.path):
                 runs += runs_in(source, rule.step, notes)
         if runs:
             yield _judged(given, runs, rule, notes)
@@ -81,7 +85,7 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
     """Read the curves of runs, each at its place."""
     metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
     if not metrics:
-        raise UserError(f"no run in '{given}' has a value")
+        runs[0].read(rule.metric or "return", notes)  # says why there is none
     judged = judged_of(rule.metric, metrics, f"metric in '{given}' (choose with --metric)")
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
@@ -94,13 +98,20 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
     texts = {source: run.name for source, run in known.items()}
     curves = {}
     for place, source in placed(texts, rule.pattern, notes, said).items():
-        try:
+        with _named(source):
             curves[place] = known[source].read(judged, notes)
-        except logs.NoValue as error:
-            notes.append(f"left out: {error}")
-        except UserError as error:
-            raise UserError(f"'{source.parent}': {error}") from None
     return Read(given, curves, judged)
+
+
+@contextlib.contextmanager
+def _named(source: Path) -> Iterator[None]:
+    """Name a file by its whole path where an error does not."""
+    try:
+        yield
+    except UserError as error:
+        if str(source) in str(error):
+            raise
+        raise UserError(f"'{source}': {error}") from None
 
 
 def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:

@@ -106,7 +106,7 @@ def read(
         missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
         own += missing if len(missing) > 1 else []  # one may be a summary
     reached = max([own[-1][0], *(at for at, _ in others)])
-    if step and is_cut(own[-1][0], reached):
+    if step and not path.is_dir() and is_cut(own[-1][0], reached):
         notes.append(f"{metric}: the last value is at step {own[-1][0]:,} of {reached:,}")
     beside = [point for point in others if point[0] <= own[-1][0]]
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
