@@ -262,7 +262,7 @@ def _panel(source: Source, notes: list[str]) -> list[Run] | None:
         for name in source.header
         if _PANEL in name and re.sub("__(MIN|MAX)$", "", name) not in {*source.header} - {name}
     ]
-    points: dict[str, list[Step]] = {name.rpartition(_PANEL)[0]: [] for name in judged}
+    points: dict[str, dict[int, list[tuple[str, float]]]] = {}
     for row in logs.rows(source.path):
         step = row.numbers.get(steps[0], math.nan)
         if not (0 <= step <= MOST and step % 1 == 0):
@@ -272,8 +272,17 @@ def _panel(source: Source, notes: list[str]) -> list[Run] | None:
                 raise UserError(f"{row.place}: '{row.other[name]}' is no number")
             run, _, metric = name.rpartition(_PANEL)
             if name in row.numbers:
-                points[run].append((int(step), {metric: row.numbers[name]}))
-    return [_of_points(source, run, rows) for run, rows in points.items()]
+                points.setdefault(run, {}).setdefault(int(step), []).append(
+                    (metric, row.numbers[name])
+                )
+    for run, rows in points.items():
+        again = [step for step, pairs in rows.items() if len(dict(pairs)) < len(pairs)]
+        if again:
+            raise UserError(f"'{source.path}' has step {again[0]:,} of '{run}' twice")
+    return [
+        _of_points(source, run, [(step, dict(pairs)) for step, pairs in sorted(rows.items())])
+        for run, rows in points.items()
+    ]
 
 
 def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:

@@ -100,7 +100,18 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
     for place, source in placed(texts, rule.pattern, notes, said).items():
         with _named(source):
             curves[place] = known[source].read(judged, notes)
+    notes += _copies(curves, judged)
     return Read(given, curves, judged)
+
+
+def _copies(curves: Mapping[Place, Curve], metric: str) -> Iterator[str]:
+    """Say which seeds of a run have the same curve, a line each."""
+    known: dict[tuple[str, str, bytes], int] = {}
+    for (task, run, seed), curve in curves.items():
+        data = curve.steps.tobytes() + curve.values[metric].tobytes()
+        other = known.setdefault((task, run, data), seed)
+        if other != seed and len(curve.steps) > 1:
+            yield f"seeds {other} and {seed} of '{run}' on '{task}' have the same curve: a copy?"
 
 
 @contextlib.contextmanager

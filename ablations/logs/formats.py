@@ -14,11 +14,12 @@ import json
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
@@ -116,19 +117,23 @@ def unpacked_name(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() == ".gz" else path
 
 
-def opened(path: Path) -> IO[bytes]:
-    """Return a regular file open for reading, unpacked where it is of gzip."""
+def _first(path: Path, size: int) -> bytes:
+    """Return the first bytes of a regular file, unpacked where it is of gzip."""
     require_regular(path)
-    file = path.open("rb")
-    packed = file.read(2) == _GZIP
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP
+        file.seek(0)
+        if not packed:
+            return file.read(size)
+        try:
+            return gzip.GzipFile(fileobj=file).read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(f"'{path.name}' cannot be unpacked: {error}") from None
 
 
 def content(path: Path, most: int = MOST_LOG) -> bytes:
     """Return the bytes of a file, unpacked. Raises UserError for more than `most`."""
-    with opened(path) as file:
-        data = file.read(most + 1)
+    data = _first(path, most + 1)
     if len(data) > most:
         raise UserError(f"'{path.name}' unpacks to more than {most:,} bytes")
     return data
@@ -136,8 +141,7 @@ def content(path: Path, most: int = MOST_LOG) -> bytes:
 
 def start_of(path: Path) -> bytes:
     """Return how a file begins, unpacked. Raises UserError for one that is no log."""
-    with opened(path) as file:
-        start = file.read(SNIFFED)
+    start = _first(path, SNIFFED)
     for magic, what in REFUSED.items():
         if start.startswith(magic):
             raise UserError(f"'{path.name}' is {what}")

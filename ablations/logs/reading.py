@@ -101,13 +101,13 @@ def read(
     own, others, fields = _points(rows, metric, step, restarts)
     if not own:
         raise NoValue(f"'{path.name}' has no value of {metric}")
+    reached = max(points[-1][0] for points in (own, fields, others) if points)
+    if step and not path.is_dir() and is_cut(own[-1][0], reached):
+        notes.append(f"{metric}: the last value is at step {own[-1][0]:,} of {reached:,}")
     if is_cut(own[-1][0], fields[-1][0]):
         tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
         missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
         own += missing if len(missing) > 1 else []  # one may be a summary
-    reached = max([own[-1][0], *(at for at, _ in others)])
-    if step and not path.is_dir() and is_cut(own[-1][0], reached):
-        notes.append(f"{metric}: the last value is at step {own[-1][0]:,} of {reached:,}")
     beside = [point for point in others if point[0] <= own[-1][0]]
     return Log(tuple(sorted([*beside, *own], key=_at)), tuple(notes))
 
