@@ -14,7 +14,7 @@ import os
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,8 @@ from ablations import logs
 from ablations.errors import UserError, count
 from ablations.exchange.places import UNSAID, Said
 from ablations.exchange.reading import Curve, joined
-from ablations.logs.formats import STEP, Row, arrays, content, separator, start_of, unpacked_name
+from ablations.logs.files import File, arrays, unpacked_name
+from ablations.logs.formats import STEP, Row, separator
 from ablations.logs.numbers import MOST, as_number
 from ablations.logs.order import Part, Points, in_order
 
@@ -55,35 +56,22 @@ class Source:
     name: str
 
     @cached_property
-    def start(self) -> bytes:
-        """How a file begins."""
-        if self.path.suffix in _DATABASES:
-            return _DATABASE
-        with self.path.open("rb") as file:
-            magic = file.read(len(_DATABASE))
-        return magic if magic == _DATABASE or magic[:4] == b"PAR1" else start_of(self.path)
+    def file(self) -> File:
+        """The file, not yet read."""
+        return File(self.path)
 
     @cached_property
     def header(self) -> list[str]:
-        """The names in the first line of a table; [] for a file that is none."""
-        line = self.start.decode("utf-8-sig", errors="replace").partition("\n")[0]
-        if len(self.start) == len(line.encode()) > 4000:
-            with contextlib.suppress(UnicodeDecodeError):
-                line = content(self.path).partition(b"\n")[0].decode("utf-8-sig")
-        if line[:1] in ("", "{", "[", "#") or "\0" in line:
+        """The names in the first line, as far as it is short; [] for a file that is no table."""
+        line = self.file.start.partition(b"\n")[0]
+        if line[:1] in (b"", b"{", b"[", b"#") or b"\0" in line:
             return []
-        names = next(csv.reader([line], delimiter=separator(line)), [])
-        return [name.strip() for name in names]
-
-    @cached_property
-    def json(self) -> Any:
-        """The value of a file of JSON, or None."""
-        if not self.start.lstrip().startswith(b"{"):
-            return None
+        head = self.file.head
         try:
-            return json.loads(content(self.path))
-        except (ValueError, RecursionError):
-            return None
+            names = next(csv.reader([head], delimiter=separator(head)), [])
+        except csv.Error:
+            return []
+        return [name.strip() for name in names]
 
 
 @dataclass(frozen=True)
@@ -153,7 +141,7 @@ def _said(source: Source, rows: list[Row]) -> Said:
 
 
 def _of_points(
-    source: Source, name: str, points: list[Step], said: Said = UNSAID, key: str = ""
+    source: Source, name: str, points: Sequence[Step], said: Said = UNSAID, key: str = ""
 ) -> Run:
     """Return a run that lies in a file with others. Where steps repeat, what came later counts.
 
@@ -184,7 +172,7 @@ def _by_metric(points: Iterable[Step]) -> dict[str, Points]:
 
 def _trackio(source: Source, notes: list[str]) -> list[Run] | None:
     """Return the runs of a Trackio project's database."""
-    if not source.start.startswith(_DATABASE):
+    if source.path.suffix not in _DATABASES and not source.file.start.startswith(_DATABASE):
         return None
     points: dict[str, list[Step]] = {}
     names: dict[str, str] = {}
@@ -276,9 +264,9 @@ def _panel(source: Source, notes: list[str]) -> list[Run] | None:
                     (metric, row.numbers[name])
                 )
     for run, rows in points.items():
-        again = [step for step, pairs in rows.items() if len(dict(pairs)) < len(pairs)]
-        if again:
-            raise UserError(f"'{source.path}' has step {again[0]:,} of '{run}' twice")
+        twice = [step for step, pairs in rows.items() if len(dict(pairs)) < len(pairs)]
+        if twice:
+            raise UserError(f"'{source.path}' has step {twice[0]:,} of '{run}' twice")
     return [
         _of_points(source, run, [(step, dict(pairs)) for step, pairs in sorted(rows.items())])
         for run, rows in points.items()
@@ -288,7 +276,7 @@ def _panel(source: Source, notes: list[str]) -> list[Run] | None:
 def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
     """Return the runs of marl-eval's JSON: environment -> task -> algorithm -> seed -> steps."""
     runs = []
-    for (_, task, algorithm, seed), steps in _branches(source.json, 4):
+    for (_, task, algorithm, seed), steps in _branches(source.file.json, 4):
         if not isinstance(steps, Mapping):
             return None
         points: list[Step] = []
@@ -329,15 +317,15 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
 
     They are said to be no curves: a run has one point, or as many as are there, counted from 1.
     """
-    found: Mapping[str, Any] | None = source.json
-    if source.start.startswith(b"PK"):
+    found: Mapping[str, Any] | None = source.file.json
+    if source.file.start.startswith(b"PK"):
         found = arrays(source.path)
         if "timesteps" in found:
             return None
     matrices = {str(name): _matrix(value) for name, value in (found or {}).items()}
     shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
     if len(shapes) != 1 or None in shapes:
-        if found is not None and found is not source.json:
+        if found is not None and found is not source.file.json:
             raise UserError(
                 f"'{source.path.name}' has no timesteps, and is no file of scores: it has "
                 f"{', '.join(found)}"

@@ -16,7 +16,8 @@ from ablations import parquet
 from ablations.errors import UserError, unknown
 from ablations.exchange.places import TASK, Place
 from ablations.logs import numbers
-from ablations.logs.formats import content, separator
+from ablations.logs.files import content
+from ablations.logs.formats import separator
 from ablations.report.formats.spreadsheets import inert, plain
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ablations.exchange.others import Run, Source, is_common, runs_in, stem
 from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
 from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
-from ablations.logs.formats import content, unpacked_name
+from ablations.logs.files import content, unpacked_name
 
 # Files that are looked for in a folder: the first kind that is there.
 _KINDS = (
@@ -68,17 +68,22 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
     for given, root, found in groups:
         runs: list[Run] = []
         for source in _sources(root.resolve(), found, rule.pattern):
-            if not source.path.is_dir() and (
-                source.start.startswith(b"PAR1") or is_long(source.header)
-            ):
+            with _named(source.path):
+                if not _is_table(source):
+                    runs += runs_in(source, rule.step, notes)
+                    continue
                 text = table_text(source.path)
                 curves, metric = read_csv(source.path, rule.metric, notes, text)
-                yield Read(source.path, curves, metric, exported(source.path, text))
-                continue
-            with _named(source.path):
-                runs += runs_in(source, rule.step, notes)
+                known = exported(source.path, text)
+            yield Read(source.path, curves, metric, known)
         if runs:
             yield _judged(given, runs, rule, notes)
+
+
+def _is_table(source: Source) -> bool:
+    """Return whether a file is a table with columns for runs or seeds, or Parquet."""
+    file = source.path.is_file()
+    return file and (source.file.start.startswith(b"PAR1") or is_long(source.header))
 
 
 def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
@@ -119,6 +124,8 @@ def _named(source: Path) -> Iterator[None]:
     """Name a file by its whole path where an error does not."""
     try:
         yield
+    except OSError as error:
+        raise UserError(f"cannot read '{source}': {error.strerror or error}") from None
     except UserError as error:
         if str(source) in str(error):
             raise

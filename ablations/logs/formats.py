@@ -8,33 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
-import io
 import json
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
 from ablations.logs import numbers
+from ablations.logs.files import TAIL_BYTES, File, arrays
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-MOST_ARRAYS = 256_000_000  # bytes
-TAIL_BYTES = 65_536
 RESULT = "result"  # what a number on a line of its own is called
 STEP = "step"  # what steps are called where the format has no name for them
-SNIFFED = 4096  # bytes by which a format is told
-_GZIP = b"\x1f\x8b"
 _LINES = (".jsonl", ".ndjson", ".json")
 _TABLES = (".csv", ".tsv")
 _DEPTH = 16  # of JSON objects in each other
@@ -68,43 +54,6 @@ class Row:
     empty: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class File:
-    """A file of a run, unpacked.
-
-    start: its first bytes. head: its first line. lines: all of them, or the last ones.
-    """
-
-    path: Path
-    start: bytes
-    head: str = ""
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.path.name
-
-    @property
-    def ending(self) -> str:
-        """The ending of its name, in small letters, without that of a packed file."""
-        return unpacked_name(self.path).suffix.lower()
-
-    @cached_property
-    def json(self) -> Any:
-        """The value of a file that is JSON as a whole, or None."""
-        if not self.head.lstrip().startswith(("{", "[")):
-            return None
-        try:
-            return json.loads("".join(self.lines))
-        except (ValueError, RecursionError):
-            return None
-
-    def place(self, line: int) -> str:
-        """Return where a line stands, in words."""
-        return f"'{self.name}', line {line}"
-
-
 class Format(NamedTuple):
     """matches: tells a file of this format. rows: yields what it holds, in the order written."""
 
@@ -112,71 +61,12 @@ class Format(NamedTuple):
     rows: Callable[[File], Iterator[Row]]
 
 
-def unpacked_name(path: Path) -> Path:
-    """Return a file's path without the ending .gz."""
-    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
-
-
-def _first(path: Path, size: int) -> bytes:
-    """Return the first bytes of a regular file, unpacked where it is of gzip."""
-    require_regular(path)
-    with path.open("rb") as file:
-        packed = file.read(2) == _GZIP
-        file.seek(0)
-        if not packed:
-            return file.read(size)
-        try:
-            return gzip.GzipFile(fileobj=file).read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"'{path.name}' cannot be unpacked: {error}") from None
-
-
-def content(path: Path, most: int = MOST_LOG) -> bytes:
-    """Return the bytes of a file, unpacked. Raises UserError for more than `most`."""
-    data = _first(path, most + 1)
-    if len(data) > most:
-        raise UserError(f"'{path.name}' unpacks to more than {most:,} bytes")
-    return data
-
-
-def start_of(path: Path) -> bytes:
-    """Return how a file begins, unpacked. Raises UserError for one that is no log."""
-    start = _first(path, SNIFFED)
+def rows_of(file: File) -> Iterator[Row]:
+    """Yield the rows of a file, in the order written. Raises UserError for one that is no log."""
     for magic, what in REFUSED.items():
-        if start.startswith(magic):
-            raise UserError(f"'{path.name}' is {what}")
-    return start
-
-
-def rows_of(path: Path, *, tail: bool = False) -> Iterator[Row]:
-    """Yield the rows of a file, in the order written. tail: those near its end are enough."""
-    start = start_of(path)
-    if start.startswith(b"PK"):
-        yield from _of_evaluations(path)
-        return
-    whole = not tail or start.lstrip()[:1] in (b"#", b"[") or unpacked_name(path) != path
-    head, lines = _text(path, tail=not whole and path.suffix.lower() != ".json")
-    file = File(path, start, head, lines)
+        if file.start.startswith(magic):
+            raise UserError(f"'{file.name}' is {what}")
     yield from next(each for each in FORMATS if each.matches(file)).rows(file)
-
-
-def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
-    """Return the first line; the lines, or the last of them."""
-    if not tail:
-        data = content(path)
-        head = data.partition(b"\n")[0]
-    else:
-        with path.open("rb") as raw:
-            head = raw.readline()
-            start = max(0, raw.seek(0, io.SEEK_END) - TAIL_BYTES)
-            raw.seek(start)
-            data = raw.read()
-        if start:
-            data = data.partition(b"\n")[2]  # what it begins with is not whole
-    text = data.decode("utf-8-sig", errors="replace")
-    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
-    lines = list(io.StringIO(text, newline=None))
-    return (lines[:1] or [""])[0] if not tail else head.decode("utf-8-sig", errors="replace"), lines
 
 
 # Tables
@@ -332,36 +222,11 @@ def _of_line(place: str, text: str, *, whole: bool) -> Iterator[Row]:
         yield _row(place, pairs)
 
 
-FORMATS = (
-    Format(_is_monitor, _of_monitor),
-    Format(_is_json, _of_json),
-    Format(lambda file: file.ending in _LINES, _of_json_lines),
-    Format(_is_table, _of_table),
-    Format(lambda file: True, _of_text),
-)
-
-
-# NumPy
-
-
-def arrays(path: Path) -> dict[str, NDArray[np.float64]]:
-    """Return the arrays of numbers in an .npz file. Raises UserError."""
-    import numpy as np
-
-    try:
-        with zipfile.ZipFile(path) as members:
-            _require_arrays(members)
-        with np.load(path, allow_pickle=False) as found:
-            return {name: np.asarray(found[name], np.float64) for name in found.files}
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
-
-
-def _of_evaluations(path: Path) -> Iterator[Row]:
+def _of_evaluations(file: File) -> Iterator[Row]:
     """Yield means of evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`."""
-    members = arrays(path)
+    members = arrays(file.path)
     if "timesteps" not in members:
-        raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(members)}")
+        raise UserError(f"'{file.name}' has no timesteps: it has {', '.join(members)}")
     length = members["timesteps"].size
     if not length:
         return
@@ -372,24 +237,7 @@ def _of_evaluations(path: Path) -> Iterator[Row]:
     }
     for i in range(length):
         numbers = {name: float(array[i]) for name, array in means.items()}
-        yield Row(f"'{path.name}', entry {i + 1}", numbers, {})
-
-
-def _require_arrays(members: zipfile.ZipFile) -> None:
-    """Raise ValueError for arrays that are larger than what is stored of them, or than a log."""
-    from numpy.lib import format
-
-    total = 0
-    for about in members.infolist():
-        with members.open(about) as file:
-            version = format.read_magic(file)
-            first = version == (1, 0)
-            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
-            shape, _, dtype = read(file)
-        size = math.prod(shape) * dtype.itemsize
-        total += size
-        if min(shape, default=0) < 0 or size > about.file_size or total > MOST_ARRAYS:
-            raise ValueError(f"{about.filename} says that it has {size:,} bytes")
+        yield Row(f"'{file.name}', entry {i + 1}", numbers, {})
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -421,3 +269,13 @@ def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
         if number is not None:
             found[name] = number
     return Row(place, found, other, frozenset(empty - seen.keys()))
+
+
+FORMATS = (
+    Format(lambda file: file.start.startswith(b"PK"), _of_evaluations),
+    Format(_is_monitor, _of_monitor),
+    Format(_is_json, _of_json),
+    Format(lambda file: file.ending in _LINES, _of_json_lines),
+    Format(_is_table, _of_table),
+    Format(lambda file: True, _of_text),
+)

@@ -17,6 +17,7 @@ from pathlib import Path
 from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
 from ablations.logs import numbers, tensorboard
+from ablations.logs.files import File
 from ablations.logs.formats import STEP, Row, rows_of
 
 EVENTS = "tfevents"
@@ -226,7 +227,7 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
-            yield from rows_of(path, tail=tail)
+            yield from rows_of(File(path, tail))
 
 
 @contextlib.contextmanager
