@@ -124,7 +124,7 @@ def _of_log(source: Source, step: str | None) -> Run:
         notes += (f"'{source.name}': {note}" for note in log.notes)
         return joined(_by_metric(log.points), metric, source.path)
 
-    names = dict.fromkeys(name for row in rows for name in row.numbers)
+    names = dict.fromkeys(name for row in rows for name in (*row.numbers, *row.other))
     return Run(source.path, source.name, names, read, _said(source, rows))
 
 
@@ -374,5 +374,5 @@ def is_common(path: Path) -> bool:
 def stem(path: Path) -> str:
     """Return the name of a file without endings of formats."""
     plain = unpacked_name(path)
-    known = re.fullmatch(r"\.[a-z]\w{0,8}", plain.suffix)
-    return plain.stem if known else plain.name
+    name = plain.stem if re.fullmatch(r"\.[a-z]\w{0,8}", plain.suffix) else plain.name
+    return name if re.fullmatch(r"\d+\.monitor", name) else name.removesuffix(".monitor")

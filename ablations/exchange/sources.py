@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ablations import logs
 from ablations.core.decode import Mismatch
-from ablations.core.files import MOST_TOML, parse_object
+from ablations.core.files import MOST_TOML, parse_object, require_regular
 from ablations.errors import UserError, count
 from ablations.exchange.others import Run, Source, is_common, runs_in, stem
 from ablations.exchange.outcomes import Outcome, exported
@@ -91,7 +91,8 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
     metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
     if not metrics:
         runs[0].read(rule.metric or "return", notes)  # says why there is none
-    judged = judged_of(rule.metric, metrics, f"metric in '{given}' (choose with --metric)")
+    only = next(iter(metrics)) if len(metrics) == 1 else None
+    judged = judged_of(rule.metric or only, metrics, f"metric in '{given}' (choose with --metric)")
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
     said = {source: run.said for source, run in known.items()}
@@ -153,6 +154,8 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
                 f"name them, or a pattern"
             )
         return path, kinds[first]
+    if path.exists():
+        require_regular(path)
     if not glob.has_magic(str(path)):
         raise UserError(f"no such file: '{path}'")
     found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
@@ -171,13 +174,11 @@ def _sources(root: Path, files: Sequence[Path], pattern: str | None) -> list[Sou
     nothing, such as progress.csv; for a pattern of more parts, with the folders above.
     """
     paths = dict.fromkeys(file.parent if logs.EVENTS in file.name else file for file in files)
-    stems = {stem(path) for path in paths}
+    alike = len({stem(path) for path in paths}) == 1 < len({path.parent for path in paths})
     sources = []
     for path in paths:
         folder = path.resolve() if path.is_dir() else path.resolve().parent
-        own = (
-            [] if path.is_dir() or is_common(path) or len(stems) == 1 < len(paths) else [stem(path)]
-        )
+        own = [] if path.is_dir() or is_common(path) or alike else [stem(path)]
         if pattern and path.suffix and pattern.endswith(path.suffix):
             own = [path.name]
         parts = [part for part in folder.parts if not _CHECKPOINT.fullmatch(part)]

@@ -257,6 +257,7 @@ REFUSED = [
     ("x.csv", b"seconds,a - r\n0.5,2\n", "seconds must be a whole number"),
     ("x.csv", b"step,return,seed\n1,2,1\n2,3,2\n", "has no column 'run'"),
     ("x.jsonl", b'{"step": 1, "seed": 1}\n{"step": 2, "seed": 2}\n', "several seeds"),
+    ("x.csv", b"step;return\n10;1,5\n", "line 2: return must be a number, not '1,5'"),
     ("x.npz", None, "has no timesteps, and is no file of scores: it has a, b"),
     ("x.csv.gz", gzip.compress(b"step,return\n1,2\n")[:-12], "cannot be unpacked"),
 ]  # fmt: skip
@@ -399,6 +400,19 @@ def test_a_second_file_of_a_run_is_never_merged(tmp_path, name: str) -> None:
         (read,) = read_all([tmp_path], Rule(), notes)
         assert len(read.curves) == 5
         assert any("no seed in 'ppo_2026-02-01'" in note for note in notes)
+
+
+def test_names_of_files_count_where_they_differ(tmp_path) -> None:
+    about = '#{"env_id": "Ant-v4"}\nr,l,t\n1.5,10,0.1\n'
+    (tmp_path / "ppo_2.monitor.csv").write_text(about)
+    assert imported(tmp_path / "ppo_2.monitor.csv", tmp_path / "a") == {
+        ("Ant-v4", "ppo", 2): (1, 10, 10, 1.5)
+    }
+    (tmp_path / "ppo_2.csv").write_text("step,return\n1,2\n")
+    (tmp_path / "ppo_2.csv.gz").write_bytes(gzip.compress(b"step,return\n1,2\n"))
+    paths = [tmp_path / "ppo_2.csv", tmp_path / "ppo_2.csv.gz"]
+    with pytest.raises(UserError, match="both run 'ppo' on 'task', seed 2"):
+        import_runs(paths, "mine", tmp_path / "b")
 
 
 def test_a_copy_under_another_seed_has_a_line(tmp_path) -> None:
