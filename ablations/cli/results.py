@@ -155,9 +155,9 @@ def add_commands(commands: Any) -> None:
         "paths",
         nargs="+",
         type=Path,
-        metavar="FILE|FOLDER",
-        help="CSV or TSV with columns run, seed, step, return (and task); TensorBoard event "
-        "folders; folders with evaluations.npz of Stable-Baselines3; Trackio's PROJECT.db",
+        metavar="FILE|FOLDER|PATTERN",
+        help="a table with columns run, seed, step, return (and task); logs of a run each, such as "
+        "'logs/*/progress.csv' or a folder of TensorBoard's; W&B, Trackio, marl-eval, rliable",
     )
     add_flags(command, {"--study NAME": "what to call them here"}, required=True)
     command.add_argument(
@@ -174,7 +174,9 @@ def add_commands(commands: Any) -> None:
         {
             "--metric": "the column or tag that is judged; default: the return",
             "--baseline RUN": "default: the first run",
-            "--pattern": "parts of an event folder's name, such as {task}/{run}/seed{seed}",
+            "--pattern": "parts of a log's name, such as {task}/{run}/seed{seed}",
+            "--step": "the column that counts steps; default: a known one",
+            "--seed-from FILE:KEY": "where a run's seed is, beside its log: config.json:seed",
         },
     )
     add_flags(
@@ -353,6 +355,8 @@ def _import(options: argparse.Namespace) -> None:
         baseline=options.baseline,
         margin=options.margin,
         pattern=options.pattern,
+        step=options.step,
+        seed_from=options.seed_from,
         better=options.better,
         title=options.title,
         claim=options.claim,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,19 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ablations.core.files import require_regular
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
-from ablations.exchange import others
-from ablations.exchange.outcomes import Outcome, exported, outcome
+from ablations.exchange.outcomes import Outcome, outcome
 from ablations.exchange.places import Place
-from ablations.exchange.reading import Curve, read_csv, read_tensorboard
+from ablations.exchange.reading import Curve
+from ablations.exchange.sources import Rule, read_all
 from ablations.names import require_name
 from ablations.records import Plan, digest, read_plan, write_plan, write_record
 from ablations.report.units import keep_units
 
-Reader = Callable[[Path, str | None, str | None, list[str]], tuple[dict[Place, Curve], str]]
 SHOWN = 12  # lines of runs, and of what was left out
 
 
@@ -36,7 +35,10 @@ class Options:
     baseline: the run that the others are compared with; by default the first one read.
     margin: share of what the baseline learned within which a difference does not matter; of the
         metric's own units with margin_in_metric.
-    pattern: where a TensorBoard folder's name has its parts, such as "{task}/{run}/seed{seed}".
+    pattern: where the names of folders and files have their parts, such as
+        "{task}/{run}/seed{seed}"; one without {seed} says that there is none.
+    step: the column that counts; by default a known one.
+    seed_from: the file beside a log and the key in it, such as "config.json:seed".
     better: "higher" or "lower"; where lower is, tables judge minus the metric.
     """
 
@@ -49,6 +51,8 @@ class Options:
     title: str = ""
     claim: str = ""
     claim_source: str = ""
+    step: str | None = None
+    seed_from: str | None = None
 
 
 def import_runs(
@@ -60,14 +64,15 @@ def import_runs(
 ) -> Plan:
     """Write the runs in `paths` as records of a study, and the plan that every command reads.
 
-    A path is a CSV or TSV file (columns run, seed, step, return, and task where there are several;
-    further numeric columns are further metrics; or long format with columns metric and value, as
-    `export` writes it), a folder of TensorBoard event files, one folder per run, or of the
-    evaluations.npz of Stable-Baselines3, or Trackio's database of a project. Every run keeps its
-    own steps. One whose metric is no finite number up to its end has diverged, and one whose log
-    ends before 90% of its task's longest one was cut: both count as failures. What
-    `export` wrote keeps the status that it had. say: is told, before anything is written, what was
-    taken for what, and what was left out. Raises UserError for anything that cannot be read.
+    A path is a file, a folder of them or a pattern of names, such as "logs/*/progress.csv". A file
+    is a table of runs (columns run, seed, step, return, and task where there are several; further
+    numeric columns are further metrics; or long format with columns metric and value, as `export`
+    writes it), another format of several runs (see `others`), or the log of one run, as
+    `ablations.logs` reads them. Every run keeps its own steps. One whose metric is no finite number
+    up to its end has diverged, and one whose log ends before 90% of its task's longest one was cut:
+    both count as failures. What `export` wrote keeps the status that it had. say: is told, before
+    anything is written, what was taken for what, and what was left out. Raises UserError for
+    anything that cannot be read.
     """
     options = options or Options()
     if options.better not in ("higher", "lower"):
@@ -79,16 +84,18 @@ def import_runs(
     places: dict[Place, None] = {}
     metrics: dict[str, None] = {}
     notes: list[str] = []
-    for path in map(Path, paths):
-        curves, metric, known = _read(path, options, notes)
-        for task, run, seed in places.keys() & (curves.keys() | known.keys()):
-            raise UserError(f"run '{run}' on '{task}', seed {seed} is there twice: in '{path}'")
-        runs |= curves
-        outcomes |= known
-        places |= dict.fromkeys([*known, *curves])
-        metrics[metric] = None
+    rule = Rule(options.metric, options.step, options.pattern, options.seed_from)
+    for read in read_all(paths, rule, notes):
+        for task, run, seed in places.keys() & (read.curves.keys() | read.outcomes.keys()):
+            raise UserError(
+                f"run '{run}' on '{task}', seed {seed} is there twice: in '{read.where}'"
+            )
+        runs |= read.curves
+        outcomes |= read.outcomes
+        places |= dict.fromkeys([*read.outcomes, *read.curves])
+        metrics[read.metric] = None
     if not runs:
-        raise UserError("no runs found: give CSV files or folders of TensorBoard event files")
+        raise UserError("no runs found: give files or folders of logs")
     metric, *more = metrics
     if more:
         names = ", ".join(metrics)
@@ -104,31 +111,15 @@ def import_runs(
     return plan
 
 
-def _read(
-    path: Path, options: Options, notes: list[str]
-) -> tuple[dict[Place, Curve], str, dict[Place, Outcome]]:
-    """Read one path: its runs, the metric that is judged, and outcomes that the file states."""
-    if path.exists() and not path.is_dir():
-        require_regular(path)
-    reader: Reader | None = None
-    if others.is_database(path):
-        reader = others.read_trackio
-    elif path.suffix == ".npz" or (path.is_dir() and others.evaluations(path)):
-        reader = others.read_evaluations
-    elif path.is_dir():
-        reader = read_tensorboard
-    if reader:
-        return *reader(path, options.metric, options.pattern, notes), {}
-    return *read_csv(path, options.metric, notes), exported(path)
-
-
 def _taken(runs: Mapping[Place, Curve], metric: str) -> Iterator[str]:
     """Say what each run was taken for, a line each."""
-    for (task, run, seed), curve in runs.items():
+    sources = [curve.source.absolute() for curve in runs.values()]
+    root = os.path.commonpath([source.parent for source in sources])
+    for ((task, run, seed), curve), source in zip(runs.items(), sources, strict=True):
         empty = int(np.isnan(curve.values[metric]).sum())
         gaps = f", {empty:,} without a value of {metric}" if empty else ""
         yield (
-            f"'{others.shown(curve.source)}': task {task}, run {run}, seed {seed}: "
+            f"'{source.relative_to(root)}': task {task}, run {run}, seed {seed}: "
             f"{count(len(curve.steps), 'point')}{gaps}, step {curve.steps[0]:,} to "
             f"{curve.steps[-1]:,}"
         )

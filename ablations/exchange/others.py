@@ -1,94 +1,183 @@
-"""Runs as Stable-Baselines3's EvalCallback and Trackio store them."""
+"""Runs as others store them: a log each, or several in one file.
+
+A format of several runs is a function that returns them, or None for another format, and its place
+in `FORMATS`. What is none of them is a log of one run, which `ablations.logs` reads.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
+import math
 import os
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ablations import logs
 from ablations.errors import UserError, count
-from ablations.exchange.places import Place, parse, placed
-from ablations.exchange.reading import Curve, joined, judged_of
-from ablations.logs.numbers import as_number
+from ablations.exchange.places import UNSAID, Said
+from ablations.exchange.reading import Curve, joined
+from ablations.logs.files import File, arrays, unpacked_name
+from ablations.logs.formats import STEP, Row, separator
+from ablations.logs.numbers import MOST, as_number
 from ablations.logs.order import Part, Points, in_order
 
-EVALUATIONS = "evaluations.npz"
-_RESULTS = "results"  # the returns in it
+SCORE = "score"  # what rliable's numbers are called
+_DATABASE = b"SQLite format 3\0"
 _DATABASES = (".db", ".sqlite", ".sqlite3")
+_PANEL = " - "  # between run and metric in W&B's names of columns
+# Columns that count the steps of the environment; after them those that count something.
+_STEPS = (
+    *("global_step", "time/total_timesteps", "total_timesteps", "num_timesteps", "timesteps"),
+    *("TotalEnvInteracts", "num_steps", "env_steps", "total_steps", "timesteps_total"),
+    *("num_env_steps_sampled_lifetime", "step_count", STEP, "steps", "_step", "Step", "timestep"),
+)
+_TASKS = ("task", "env", "env_id", "environment", "env_name")
+
+Step = tuple[int, Mapping[str, float]]
 
 
-def is_database(path: Path) -> bool:
-    """Return whether a path is called like a database."""
-    return path.suffix in _DATABASES
+@dataclass(frozen=True)
+class Source:
+    """A file, or a folder of event files, and the name by which its run is known."""
 
-
-def evaluations(root: Path) -> list[Path]:
-    """Return every evaluations.npz at or under a path."""
-    return [root] if root.is_file() else sorted(root.rglob(EVALUATIONS))
-
-
-def shown(source: Path) -> str:
-    """Return the name of a run's file or folder, by which it is told from the others."""
-    return f"{source.parent.name}/{source.name}" if source.name == EVALUATIONS else source.name
-
-
-class _Row(NamedTuple):
-    """A row of Trackio's. run: its id, in the first versions its name."""
-
-    run: str
+    path: Path
     name: str
-    step: object
-    metrics: bytes | str
 
+    @cached_property
+    def file(self) -> File:
+        """The file, not yet read."""
+        return File(self.path)
 
-def read_evaluations(
-    root: Path, metric: str | None, pattern: str | None, notes: list[str]
-) -> tuple[dict[Place, Curve], str]:
-    """Read the evaluations.npz under a folder; return runs and the metric that is judged.
-
-    That is their mean return. Names say task, run and seed as those of event files do. notes: takes
-    a line for what is left out, and for seeds that no name says. Raises UserError.
-    """
-    judged = metric or _RESULTS
-    names: dict[Path, str] = {}
-    read: dict[Path, logs.Log] = {}
-    for path in evaluations(root):
-        name = path.parent.name if root.is_file() else path.parent.relative_to(root).as_posix()
-        name = root.name if name == "." else name
+    @cached_property
+    def header(self) -> list[str]:
+        """The names in the first line, as far as it is short; [] for a file that is no table."""
+        line = self.file.start.partition(b"\n")[0]
+        if line[:1] in (b"", b"{", b"[", b"#") or b"\0" in line:
+            return []
+        head = self.file.head
         try:
-            read[path] = logs.read(path, judged, "timesteps")
-            names[path] = name
-        except logs.NoValue:
-            notes.append(f"left out: '{name}' has no evaluation")
-        except UserError as error:
-            raise UserError(f"'{path.parent}': {error}") from None
-    if not read:
-        raise UserError(f"no {EVALUATIONS} in '{root}' has an evaluation")
-    return {
-        place: joined(_by_metric(read[path].points), judged, path)
-        for place, path in placed(names, pattern, notes).items()
-    }, judged
+            names = next(csv.reader([head], delimiter=separator(head)), [])
+        except csv.Error:
+            return []
+        return [name.strip() for name in names]
 
 
-def read_trackio(
-    path: Path, metric: str | None, pattern: str | None, notes: list[str]
-) -> tuple[dict[Place, Curve], str]:
-    """Read the runs of a Trackio project's database; return them and the metric that is judged.
+@dataclass(frozen=True)
+class Run:
+    """A run of others.
 
-    Their names say task, run and seed. Where a resumed run repeats steps, what came later counts.
-    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
+    source: its file or folder; of several in a file, with its name below. name: in which task, run
+    and seed are. metrics: names of what it logged. read: returns the curve of a metric, and gives
+    lines to a list. said: what the file says of task, run and seed.
     """
-    points: dict[str, list[tuple[int, dict[str, float]]]] = {}
+
+    source: Path
+    name: str
+    metrics: Collection[str]
+    read: Callable[[str, list[str]], Curve]
+    said: Said = UNSAID
+
+
+def runs_in(source: Source, step: str | None, notes: list[str]) -> list[Run]:
+    """Return the runs in a source. step: the column that counts. Raises UserError."""
+    if source.path.is_dir():
+        return [_of_events(source)]
+    for format in FORMATS:
+        if (runs := format(source, notes)) is not None:
+            return runs
+    return [_of_log(source, step)]
+
+
+def _of_events(source: Source) -> Run:
+    events = logs.Events(source.path)
+    events.read_on()
+
+    def read(metric: str, notes: list[str]) -> Curve:
+        log = logs.read(source.path, metric, events=events)
+        notes += (f"'{source.name}': {note}" for note in log.notes)
+        return joined(_by_metric(log.points), metric, source.path)
+
+    return Run(source.path, source.name, events.parts(), read)
+
+
+def _of_log(source: Source, step: str | None) -> Run:
+    rows = logs.rows(source.path)
+
+    def read(metric: str, notes: list[str]) -> Curve:
+        judged = [row for row in rows if metric in row.numbers]
+        column = step or next((n for n in _STEPS if any(n in row.numbers for row in judged)), None)
+        log = logs.read(source.path, metric, column, rows=rows)
+        if column is None:
+            notes.append(f"'{source.name}' has no column of steps: points are counted, see --step")
+        notes += (f"'{source.name}': {note}" for note in log.notes)
+        return joined(_by_metric(log.points), metric, source.path)
+
+    names = dict.fromkeys(name for row in rows for name in (*row.numbers, *row.other))
+    return Run(source.path, source.name, names, read, _said(source, rows))
+
+
+def _said(source: Source, rows: list[Row]) -> Said:
+    """Return the task and the seed that all rows say."""
+    tasks = {row.other[name] for row in rows for name in _TASKS if name in row.other}
+    seeds = {row.numbers["seed"] for row in rows if "seed" in row.numbers}
+    if len(seeds) > 1:
+        raise UserError(f"'{source.path}' has several seeds, and no column that names runs")
+    seed = next(iter(seeds), math.nan)
+    return Said(
+        task=tasks.pop() if len(tasks) == 1 else None, seed=int(seed) if seed % 1 == 0 else None
+    )
+
+
+def _of_points(
+    source: Source, name: str, points: Sequence[Step], said: Said = UNSAID, key: str = ""
+) -> Run:
+    """Return a run that lies in a file with others. Where steps repeat, what came later counts.
+
+    key: what tells it from others of its name.
+    """
+
+    def read(metric: str, notes: list[str]) -> Curve:
+        scalars = {
+            tag: in_order(tag, [Part(name, of_tag)], notes if tag == metric else None)
+            for tag, of_tag in _by_metric(points).items()
+        }
+        return joined(scalars, metric, source.path / name)
+
+    metrics = dict.fromkeys(metric for _, row in points for metric in row)
+    return Run(source.path / name / key, name, metrics, read, said)
+
+
+def _by_metric(points: Iterable[Step]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for step, row in points:
+        for name, value in row.items():
+            found.setdefault(name, []).append((step, value))
+    return found
+
+
+# Several runs in a file
+
+
+def _trackio(source: Source, notes: list[str]) -> list[Run] | None:
+    """Return the runs of a Trackio project's database."""
+    if source.path.suffix not in _DATABASES and not source.file.start.startswith(_DATABASE):
+        return None
+    points: dict[str, list[Step]] = {}
     names: dict[str, str] = {}
     left_out = Counter[str]()
-    for row in _rows(path):
+    for row in _rows(source.path):
         numbers = _numbers(row.metrics)
         if not numbers:
             left_out["of damaged JSON"] += numbers is None
@@ -99,38 +188,23 @@ def read_trackio(
             points.setdefault(row.run, []).append((row.step, numbers))
         else:
             raise UserError(
-                f"'{path}': a step of '{row.name}' is no whole number: {row.step!r:.40}"
+                f"'{source.path}': a step of '{row.name}' is no whole number: {row.step!r:.40}"
             )
     notes += (f"left out: {count(rows, 'row')} {why}" for why, rows in left_out.items() if rows)
-    metrics = {name: None for rows in points.values() for _, row in rows for name in row}
-    judged = judged_of(metric, metrics, f"metric in '{path}' (choose with --metric)")
-    runs: dict[Path, str] = {}
-    for run, name in names.items():
-        twins = [other for other, called in names.items() if called == name]
-        if len(twins) > 1 and parse(name, pattern).seed is not None:
-            raise UserError(
-                f"'{path}' has {len(twins)} runs called '{name}' (ids {', '.join(twins)}): rename "
-                f"or delete all but one"
-            )
-        if any(judged in row for _, row in points[run]):
-            runs[path / name / run] = run
-        else:
-            notes.append(f"left out: '{name}' has no {judged}")
-    curves: dict[Place, Curve] = {}
-    texts = {source: names[run] for source, run in runs.items()}
-    for place, source in placed(texts, pattern, notes).items():
-        scalars = {
-            tag: in_order(tag, [Part(texts[source], of_tag)], notes if tag == judged else None)
-            for tag, of_tag in _by_metric(points[runs[source]]).items()
-        }
-        curves[place] = joined(scalars, judged, path / texts[source])
-    return curves, judged
+    return [_of_points(source, names[run], rows, key=run) for run, rows in points.items()]
 
 
-def _rows(path: Path) -> list[_Row]:
+class _TrackioRow(NamedTuple):
+    """run: its id, in the first versions its name."""
+
+    run: str
+    name: str
+    step: object
+    metrics: bytes | str
+
+
+def _rows(path: Path) -> list[_TrackioRow]:
     """Return the rows in the order written."""
-    if not path.is_file():
-        raise UserError(f"no such file: '{path}'")
     try:
         with contextlib.closing(
             sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
@@ -142,7 +216,7 @@ def _rows(path: Path) -> list[_Row]:
             ).fetchall()
     except sqlite3.Error as error:
         raise UserError(f"'{path}' is no database of Trackio's: {error}") from None
-    return [_Row(str(run), str(name), step, metrics) for run, name, step, metrics in rows]
+    return [_TrackioRow(str(run), str(name), step, metrics) for run, name, step, metrics in rows]
 
 
 def _numbers(metrics: bytes | str) -> dict[str, float] | None:
@@ -163,9 +237,142 @@ def _numbers(metrics: bytes | str) -> dict[str, float] | None:
     return found
 
 
-def _by_metric(points: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
-    for step, row in points:
-        for name, value in row.items():
-            found.setdefault(name, []).append((step, value))
-    return found
+def _panel(source: Source, notes: list[str]) -> list[Run] | None:
+    """Return the runs of a panel that W&B exported: a column for steps, three for every run."""
+    steps = [name for name in source.header if _PANEL not in name]
+    if len(steps) != 1 or len(source.header) < 2:
+        return None
+    again = [name for name, times in Counter(source.header).items() if times > 1]
+    if again:
+        raise UserError(f"'{source.path}' has two columns '{again[0]}': name the runs differently")
+    judged = [
+        name
+        for name in source.header
+        if _PANEL in name and re.sub("__(MIN|MAX)$", "", name) not in {*source.header} - {name}
+    ]
+    points: dict[str, dict[int, list[tuple[str, float]]]] = {}
+    for row in logs.rows(source.path):
+        step = row.numbers.get(steps[0], math.nan)
+        if not (0 <= step <= MOST and step % 1 == 0):
+            raise UserError(f"{row.place}: {steps[0]} must be a whole number: export over steps")
+        for name in judged:
+            if name in row.other:
+                raise UserError(f"{row.place}: '{row.other[name]}' is no number")
+            run, _, metric = name.rpartition(_PANEL)
+            if name in row.numbers:
+                points.setdefault(run, {}).setdefault(int(step), []).append(
+                    (metric, row.numbers[name])
+                )
+    for run, rows in points.items():
+        twice = [step for step, pairs in rows.items() if len(dict(pairs)) < len(pairs)]
+        if twice:
+            raise UserError(f"'{source.path}' has step {twice[0]:,} of '{run}' twice")
+    return [
+        _of_points(source, run, [(step, dict(pairs)) for step, pairs in sorted(rows.items())])
+        for run, rows in points.items()
+    ]
+
+
+def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
+    """Return the runs of marl-eval's JSON: environment -> task -> algorithm -> seed -> steps."""
+    runs = []
+    for (_, task, algorithm, seed), steps in _branches(source.file.json, 4):
+        if not isinstance(steps, Mapping):
+            return None
+        points: list[Step] = []
+        for name, values in steps.items():
+            if not isinstance(values, Mapping) or "step_count" not in values:
+                continue
+            numbers = {key: _mean(value) for key, value in values.items()}
+            at = numbers.pop("step_count") if name.startswith("step_") else math.nan
+            if not (0 <= at <= MOST and at % 1 == 0):
+                raise UserError(f"'{source.path}': {name} of '{algorithm}' has no whole step_count")
+            points.append((int(at), {key: v for key, v in numbers.items() if not math.isnan(v)}))
+        if not points:
+            return None
+        known = re.fullmatch(r"(?:\w*_)?(\d{1,18})", seed)
+        said = Said(task, algorithm, int(known[1]) if known else None)
+        runs.append(_of_points(source, f"{task}, {algorithm}, {seed}", points, said))
+    return runs or None
+
+
+def _branches(tree: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the names that lead to what lies at a depth of a tree, and that."""
+    if not depth:
+        yield (), tree
+    elif isinstance(tree, Mapping):
+        for name, branch in tree.items():
+            yield from (((name, *names), leaf) for names, leaf in _branches(branch, depth - 1))
+
+
+def _mean(value: object) -> float:
+    """Return the mean of a list of numbers, NaN for anything else."""
+    numbers = [as_number(each) for each in (value if isinstance(value, list) else [value])]
+    known = [number for number in numbers if number is not None]
+    return float(np.mean(known)) if known and len(known) == len(numbers) else math.nan
+
+
+def _scores(source: Source, notes: list[str]) -> list[Run] | None:
+    """Return the runs of rliable's scores: algorithm -> `[runs, tasks]` or `[runs, tasks, points]`.
+
+    They are said to be no curves: a run has one point, or as many as are there, counted from 1.
+    """
+    found: Mapping[str, Any] | None = source.file.json
+    if source.file.start.startswith(b"PK"):
+        found = arrays(source.path)
+        if "timesteps" in found:
+            return None
+    matrices = {str(name): _matrix(value) for name, value in (found or {}).items()}
+    shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
+    if len(shapes) != 1 or None in shapes:
+        if found is not None and found is not source.file.json:
+            raise UserError(
+                f"'{source.path.name}' has no timesteps, and is no file of scores: it has "
+                f"{', '.join(found)}"
+            )
+        return None
+    notes.append(
+        f"'{source.path.name}': scores of a run and a task, numbered as rows and columns; rows of "
+        f"one number are compared as pairs"
+    )
+    runs = []
+    for name, matrix in matrices.items():
+        for seed, task in np.ndindex(*([] if matrix is None else matrix.shape[:2])):
+            assert matrix is not None
+            points = [(at, {SCORE: float(x)}) for at, x in enumerate(matrix[seed, task], 1)]
+            said = Said(f"task_{task + 1}", name, seed)
+            runs.append(_of_points(source, f"{name}, row {seed + 1}, {said.task}", points, said))
+    return runs
+
+
+def _matrix(value: Any) -> NDArray[np.float64] | None:
+    """Return scores `[runs, tasks, points]`, None where a value has no such shape."""
+    try:
+        matrix = np.asarray(value, np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if matrix.ndim == 2:
+        matrix = matrix[:, :, None]
+    return matrix if matrix.ndim == 3 and matrix.size else None
+
+
+FORMATS = (_trackio, _panel, _marl_eval, _scores)
+
+
+# Names of files that say nothing of the run.
+_COMMON = re.compile(
+    r"(?:\d+\.)?monitor|progress|evaluations|metrics|trainer_state|config|logs?|console|stdout"
+    r"|output|results?|train|eval|history|curves?"
+)
+
+
+def is_common(path: Path) -> bool:
+    """Return whether a file is called like those of every run, such as progress.csv."""
+    return bool(_COMMON.fullmatch(stem(path)))
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without endings of formats."""
+    plain = unpacked_name(path)
+    name = plain.stem if re.fullmatch(r"\.[a-z]\w{0,8}", plain.suffix) else plain.name
+    return name if re.fullmatch(r"\d+\.monitor", name) else name.removesuffix(".monitor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,18 +58,20 @@ def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
     return Outcome()
 
 
-def exported(path: Path) -> dict[Place, Outcome]:
+def exported(path: Path, text: str) -> dict[Place, Outcome]:
     """Return how every run of a file that `export` wrote has ended, in the file's order.
 
     {} for another file. Raises UserError for a seed or a step that is no whole number.
     """
     import pandas
 
-    head = pandas.read_csv(path, nrows=0)
+    head = pandas.read_csv(io.StringIO(text), nrows=0)
     if not set(_EXPORTED) <= set(head.columns):
         return {}
     known = {"task", "variant", "seed", "status", "step", "failure", "reason"}
-    table = pandas.read_csv(path, usecols=known.__contains__, dtype=str, keep_default_na=False)
+    table = pandas.read_csv(
+        io.StringIO(text), usecols=known.__contains__, dtype=str, keep_default_na=False
+    )
     found: dict[Place, Outcome] = {}
     # One row says how a run ended, the others are its points.
     for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):

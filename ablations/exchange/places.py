@@ -1,7 +1,7 @@
 """Task, run and seed in the names that others give to their folders and runs.
 
-Dates, times, rates (lr3e-4, gamma0.99) and versions (-v1, _v2) are no seeds. Where a name has none,
-its runs are numbered, and a line says so.
+Dates, times, rates (lr3e-4, gamma0.99) and versions (-v1, _v2) are no seeds. A run with one file
+and no seed has seed 0; for several the seeds are asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ablations.errors import UserError, unknown
 
@@ -57,7 +58,23 @@ class Name:
         return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
 
 
-def placed(texts: Mapping[Path, str], pattern: str | None, notes: list[str]) -> dict[Place, Path]:
+class Said(NamedTuple):
+    """What a file itself says of its run, None where it says nothing."""
+
+    task: str | None = None
+    run: str | None = None
+    seed: int | None = None
+
+
+UNSAID = Said()
+
+
+def placed(
+    texts: Mapping[Path, str],
+    pattern: str | None,
+    notes: list[str],
+    said: Mapping[Path, Said] | None = None,
+) -> dict[Place, Path]:
     """Place sources by their names.
 
     Args:
@@ -66,11 +83,14 @@ def placed(texts: Mapping[Path, str], pattern: str | None, notes: list[str]) -> 
             are read as CleanRL writes them (task__run__seed__time), else for a seed in words or at
             their end.
         notes: takes a line for seeds that no name says.
+        said: what the files themselves say; it counts before their names.
 
     Raises:
-        UserError: two sources are at one place.
+        UserError: two sources are at one place; several of a run have no seed, unless the pattern
+            says that there is none: then they are numbered.
     """
-    names = {source: parse(text, pattern) for source, text in texts.items()}
+    said = said or {}
+    names = {source: _name(text, pattern, said.get(source)) for source, text in texts.items()}
     tasks = {name.task for name in names.values() if not name.bare}
     found: dict[Place, Path] = {}
     groups: dict[tuple[str, str], list[Path]] = {}
@@ -79,9 +99,11 @@ def placed(texts: Mapping[Path, str], pattern: str | None, notes: list[str]) -> 
         if name.seed is None:
             groups.setdefault((name.task, name.run), []).append(source)
         elif other := found.get(place := (name.task, name.run, name.seed)):
+            alike = texts[source] == texts[other]
             raise UserError(
                 f"'{source}' and '{other}' are both run '{name.run}' on '{name.task}', seed "
-                f"{name.seed}: tell them apart with --pattern"
+                f"{name.seed}: "
+                + ("rename or remove one" if alike else "tell them apart with --pattern")
             )
         else:
             found[place] = source
@@ -94,16 +116,38 @@ def placed(texts: Mapping[Path, str], pattern: str | None, notes: list[str]) -> 
     if alone:
         notes.append(f"no seed in {_listed(alone)}: taken for seed 0; --pattern says otherwise")
     for (task, run), group in groups.items():
+        if len(group) > 1 and pattern is None:
+            raise UserError(
+                f"no seed in {_listed([texts[source] for source in group])}, all run '{run}' on "
+                f"'{task}': say where it is with --pattern '{{run}}/{{task}}_{{seed}}' or "
+                f"--seed-from config.json:seed; a pattern without {{seed}} numbers them"
+            )
         taken = {seed for t, r, seed in found if (t, r) == (task, run)}
         free = (seed for seed in range(len(group) + len(taken)) if seed not in taken)
         found |= {(task, run, next(free)): source for source in group}
         if len(group) > 1:
             notes.append(
                 f"no seed in {_listed([texts[source] for source in group])}: run '{run}' on "
-                f"'{task}', numbered in this order; --pattern says otherwise"
+                f"'{task}', numbered in this order"
             )
     places = {source: place for place, source in found.items()}
     return {places[source]: source for source in texts}
+
+
+def _name(text: str, pattern: str | None, said: Said | None) -> Name:
+    """Return a source's name, with what its file says in place of what the name does."""
+    task, run, seed = said or UNSAID
+    if task is not None and run is not None:
+        return Name(task, run, seed)
+    name = parse(text, pattern)
+    return replace(
+        name,
+        task=name.task if task is None else task,
+        run=name.run if run is None else run,
+        seed=name.seed if seed is None else seed,
+        marked=name.marked or seed is not None,
+        bare=name.bare and task is None,
+    )
 
 
 def parse(name: str, pattern: str | None) -> Name:

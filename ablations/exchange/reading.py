@@ -1,7 +1,8 @@
-"""Runs as others store them: CSV files and TensorBoard event folders."""
+"""Runs in a table: a row per run, seed and step. Curves, and which metric is judged."""
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ablations import parquet
 from ablations.errors import UserError, unknown
-from ablations.exchange.places import TASK, Place, placed
-from ablations.logs import numbers, tensorboard
-from ablations.report.formats.spreadsheets import plain
+from ablations.exchange.places import TASK, Place
+from ablations.logs import numbers
+from ablations.logs.files import content
+from ablations.logs.formats import separator
+from ablations.report.formats.spreadsheets import inert, plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -37,6 +41,9 @@ _RETURN_TAGS = (
     "Train/mean_reward",
     "training/return",
     "return",
+    *("results", "episodic_return", "episode_return", "mean_episode_return", "AverageTestEpRet"),
+    *("AverageEpRet", "env_runners/episode_return_mean", "episode_reward_mean", "ep_rew_mean"),
+    *("reward", "r", "score"),
 )
 
 
@@ -57,7 +64,7 @@ class Curve:
 
 
 def read_csv(
-    path: Path, metric: str | None, notes: list[str] | None = None
+    path: Path, metric: str | None, notes: list[str] | None = None, text: str | None = None
 ) -> tuple[dict[Place, Curve], str]:
     """Read the runs of a file of columns parted by commas or tabs.
 
@@ -69,7 +76,7 @@ def read_csv(
         UserError: for what cannot be read.
     """
     notes = [] if notes is None else notes
-    table = _wide(path, _opened(path), notes)
+    table = _wide(path, _opened(path, table_text(path) if text is None else text), notes)
     _require_keys(path, table)
     values = _values(path, table, metric, notes)
     own = metric or ("return" if "return" in values else None)
@@ -90,18 +97,39 @@ def read_csv(
     return runs, judged
 
 
-def _opened(path: Path) -> DataFrame:
+def is_long(names: Collection[str]) -> bool:
+    """Return whether the columns of a table name runs or their seeds."""
+    return any(alias in names for key in ("run", "seed") for alias in _ALIASES[key])
+
+
+def table_text(path: Path) -> str:
+    """Return the text of a table, unpacked; of Parquet, as `export` writes it, the same table as
+    CSV. Raises UserError for bytes that are neither.
+    """
+    data = content(path)
+    try:
+        if not data.startswith(b"PAR1"):
+            return data.decode("utf-8-sig")
+        columns, _ = parquet.decode(data)
+    except ValueError as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"cannot read '{path}': {why}") from None
+    import pandas
+
+    texts = {
+        name: [inert(each) if isinstance(each, str) else each for each in values]
+        for name, values in columns.items()
+    }
+    return pandas.DataFrame(texts, dtype=object).to_csv(index=False)
+
+
+def _opened(path: Path, text: str) -> DataFrame:
     """Read the table of a file, with a column for the task. Raises UserError."""
     import pandas
 
     try:
-        table = _text_table(path)
-    except FileNotFoundError:
-        raise UserError(f"no such file: '{path}'") from None
-    except (
-        *(OSError, EOFError, UnicodeDecodeError),
-        *(pandas.errors.ParserError, pandas.errors.ParserWarning),
-    ) as problem:
+        table = _text_table(path, text)
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning) as problem:
         why = " ".join(str(problem).split())
         raise UserError(f"cannot read '{path}' as CSV: {why}") from None
     except pandas.errors.EmptyDataError:
@@ -162,15 +190,14 @@ def _refused(path: Path, table: DataFrame, name: str, row: int, must: str) -> Us
     return UserError(f"'{path}', line {row + 2}: {name} must be {must}, not {value!r}")
 
 
-def _text_table(path: Path) -> DataFrame:
+def _text_table(path: Path, text: str) -> DataFrame:
     """Read names as text, other columns as pandas does; rename those that we need."""
     import pandas
 
-    head = pandas.read_csv(path, nrows=0)
-    tabs = len(head.columns) == 1 and "\t" in head.columns[0]
-    comma = "\t" if tabs else ","
-    columns = list(pandas.read_csv(path, nrows=0, sep=comma).columns) if tabs else head.columns
-    first = pandas.read_csv(path, nrows=1, sep=comma, header=None, dtype=str).iloc[0].dropna()
+    comma = separator(text.partition("\n")[0])
+    columns = list(pandas.read_csv(io.StringIO(text), nrows=0, sep=comma).columns)
+    head = io.StringIO(text)
+    first = pandas.read_csv(head, nrows=1, sep=comma, header=None, dtype=str).iloc[0].dropna()
     again = first.str.strip()[first.str.strip().duplicated()]
     if len(again):
         raise UserError(f"'{path}' has two columns '{again.iloc[0]}': leave one out")
@@ -186,21 +213,21 @@ def _text_table(path: Path) -> DataFrame:
                 f"{', '.join(stripped.values())}"
             )
     renamed = {name: names.get(plain, plain) for name, plain in stripped.items()}
-    text = [name for name, ours in renamed.items() if ours in ("run", "task", "metric")]
+    texts = [name for name, ours in renamed.items() if ours in ("run", "task", "metric")]
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the names
         table = pandas.read_csv(
-            path,
+            io.StringIO(text),
             sep=comma,
-            dtype=dict.fromkeys(text, object),
+            dtype=dict.fromkeys(texts, object),
             keep_default_na=False,
-            na_values={name: _NO_VALUE for name in renamed if name not in text},
+            na_values={name: _NO_VALUE for name in renamed if name not in texts},
             index_col=False,
         ).rename(columns=renamed)
     for name in ("run", "task", "metric"):
         if name in table:
-            places, texts = pandas.factorize(table[name])
-            table[name] = np.array([plain(str(text).strip()) for text in texts], object)[places]
+            places, own = pandas.factorize(table[name])
+            table[name] = np.array([plain(str(each).strip()) for each in own], object)[places]
     return table
 
 
@@ -232,40 +259,6 @@ def judged_of(metric: str | None, names: Collection[str], what: str) -> str:
     if judged not in names:
         raise unknown(what, judged, names)
     return judged
-
-
-# TensorBoard
-
-
-def read_tensorboard(
-    root: Path, metric: str | None, pattern: str | None, notes: list[str]
-) -> tuple[dict[Place, Curve], str]:
-    """Read the runs under a folder; return them and the name of the metric that is judged.
-
-    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
-    """
-    files = {folder: tensorboard.read_files(folder, notes) for folder in tensorboard.folders(root)}
-    if not files:
-        raise UserError(f"no TensorBoard event files in '{root}'")
-    tags = {tag for parts in files.values() for tag in parts}
-    judged = judged_of(metric, tags, f"tag in '{root}' (choose with --metric)")
-    names = {}
-    for folder, parts in files.items():
-        name = folder.relative_to(root).as_posix()
-        if judged in parts:
-            names[folder] = root.name if name == "." else name
-        else:
-            notes.append(f"left out: '{name}' has no {judged}")
-    runs = {}
-    for place, folder in placed(names, pattern, notes).items():
-        lines: list[str] = []
-        try:
-            scalars = tensorboard.joined(files[folder], judged, lines)
-        except UserError as error:
-            raise UserError(f"'{folder}': {error}") from None
-        notes += [f"'{folder.relative_to(root)}': {line}" for line in lines]
-        runs[place] = joined(scalars, judged, folder)
-    return runs, judged
 
 
 def joined(scalars: Mapping[str, Sequence[tuple[int, float]]], metric: str, source: Path) -> Curve:

@@ -26,7 +26,10 @@ _LIKE = (
     r"|(?:\w{1,20}\.)?(?:tensor|[aA]rray|float\d+)?[(\[]+[-+]?(?:\.?\d|(?i:nan|inf))[^\s,;]*"
 )
 _EXACT = re.compile(_NUMBER)
-_PAIR = re.compile(rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})\s*[:=]\s*(?:({_NUMBER}){_END}|({_LIKE}))")
+_PAIR = re.compile(
+    rf"(?<!\w)([A-Za-z_][\w./-]{{0,99}})['\"]?\s*[:=]\s*['\"]?"
+    rf"(?:\[\s*({_NUMBER})\s*\]{_END}|({_NUMBER}){_END}|({_LIKE}))"
+)
 _OF_A_TOTAL = re.compile(r"(\d+)/\d+[,;)\]]*")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _ODD = re.compile(
@@ -63,11 +66,13 @@ def is_odd(text: str) -> bool:
 def pairs(line: str) -> list[tuple[str, str | float]]:
     """Return the pairs `name: value` and `name=value` of a line whose values begin like numbers.
 
+    Names and values may stand in quotes, and a value alone in brackets, as an array of one number.
+
     Such a value is text where it is no number.
     """
     found: list[tuple[str, str | float]] = []
-    for name, exact, like in _PAIR.findall(_COLOUR.sub("", line)):
-        value = number(exact) if exact else None
+    for name, only, alone, like in _PAIR.findall(_COLOUR.sub("", line)):
+        value = number(only or alone)
         found.append((name, like if value is None else value))
     return found
 

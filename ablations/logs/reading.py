@@ -1,39 +1,26 @@
-"""A training's own log as rows of numbers, whatever wrote it. No pandas.
+"""A training's own log as points of the metric that is judged, whatever wrote it. No pandas.
 
-The name of a file says its format: .csv and .tsv; .jsonl and .ndjson, one object per line; .json,
-one object or a list of them; .npz of Stable-Baselines3's EvalCallback; a folder with TensorBoard's
-event files; anything else is text, where "name: value" and "name=value" are read, and lines that
-are JSON objects; a number on a line of its own is a "result". What a number is, `numbers` says.
+Event files of TensorBoard are read by `tensorboard`, other files by `formats`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
-import json
 import math
-import zipfile
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
-from ablations.core.files import require_regular
 from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
 from ablations.logs import numbers, tensorboard
+from ablations.logs.files import File
+from ablations.logs.formats import STEP, Row, rows_of
 
-MOST_ARRAYS = 256_000_000  # bytes
-TAIL_BYTES = 65_536
-RESULT = "result"  # what a number on a line of its own is called
-STEP = "step"  # what the steps of event files are called
-_EVENTS = "tfevents"
-_LINES = (".jsonl", ".ndjson")
-_DEPTH = 16  # of JSON objects in each other
+EVENTS = "tfevents"
 
 Point = tuple[int, Mapping[str, float]]
 _at = itemgetter(0)
@@ -41,20 +28,6 @@ _at = itemgetter(0)
 
 class NoValue(UserError):
     """A log without a single value of what is judged: its run wrote none."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a log.
-
-    place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
-    without a value.
-    """
-
-    place: str
-    numbers: Mapping[str, float]
-    other: Mapping[str, str]
-    empty: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -83,7 +56,7 @@ def find(pattern: str) -> Path | None:
     paths = [path] if path.exists() else []
     if root != path:
         paths = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
-    logs = list(dict.fromkeys(each.parent if _EVENTS in each.name else each for each in paths))
+    logs = list(dict.fromkeys(each.parent if EVENTS in each.name else each for each in paths))
     if len(logs) > 1:
         names = ", ".join(log.name for log in logs)
         raise UserError(f"'{pattern}' is several: {names}; name one")
@@ -102,6 +75,7 @@ def read(
     *,
     restarts: int = 0,
     events: tensorboard.Events | None = None,
+    rows: Sequence[Row] | None = None,
 ) -> Log:
     """Read a log whose column `metric` is judged.
 
@@ -109,11 +83,12 @@ def read(
     fields are empty from before the last tenth on, and were not as long before, they are NaN, as
     tables write it. step: the column that counts; without one, rows are counted from 1. restarts:
     how often the training was taken up again: so often the steps may go back, and what was written
-    beyond is then forgotten. events: of a folder of event files, what was read of it before.
-    Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be read.
+    beyond is then forgotten. events, rows: of a folder of event files, or of a file, what was read
+    before. Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be
+    read.
     """
     notes: list[str] = []
-    rows = list(_rows(path, metric, notes, events=events))
+    rows = rows or list(_rows(path, metric, notes, events=events))
     step = STEP if path.is_dir() else step
     names = {name: None for row in rows for name in (*row.numbers, *row.other)}
     if not rows:
@@ -127,6 +102,9 @@ def read(
     own, others, fields = _points(rows, metric, step, restarts)
     if not own:
         raise NoValue(f"'{path.name}' has no value of {metric}")
+    reached = max(points[-1][0] for points in (own, fields, others) if points)
+    if step and not path.is_dir() and is_cut(own[-1][0], reached):
+        notes.append(f"{metric}: the last value is at step {own[-1][0]:,} of {reached:,}")
     if is_cut(own[-1][0], fields[-1][0]):
         tail = diverged_from([row[metric] for _, row in fields]) or len(fields)
         missing = [point for point in fields[tail:] if point[0] > own[-1][0]]
@@ -169,6 +147,11 @@ def _points(
         own.append((at, values))
         fields.append((at, values))
     return own, others, fields
+
+
+def rows(path: Path) -> list[Row]:
+    """Return the rows of a file, in the order written. Raises UserError, OSError."""
+    return list(_rows(path, ""))
 
 
 def latest(
@@ -244,8 +227,7 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
-            require_regular(path)
-            yield from _of_file(path, tail=tail)
+            yield from rows_of(File(path, tail))
 
 
 @contextlib.contextmanager
@@ -260,87 +242,6 @@ def _errors_of(path: Path) -> Iterator[None]:
         raise UserError(f"'{path.name}' cannot be read: {type(error).__name__}: {why}") from None
 
 
-def _of_file(path: Path, *, tail: bool) -> Iterator[Row]:
-    kind = path.suffix.lower()
-    if kind == ".npz":
-        yield from _of_evaluations(path)
-        return
-    head, body = _text(path, tail=tail and kind != ".json")
-    if kind in (".csv", ".tsv"):
-        yield from _of_csv(path.name, head, body, "\t" if kind == ".tsv" else ",")
-    elif kind == ".json":
-        yield from _of_json(path.name, body)
-    else:
-        yield from _of_lines(path.name, body, strict=kind in _LINES)
-
-
-def _text(path: Path, *, tail: bool) -> tuple[str, list[str]]:
-    """Return the first line; the lines, or the last of them."""
-    with path.open("rb") as file:
-        head = file.readline()
-        size = file.seek(0, io.SEEK_END)
-        start = max(0, size - TAIL_BYTES) if tail else 0
-        file.seek(start)
-        data = file.read()
-    if start:
-        data = data.partition(b"\n")[2]  # what it begins with is not whole
-    text = data.decode("utf-8-sig", errors="replace")
-    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
-    return head.decode("utf-8-sig", errors="replace"), list(io.StringIO(text, newline=None))
-
-
-def _of_csv(name: str, head: str, lines: list[str], comma: str) -> Iterator[Row]:
-    """Yield a row per line, but for those that repeat the names or are still being written."""
-    if not lines:
-        return
-    try:
-        names = [field.strip() for field in next(csv.reader([head], delimiter=comma), [])]
-        for number, line in enumerate(lines, 1):
-            fields = [field.strip() for field in next(csv.reader([line], delimiter=comma), [])]
-            if not fields or fields == names or not line.strip("\r\n"):
-                continue
-            if len(fields) != len(names):
-                if number == len(lines):
-                    return  # still being written
-                raise UserError(
-                    f"'{name}', line {number}: {len(fields)} fields, and {len(names)} names in "
-                    f"the first line"
-                )
-            yield _row(f"'{name}', line {number}", zip(names, fields, strict=True))
-    except csv.Error as error:
-        raise UserError(f"'{name}' is no CSV: {error}") from None
-
-
-def _of_json(name: str, lines: list[str]) -> Iterator[Row]:
-    try:
-        entries = json.loads("".join(lines))
-    except (ValueError, RecursionError):
-        yield from _of_lines(name, lines, strict=True)
-        return
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
-        if not isinstance(entry, dict):
-            raise UserError(f"'{name}', entry {number}: an object is needed, not {entry!r:.40}")
-        yield _row(f"'{name}', entry {number}", _flat(entry))
-
-
-def _of_lines(name: str, lines: list[str], *, strict: bool) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
-        place, text = f"'{name}', line {number}", line.strip()
-        entry: Any = None
-        if strict or text.startswith("{"):
-            try:
-                entry = json.loads(text) if text else None
-            except (ValueError, RecursionError):
-                if strict and line.endswith("\n"):
-                    raise UserError(f"{place} is no JSON: {text[:40]!r}") from None
-        if isinstance(entry, dict):
-            yield _row(place, _flat(entry))
-        elif not strict and (numbers.number(text) is not None or numbers.is_odd(text)):
-            yield _row(place, [(RESULT, text)])
-        elif not strict and (pairs := numbers.pairs(text)):
-            yield _row(place, pairs)
-
-
 def _of_events(events: tensorboard.Events, metric: str, notes: list[str] | None) -> Iterator[Row]:
     """Yield a row per step; several, where tags have several points at it."""
     events.read_on(notes)
@@ -352,77 +253,3 @@ def _of_events(events: tensorboard.Events, metric: str, notes: list[str] | None)
     for step, nth in sorted(rows):
         values = {**rows[step, nth], STEP: float(step)}
         yield Row(f"'{events.folder.name}', step {step}", values, {})
-
-
-def _of_evaluations(path: Path) -> Iterator[Row]:
-    """Yield means of evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`."""
-    import numpy as np
-
-    try:
-        with zipfile.ZipFile(path) as members:
-            _require_arrays(members)
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: np.asarray(found[name], np.float64) for name in found.files}
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
-    if "timesteps" not in arrays:
-        raise UserError(f"'{path.name}' has no timesteps: it has {', '.join(arrays)}")
-    length = arrays["timesteps"].size
-    if not length:
-        return
-    means = {
-        name: array.reshape(length, -1).mean(axis=1)
-        for name, array in arrays.items()
-        if array.size and array.ndim and len(array) == length
-    }
-    for i in range(length):
-        numbers = {name: float(array[i]) for name, array in means.items()}
-        yield Row(f"'{path.name}', entry {i + 1}", numbers, {})
-
-
-def _require_arrays(members: zipfile.ZipFile) -> None:
-    """Raise ValueError for arrays that are larger than what is stored of them, or than a log."""
-    from numpy.lib import format
-
-    total = 0
-    for about in members.infolist():
-        with members.open(about) as file:
-            version = format.read_magic(file)
-            first = version == (1, 0)
-            read = format.read_array_header_1_0 if first else format.read_array_header_2_0
-            shape, _, dtype = read(file)
-        size = math.prod(shape) * dtype.itemsize
-        total += size
-        if min(shape, default=0) < 0 or size > about.file_size or total > MOST_ARRAYS:
-            raise ValueError(f"{about.filename} says that it has {size:,} bytes")
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and prefix.count(".") < _DEPTH:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
-    """Return a row. A name that stands there twice, with two values, has no number."""
-    found: dict[str, float] = {}
-    other: dict[str, str] = {}
-    seen: dict[str, Any] = {}
-    empty: set[str] = set()
-    for name, value in fields:
-        if value is None or value == "":
-            empty.add(name)
-            continue
-        if str(seen.setdefault(name, value)) != str(value):
-            other[name] = f"{seen[name]} and {value}"[:40]
-            found.pop(name, None)
-            continue
-        number = numbers.as_number(value)
-        if number is None:
-            other[name] = str(value)[:40]
-            number = numbers.of_a_total(other[name])
-        if number is not None:
-            found[name] = number
-    return Row(place, found, other, frozenset(empty - seen.keys()))

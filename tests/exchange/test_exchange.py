@@ -237,7 +237,7 @@ def test_every_run_keeps_its_own_steps(tmp_path) -> None:
         ("run,seed,step,return\na,0,1,1\na,0,1.5,2\n", "line 3: step must be a whole number"),
         ("run,seed,step,return\na,0,1,high\n", "line 2: return must be a number, not 'high'"),
         ("run,seed,step,return\na,0,1,1\na,0,1,2\n", "line 3: the same run, seed and step"),
-        ("run,seed,step,reward\na,0,1,1\n", "'return'.*reward"),
+        ("run,seed,step,gain\na,0,1,1\n", "'return'.*gain"),
         ("run,seed,step,return\na,0,1e308,1\n", "line 2: step must be a whole number up to"),
         ("run,seed,step,return\na,0,18446744073709551615,1\n", "line 2: step must be a whole"),
         ("run,seed,step,return\na,-1,1,1\n", "line 2: seed must be a whole number"),
@@ -469,6 +469,10 @@ def test_no_seed_is_made_of_a_rate_a_date_or_a_version(
 ) -> None:
     notes: list[str] = []
     texts = {tmp_path / name: under.format(name) for name in sorted(folders)}
+    if any(seed for _, seed in places):
+        with pytest.raises(UserError, match=r"no seed in .*--pattern.*--seed-from"):
+            placed(texts, None, notes)
+        return
     found = placed(texts, None, notes)
     assert [(run, seed) for _, run, seed in found] == places
     assert [source.name for source in found.values()] == sorted(folders)
@@ -659,14 +663,17 @@ def test_a_resumed_run_of_trackio_counts_what_came_later(tmp_path) -> None:
 @pytest.mark.parametrize("ids", [True, False])
 def test_two_runs_of_trackio_with_one_name_are_never_averaged(tmp_path, ids: bool) -> None:
     rows = curve_of("x", range(1, 11), 1.0, "ppo_1") + curve_of("y", range(1, 11), 3.0, "ppo_1")
-    says = r"2 runs called 'ppo_1' \(ids x, y\)" if ids else "begins again at step 1"
+    says = "ppo_1/y' and .*ppo_1/x' are both run 'ppo'" if ids else "begins again at step 1"
     with pytest.raises(UserError, match=says):
         import_runs([trackio(tmp_path / "p.db", rows, ids=ids)], "mine", tmp_path)
 
 
-def test_runs_of_trackio_without_a_seed_are_numbered(tmp_path) -> None:
+def test_runs_without_a_seed_are_numbered_where_the_pattern_says_so(tmp_path) -> None:
     rows = curve_of("x", range(1, 11), 1.0, "ppo") + curve_of("y", range(1, 11), 3.0, "ppo")
-    plan = import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path)
+    path = trackio(tmp_path / "p.db", rows)
+    with pytest.raises(UserError, match=r"no seed in 'ppo', 'ppo'.*--pattern.*--seed-from"):
+        import_runs([path], "mine", tmp_path)
+    plan = import_runs([path], "mine", tmp_path, Options(pattern="{run}"))
     assert (list(plan.variants), plan.seeds) == (["ppo"], (0, 1))
     frame = exchange.frame(plan, tmp_path)
     assert dict(frame[frame.step == 10].set_index("seed").value) == {0: 10.0, 1: 30.0}
@@ -694,9 +701,9 @@ def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:
         np.savez(tmp_path / "runs" / name / "evaluations.npz", timesteps=steps, results=results)
     lines: list[str] = []
     plan = import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
-    assert "left out: 'on_1' has no evaluation" in lines
+    assert "left out: 'on_1' has no results" in lines
     assert table(Results(plan, tmp_path)).entry("task", "on").n_missing == 1
     for name in ("on_2", "off_1", "off_2"):
         (tmp_path / "runs" / name / "evaluations.npz").unlink()
-    with pytest.raises(UserError, match="has an evaluation"):
+    with pytest.raises(UserError, match="nothing that is read as a value"):
         import_runs([tmp_path / "runs"], "mine", tmp_path)

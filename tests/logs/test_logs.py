@@ -141,18 +141,26 @@ NUMBERS = [
 NONE = [
     *("9,84", "0,512", "12,34,567", "1,2345", "1.234,5", "1'234", "1.2.3", "1\u202f234", "1__0"),
     *("98%", "5ms", "5k", "0x1F", "1e", "10:22:33", "3->4", "5-6", "nan%", "8/10"),
-    *("tensor(3.0)", "tensor(nan, device='cuda:0')", "np.float64(3.0)", "[3.0]", "array([-.5])"),
+    *("tensor(3.0)", "tensor(nan, device='cuda:0')", "np.float64(3.0)", "[3.0, 4]", "array([-.5])"),
 ]
 
 
 @pytest.mark.parametrize(("text", "value"), NUMBERS)
 @pytest.mark.parametrize(
-    "line", ["{}", "r: {}", "a=1,r={}, b=2", "[9] r = {}; b", "r: \x1b[1m{}\x1b[0m"]
+    "line",
+    [
+        *("{}", "r: {}", "a=1,r={}, b=2", "[9] r = {}; b", "r: \x1b[1m{}\x1b[0m"),
+        *(
+            "global_step=1, r=[{}]",
+            " 5/40 [00:05, 1.1s/it]{{'b': 1, 'r': {}, 'c': 0.5}}",
+            "'r': '{}'",
+        ),
+    ],
 )
 def test_numbers_are_read_as_they_stand(tmp_path: Path, line: str, text: str, value: float) -> None:
     path = tmp_path / "log.txt"
     path.write_text(line.format(text) + "\n")
-    name = logs.reading.RESULT if line == "{}" else "r"
+    name = logs.formats.RESULT if line == "{}" else "r"
     ((_, row),) = logs.read(path, name).points
     assert row[name] == pytest.approx(value, nan_ok=True)
 

@@ -1,0 +1,222 @@
+"""Logs in the paths that are given: files, folders, patterns; their runs, each at its place."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ablations import logs
+from ablations.core.decode import Mismatch
+from ablations.core.files import MOST_TOML, parse_object, require_regular
+from ablations.errors import UserError, count
+from ablations.exchange.others import Run, Source, is_common, runs_in, stem
+from ablations.exchange.outcomes import Outcome, exported
+from ablations.exchange.places import Place, placed
+from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
+from ablations.logs.files import content, unpacked_name
+
+# Files that are looked for in a folder: the first kind that is there.
+_KINDS = (
+    *(r"evaluations\.npz", rf".*{logs.EVENTS}.*", r"progress\.(csv|txt)", r".*monitor\.csv"),
+    *(r"trainer_state\.json", r"metrics\.json", r".*\.(csv|tsv|jsonl|ndjson|npz|parquet)"),
+    *(r".*\.(txt|log|out|json)", r".*\.(db|sqlite3?|wandb|pkl|pickle|sst)"),
+)
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
+_ABOVE = 3  # folders in which a file with seeds is looked for: the log's and those above it
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How runs are read: see `Options` of an import."""
+
+    metric: str | None = None
+    step: str | None = None
+    pattern: str | None = None
+    seed_from: str | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """Runs that were read. where: the path that was given. outcomes: those that a file states."""
+
+    where: Path
+    curves: Mapping[Place, Curve]
+    metric: str
+    outcomes: Mapping[Place, Outcome] = field(default_factory=dict)
+
+
+def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Iterator[Read]:
+    """Read the runs in paths: tables first, then logs, those that are given as files together.
+
+    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
+    """
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    if len(again := {*files}) < len(files):
+        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(again)))}")
+    groups = [
+        (Path(path), *_inside(Path(path), notes)) for path in paths if Path(path) not in files
+    ]
+    if files:
+        folders = [file.absolute().parent for file in files]
+        groups.append((files[0], Path(os.path.commonpath(folders)), files))
+    for given, root, found in groups:
+        runs: list[Run] = []
+        for source in _sources(root.resolve(), found, rule.pattern):
+            with _named(source.path):
+                if not _is_table(source):
+                    runs += runs_in(source, rule.step, notes)
+                    continue
+                text = table_text(source.path)
+                curves, metric = read_csv(source.path, rule.metric, notes, text)
+                known = exported(source.path, text)
+            yield Read(source.path, curves, metric, known)
+        if runs:
+            yield _judged(given, runs, rule, notes)
+
+
+def _is_table(source: Source) -> bool:
+    """Return whether a file is a table with columns for runs or seeds, or Parquet."""
+    file = source.path.is_file()
+    return file and (source.file.start.startswith(b"PAR1") or is_long(source.header))
+
+
+def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
+    """Read the curves of runs, each at its place."""
+    metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
+    if not metrics:
+        runs[0].read(rule.metric or "return", notes)  # says why there is none
+    only = next(iter(metrics)) if len(metrics) == 1 else None
+    judged = judged_of(rule.metric or only, metrics, f"metric in '{given}' (choose with --metric)")
+    known = {run.source: run for run in runs if judged in run.metrics}
+    notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
+    said = {source: run.said for source, run in known.items()}
+    if rule.seed_from:
+        said = {
+            source: own._replace(seed=_seed_beside(source, rule.seed_from))
+            for source, own in said.items()
+        }
+    texts = {source: run.name for source, run in known.items()}
+    curves = {}
+    for place, source in placed(texts, rule.pattern, notes, said).items():
+        with _named(source):
+            curves[place] = known[source].read(judged, notes)
+    notes += _copies(curves, judged)
+    return Read(given, curves, judged)
+
+
+def _copies(curves: Mapping[Place, Curve], metric: str) -> Iterator[str]:
+    """Say which seeds of a run have the same curve, a line each."""
+    known: dict[tuple[str, str, bytes], int] = {}
+    for (task, run, seed), curve in curves.items():
+        data = curve.steps.tobytes() + curve.values[metric].tobytes()
+        other = known.setdefault((task, run, data), seed)
+        if other != seed and len(curve.steps) > 1:
+            yield f"seeds {other} and {seed} of '{run}' on '{task}' have the same curve: a copy?"
+
+
+@contextlib.contextmanager
+def _named(source: Path) -> Iterator[None]:
+    """Name a file by its whole path where an error does not."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read '{source}': {error.strerror or error}") from None
+    except UserError as error:
+        if str(source) in str(error):
+            raise
+        raise UserError(f"'{source}': {error}") from None
+
+
+def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
+    """Return the folder below which names count, and the files in a folder or of a pattern."""
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        if any(each.name == "CURRENT" for each in files):
+            raise UserError(f"'{path}' is a RocksDB database, as Aim has: export it as CSV")
+        kinds = {
+            kind: [each for each in files if re.fullmatch(kind, unpacked_name(each).name)]
+            for kind in _KINDS
+        }
+        first = next((kind for kind, found in kinds.items() if found), None)
+        if first is None:
+            raise UserError(f"no TensorBoard event files or other logs in '{path}'")
+        others = {*itertools.chain(*list(kinds.values())[:-2])} - {*kinds[first]}
+        if others:
+            names = ", ".join(sorted({each.name for each in others})[:3])
+            notes.append(
+                f"left out: {count(len(others), 'file')} of other kinds in '{path}' ({names}): "
+                f"name them, or a pattern"
+            )
+        return path, kinds[first]
+    if path.exists():
+        require_regular(path)
+    if not glob.has_magic(str(path)):
+        raise UserError(f"no such file: '{path}'")
+    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not found:
+        raise UserError(f"no file is called like '{path}'")
+    root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+    return root, [
+        each for one in found for each in (_inside(one, notes)[1] if one.is_dir() else [one])
+    ]
+
+
+def _sources(root: Path, files: Sequence[Path], pattern: str | None) -> list[Source]:
+    """Return files, or folders of event files, with the names that say task, run and seed.
+
+    A name is the way from `root` to the file, without what all files are called and what says
+    nothing, such as progress.csv; for a pattern of more parts, with the folders above.
+    """
+    paths = dict.fromkeys(file.parent if logs.EVENTS in file.name else file for file in files)
+    alike = len({stem(path) for path in paths}) == 1 < len({path.parent for path in paths})
+    sources = []
+    for path in paths:
+        folder = path.resolve() if path.is_dir() else path.resolve().parent
+        own = [] if path.is_dir() or is_common(path) or alike else [stem(path)]
+        if pattern and path.suffix and pattern.endswith(path.suffix):
+            own = [path.name]
+        parts = [part for part in folder.parts if not _CHECKPOINT.fullmatch(part)]
+        below = len([p for p in folder.relative_to(root).parts if not _CHECKPOINT.fullmatch(p)])
+        wanted = max(below, 0 if own else 1, pattern.count("/") + 1 - len(own) if pattern else 0)
+        sources.append(Source(path, "/".join([*parts[len(parts) - wanted :], *own])))
+    return sources
+
+
+def _seed_beside(source: Path, where: str) -> int:
+    """Return the seed in a file beside a log: JSON, or lines such as "seed: 3"."""
+    name, colon, key = where.rpartition(":")
+    if not colon:
+        raise UserError(f"--seed-from is FILE:KEY, such as config.json:seed, not '{where}'")
+    folder = source if source.is_dir() else source.parent
+    file = next(
+        (each / name for each in [folder, *folder.parents][:_ABOVE] if (each / name).is_file()),
+        None,
+    )
+    if file is None:
+        raise UserError(f"no '{name}' beside '{source}'")
+    text = content(file, MOST_TOML).decode(errors="replace")
+    seeds = _values(text, key)
+    if len(seeds) != 1:
+        raise UserError(f"'{file}' has no seed at '{key}' that is a whole number")
+    return seeds.pop()
+
+
+def _values(text: str, key: str) -> set[int]:
+    """Return the whole numbers at a key: in JSON the way to it has dots."""
+    try:
+        value: object = parse_object(text)
+    except Mismatch:
+        last = re.escape(key.rpartition(".")[2])
+        lines = re.findall(rf"(?m)^\s*['\"]?{last}['\"]?\s*[:=]\s*(\d{{1,18}})\s*$", text)
+        return {int(number) for number in lines}
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return (
+        {value} if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else set()
+    )
