@@ -3,13 +3,14 @@ tables.
 
 From Python, with the commands' selection:
 
-    from ablations import curves, explain, figure, make_trainer, page, run, status, table
+    from ablations import compare, curves, explain, figure, make_trainer, page, run, status, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
     table("gae")                                        # the last run, compared
     run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
     run("gae", until="decided", budget="2h")            # more seeds for what is still open
     run("gae", base="cleanrl")                          # inside a library's settings
+    compare({"observation_normalization": ["none", "after"]}, tasks="fast")    # a table of these
     run("norm_adv.toml")                                # a study whose trainer is a command
     explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Selection",
     "UserError",
+    "compare",
     "curves",
     "explain",
     "figure",
@@ -102,6 +104,30 @@ def run(
 
         plans, _ = until.run(plans, folder, executor, seconds=seconds)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
+
+
+def compare(
+    levels: Mapping[str, Sequence[Any]],
+    *,
+    results: str | Path = "results",
+    workers: int | None = None,
+    quiet: bool = False,
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Compare values of settings: run whatever is missing, and return the table (see `table`).
+
+    levels: name of a setting -> its values, the first of them the baseline; under "preset"
+    libraries. Several settings are crossed. Raises UserError on bad input.
+    """
+    from ablations import plugins
+    from ablations.sweep import comparison
+
+    plugins.load()
+    given = {name: value for name, value in selection.items() if value is not None}
+    asked = comparison.request(levels, given)
+    vary: dict[str, Any] = {**selection, "vary": asked.vary}
+    run(asked.study, results=results, workers=workers, quiet=quiet, **vary)
+    return table(asked.study, results=results, **vary)
 
 
 def explain(

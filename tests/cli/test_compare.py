@@ -7,8 +7,10 @@ import io
 
 import pytest
 
+import ablations
 from ablations import cli
 from ablations.errors import Note, UserError
+from ablations.records import Record, write_record
 from ablations.request import Request
 from ablations.sweep import comparison
 from ablations.sweep.plan import plan
@@ -29,6 +31,16 @@ def test_a_setting_is_compared_without_a_study_file(shell) -> None:
     again = shell("table", "compare.rate", "--format", "csv").stdout
     assert again.strip() == made.strip().rpartition("\n\n")[2]
     assert len(shell.curves()) == 4
+
+
+def test_the_same_from_python(tmp_path) -> None:
+    levels, how = {"gae_lambda": [0.95, 0.9]}, {"tasks": "fast", "profile": "smoke", "seeds": 2}
+    for cell in plan(comparison.request(levels, how)).cells:
+        columns = {"step": [1, 2], "training/return": [0.0, float(cell.seed)]}
+        write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
+    made = ablations.compare(levels, results=tmp_path, quiet=True, **how)
+    assert list(made["variant"]) == ["gae_lambda=0.95", "gae_lambda=0.9"]
+    assert ablations.table("compare.gae_lambda", results=tmp_path).equals(made)
 
 
 def test_the_cells_are_those_of_any_other_study_at_the_same_settings() -> None:
