@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_ARRAYS = 256_000_000  # bytes
 TAIL_BYTES = 65_536
 _SNIFFED = 4096  # bytes by which a format is told
+_BLOCK = 2**20
 _GZIP = b"\x1f\x8b"
 
 
@@ -107,10 +108,12 @@ def _first(path: Path, size: int) -> bytes:
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP
         file.seek(0)
-        if not packed:
-            return file.read(size)
+        stream = gzip.GzipFile(fileobj=file) if packed else file
+        data = bytearray()  # in blocks, as a reader asks for the memory of all that it may read
         try:
-            return gzip.GzipFile(fileobj=file).read(size)
+            while len(data) < size and (block := stream.read(min(size - len(data), _BLOCK))):
+                data += block
+            return bytes(data)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(f"'{path.name}' cannot be unpacked: {error}") from None
 
