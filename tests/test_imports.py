@@ -39,6 +39,7 @@ ALLOWED = {
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
+    "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
     # The intervals and the style of its figures.
     "regression": {"curve", "report", "looks", "distributions", *COMMON},
     # The scores that it exports.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, positive
 from ablations.cli.results import FORMATS
 from ablations.errors import UserError
+
+if TYPE_CHECKING:
+    from ablations.report.tables.seeds_planned import Spread
 
 
 def add_commands(commands: Any) -> None:
@@ -16,13 +19,13 @@ def add_commands(commands: Any) -> None:
         commands,
         "seeds",
         _seeds,
-        "how many seeds a comparison needs, from a standard deviation or a CSV of runs",
+        "how many seeds a comparison needs, from a standard deviation or from runs",
         reads_records="none",
     )
     one.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="CSV with run, seed, step, return"
+        "files", nargs="*", metavar="FILE|FOLDER", help="runs, as `ablations import` reads them"
     )
-    one.add_argument("--metric", help="the file's column; default: the return")
+    one.add_argument("--metric", help="their column or tag; default: the return")
     one.add_argument("--sd", type=float, metavar="X", help="standard deviation between seeds")
     one.add_argument("--of", type=positive, metavar="N", help="seeds that --sd was estimated from")
     one.add_argument(
@@ -39,14 +42,32 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--format", choices=FORMATS, default="markdown")
 
 
+def _spreads(options: argparse.Namespace) -> dict[tuple[str, str], Spread]:
+    """Return the spread of each task and run, by the means of the last tenth of each curve."""
+    import numpy as np
+
+    from ablations.exchange.sources import Rule, read_all
+    from ablations.report.tables.seeds_planned import spread_of
+
+    notes: list[str] = []
+    scores: dict[tuple[str, str], list[float]] = {}
+    for read in read_all(options.files, Rule(metric=options.metric), notes):
+        for (task, run, _), curve in read.curves.items():
+            last = curve.values[read.metric][10 * curve.steps >= 9 * curve.steps[-1]]
+            scores.setdefault((task, run), []).append(float(np.nanmean(last)))
+    for note in notes:
+        print(note, file=sys.stderr)
+    return {place: spread_of(of_seeds) for place, of_seeds in scores.items()}
+
+
 def _seeds(options: argparse.Namespace) -> None:
     from ablations.report import formats
-    from ablations.report.tables.seeds_planned import Spread, seeds_sheet, spreads_in
+    from ablations.report.tables.seeds_planned import Spread, seeds_sheet
 
-    if (options.file is None) == (options.sd is None):
+    if bool(options.files) == (options.sd is not None):
         raise UserError("give a FILE of runs, or --sd")
-    if options.file is not None:
-        spreads = spreads_in(options.file, options.metric)
+    if options.files:
+        spreads = _spreads(options)
     elif not 0 < options.sd < float("inf") or options.of == 1:
         raise UserError("--sd is a positive number, of two seeds or more")
     else:

@@ -285,7 +285,9 @@ def test_a_gate_says_identical_of_bits_alone(shift, bits, seeds: int, word: str)
         cells += [cell(gate.TASK, name, k, x, mark, 1.0) for k, x in enumerate(rows)]
     design = looks.design((seeds, 32), 0.1)
     question = SimpleNamespace(better=False, name="gate")
-    asked = SimpleNamespace(looks=design, question=question, _margin=lambda first: (0.5, "s"))
+    asked = SimpleNamespace(
+        paired=True, looks=design, question=question, _margin=lambda first: (0.5, "s")
+    )
     found = gate.Gate.decide(asked, design[0], scores_of(cells), ())
     assert found.word == word
     assert "nan" not in found.text

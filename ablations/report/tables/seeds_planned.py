@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from ablations.report.statistics.summaries import LEVEL
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
 EFFECTS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
-FINAL = 0.1  # the part of a curve, its last, whose mean is the score
 _MOST_CORRELATED = 0.999
 
 
@@ -35,21 +33,6 @@ def spread_of(scores: Sequence[float]) -> Spread:
     if not deviation > 0:
         raise UserError(f"a spread takes two different scores or more, not {len(scores)} equal")
     return Spread(deviation, len(scores))
-
-
-def spreads_in(path: Path, metric: str | None = None) -> dict[tuple[str, str], Spread]:
-    """Return the spread of each task and run of a CSV of curves, as `ablations import` reads it.
-
-    The score of a curve is its mean over the last tenth of its steps. Raises UserError.
-    """
-    from ablations.exchange.reading import read_csv
-
-    runs, judged = read_csv(path, metric)
-    scores: dict[tuple[str, str], list[float]] = {}
-    for (task, run, _), curve in runs.items():
-        last = curve.values[judged][curve.steps >= (1 - FINAL) * curve.steps[-1]]
-        scores.setdefault((task, run), []).append(float(np.mean(last)))
-    return {place: spread_of(of_seeds) for place, of_seeds in scores.items()}
 
 
 def seeds_sheet(
