@@ -254,7 +254,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
     for name, count in (("one", 1), ("three", 3)):
         config = pool.resolve(task("fast"), {"toy_pool": name})
         config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 0}
-        fixed = pool.compiled_in(config)
+        fixed = pool.compiled_in(config, accelerator=False)
         assert fixed == ("toy_pool",)
         made = pool.make(
             task=None,
