@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -64,11 +65,9 @@ def _list(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     load_installed_plugins()
-    from ablations.cli.describe_setting import setting_lines, setting_names
     from ablations.presets import presets
     from ablations.studies import studies
     from ablations.sweep.backends.command import study_file
-    from ablations.trainers.field_names import FIELD_NAMES
 
     name, brought = study_file.named(options.name)
     if options.against:
@@ -76,12 +75,30 @@ def _show(options: argparse.Namespace) -> None:
     elif name in presets():
         lines = [*_preset(name)]
     else:
-        setting = FIELD_NAMES.get(name, name)
-        lines = list(setting_lines(setting)) if setting in setting_names() else []
+        lines = [] if brought else _setting(name)
         if not lines or name in studies():
             given = {flag: value for flag, value in selection(options).items() if value is not None}
             lines = [*show(name, options.results, given, brought), "", *lines]
     print(printable("\n".join(lines).rstrip()))
+
+
+def _setting(name: str) -> list[str]:
+    """Return what there is to say of a setting; nothing of another name, or without a trainer."""
+    with contextlib.suppress(ModuleNotFoundError):
+        from ablations.cli.describe_setting import setting_lines, setting_names
+        from ablations.trainers.field_names import FIELD_NAMES
+
+        if (setting := FIELD_NAMES.get(name, name)) in setting_names():
+            return [*setting_lines(setting)]
+    return []
+
+
+def _setting_names() -> list[str]:
+    with contextlib.suppress(ModuleNotFoundError):
+        from ablations.cli.describe_setting import setting_names
+
+        return setting_names()
+    return []
 
 
 def _catalogue(kind: str) -> dict[str, Entry]:
@@ -229,12 +246,11 @@ def show(
             raise UserError(f"{flags}: a cell is what it is; a selection is of a study's")
         yield from _cell(record)
     else:
-        from ablations.cli.describe_setting import setting_names
         from ablations.presets import presets
 
         if slash and head in known:
             raise unknown(f"variant of '{head}'", rest, known[head].variants)
-        every = [*known, *presets(), *setting_names()]
+        every = [*known, *presets(), *_setting_names()]
         raise unknown("study, variant, preset, setting or cell", name, every)
 
 

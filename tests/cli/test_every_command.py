@@ -100,7 +100,7 @@ NO_METRIC_KNOWN = {
 NO_RECORD = {
     **NO_VALUE,
     **NO_METRIC_KNOWN,
-    "show {cell}": "unknown study, variant or cell",
+    "show {cell}": "unknown study, variant, preset, setting or cell",
     OF_CELL: "has not run in 'results'",
 }
 ALL_RUNS = "'mine' was imported: it has all of its runs and no selection of them"
@@ -121,7 +121,15 @@ EXPLAINED = {
     "table {name} --variants nope {plugin}": "an explanation is of the two that it names",
 }
 FEW = {SAVE: "says too little"}
-COMMAND = dict.fromkeys((RENDER, POLICIES, OF_CELL), "has no saved policies: a command trained it")
+COMMAND = {
+    **dict.fromkeys((RENDER, POLICIES, OF_CELL), "has no saved policies: a command trained it"),
+    TUNE: "unknown study '",
+}
+OTHERWISE = (
+    "table {name} --tasks nope {plugin}",
+    "table {name} --variants nope {plugin}",
+    "status {name} --profile nope {plugin}",
+)
 # kind -> command -> as in COMMANDS
 REFUSED: dict[str, dict[str, str]] = {
     "on two tasks": TWO_TASKS,
@@ -190,8 +198,18 @@ REFUSED: dict[str, dict[str, str]] = {
     "odd names": IMPORTED,
     **dict.fromkeys(("npz", "event files", "Trackio", "exported and imported"), IMPORTED),
     "archive of an import": {**IMPORTED, **TWO_TASKS},
-    "command": {**NO_POWER, **COMMAND},
-    "gate": {**NO_POWER, **COMMAND, **ONLY_DIFFERENCES},
+    "command": {
+        **NO_POWER,
+        **COMMAND,
+        **dict.fromkeys(OTHERWISE, "name its study file instead, which was 'walk.toml'"),
+    },
+    "gate": {
+        **NO_POWER,
+        **COMMAND,
+        **ONLY_DIFFERENCES,
+        **dict.fromkeys(OTHERWISE, "and nothing defines it here"),
+        RUN: "unknown study 'gate'",
+    },
 }
 
 PROGRAM = f"""
@@ -266,7 +284,7 @@ HOSTILE = {
     "diagnose mine": "unknown study 'mine'",
     "explain mine/ours mine/theirs": "unknown preset or variant 'mine/ours'",
     "import runs.csv --study toy": "study 'toy' was run here: import under another name",
-    "import folder --study new": "no TensorBoard event files in 'folder'",
+    "import folder --study new": "no TensorBoard event files or other logs in 'folder'",
 }
 TWO = """
 from pathlib import Path

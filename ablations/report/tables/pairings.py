@@ -170,7 +170,8 @@ def given_more(plan: Plan, baseline: str) -> bool:
     if plan.looks or plan.imported or baseline != plan.study.baseline:
         return False
     seeds = Counter(cell.variant for cell in plan.cells)
-    return seeds[baseline] == max(seeds.values()) > min(seeds.values())
+    counts = seeds.values() or (0,)
+    return seeds.get(baseline) == max(counts) > min(counts)
 
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:
