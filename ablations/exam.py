@@ -76,10 +76,10 @@ def plans(asked: Sequence[Request]) -> list[Plan]:
     for cell in (cell for made in planned for cell in made.cells):
         run = cell.config["run"]
         if run["evaluations"] < SPACED:
-            steps = SPACED * run["iteration_steps"]
+            steps = SPACED * run["iteration_steps"] * run["updates_per_chunk"]
             raise UserError(
                 f"an exam evaluates {SPACED} times, and a run of this length on {cell.task} has "
-                f"room for {run['evaluations']}: give --steps {steps} or more"
+                f"room for {run['evaluations']}: give --steps {steps}"
             )
     return planned
 
