@@ -84,16 +84,18 @@ def _show(options: argparse.Namespace) -> None:
 
 def _setting(name: str) -> list[str]:
     """Return what there is to say of a setting; nothing of another name, or without a trainer."""
-    with contextlib.suppress(ModuleNotFoundError):
-        from ablations.cli.describe_setting import setting_lines, setting_names
-        from ablations.trainers.field_names import FIELD_NAMES
+    from ablations.trainers.field_names import FIELD_NAMES
 
-        if (setting := FIELD_NAMES.get(name, name)) in setting_names():
-            return [*setting_lines(setting)]
-    return []
+    setting = FIELD_NAMES.get(name, name)
+    if setting not in _setting_names():
+        return []
+    from ablations.cli.describe_setting import setting_lines
+
+    return [*setting_lines(setting)]
 
 
 def _setting_names() -> list[str]:
+    """Return the names of all settings; none where what trains is not installed."""
     with contextlib.suppress(ModuleNotFoundError):
         from ablations.cli.describe_setting import setting_names
 

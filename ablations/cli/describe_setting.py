@@ -13,8 +13,6 @@ from ablations.trainers.composition import neutral
 if TYPE_CHECKING:
     from variants import Axis, Choice, Number
 
-_SHORT = 60  # characters of a list of values in a line
-
 
 def setting_names() -> list[str]:
     """Return the names of all axes, numbers and options of all trainers."""
@@ -34,10 +32,10 @@ def setting_lines(name: str) -> Iterator[str]:
         levels: Sequence[Any] = axis.names[:2]
     else:
         for one in having:
-            number, option = one.known_numbers().get(name), one.structure.get(name)
-            yield from (
-                _number_lines(name, number, one) if number else _option_lines(name, option, one)
-            )
+            if name in one.structure:
+                yield from _option_lines(name, one.structure[name], one)
+            else:
+                yield from _number_lines(name, one.known_numbers()[name], one)
         for value, who in users.items():
             yield f"    {value:<20} {', '.join(who)}"
         levels = [*users][:2]
@@ -84,8 +82,7 @@ def _number_lines(name: str, number: Number, of: Definition) -> Iterator[str]:
         yield f"    read by {', '.join(readers)}"
 
 
-def _option_lines(name: str, option: Option | None, of: Definition) -> Iterator[str]:
-    assert option is not None
+def _option_lines(name: str, option: Option, of: Definition) -> Iterator[str]:
     yield f"{name}: {option.summary}"
     allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
     yield f"    a structural option of {of.name}: {option.default}{allowed}"
@@ -96,19 +93,18 @@ def _range(number: Number) -> str:
 
 
 def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
-    """Return value, as text -> the presets that have it, and the trainers whose default it is."""
-    found: dict[str, list[str]] = {}
-    names = {one.name for one in having}
+    """Return value, as text -> the presets of these trainers that have it."""
+    left_out = {
+        one.name: {n: v for part in neutral(one).values() for n, v in part.items()}.get(name)
+        for one in having
+    }
+    users: dict[str, list[str]] = {}
     for preset in presets().values():
-        if preset.trainer not in names:
+        if preset.trainer not in left_out:
             continue
-        values = preset.values()
-        left_out = {
-            n: v for part in neutral(trainers()[preset.trainer]).values() for n, v in part.items()
-        }
-        value = values.get(name, left_out.get(name))
+        value = preset.values().get(name, left_out[preset.trainer])
         value = value["name"] if isinstance(value, dict) else value
         if value is not None:
             shown = f"{value:g}" if isinstance(value, float) else str(value)
-            found.setdefault(shown, []).append(preset.name)
-    return found
+            users.setdefault(shown, []).append(preset.name)
+    return users

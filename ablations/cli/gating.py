@@ -35,8 +35,8 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     group.add_argument(
         "--noise",
         action="store_true",
-        help="nothing: run the command a few times, and say how far its runs part and what margin "
-        "so many of them can decide",
+        help="instead of a comparison: run the command a few times, and say how much its runs "
+        "differ and what margin so many of them can decide",
     )
     group.add_argument(
         "--against",

@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "remove",
         _remove,
-        "a study's plans, and the cells that no other study has",
+        "delete a study's plans, and the cells that no other study has",
         reads_records="none",
     )
     one.add_argument("study", metavar="STUDY")

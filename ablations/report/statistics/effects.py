@@ -145,6 +145,15 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
     )
 
 
+def over_tasks(scores: ArrayLike, factorial: Design) -> tuple[NDArray[np.float64], float]:
+    """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`, and the difference
+    up to which numbers made of them are the same. Raises ValueError for another shape."""
+    y = np.asarray(scores, dtype=np.float64)
+    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
+        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
+    return (y.mean(axis=0) if y.ndim == 3 else y), rounding_of(y)
+
+
 def effects(
     scores: ArrayLike, factorial: Design, margin: float | None = None, level: float = LEVEL
 ) -> list[Effect]:
@@ -163,12 +172,7 @@ def effects(
         margin: in the units of the scores.
         level: of each interval.
     """
-    y = np.asarray(scores, dtype=np.float64)
-    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
-        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
-    rounding = rounding_of(y)
-    if y.ndim == 3:
-        y = y.mean(axis=0)
+    y, rounding = over_tasks(scores, factorial)
     places = np.array(list(factorial.variants.values()))
     names, levels = list(factorial.factors), list(factorial.factors.values())
 

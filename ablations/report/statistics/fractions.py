@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_cdf, student_quantile
-from ablations.report.statistics.effects import Design, meet_equally
-from ablations.report.statistics.paired import Comparison, rounding_of
+from ablations.report.statistics.effects import Design, meet_equally, over_tasks
+from ablations.report.statistics.paired import Comparison
 from ablations.report.statistics.summaries import LEVEL, Floats
 
 FEWEST_UNUSED = 5  # contrasts that tell a lack of fit; of fewer Student's quantiles are huge
@@ -127,12 +127,7 @@ def fraction_effects(
     Returns:
         Main effects, aliased interactions, and the variance that they rest on.
     """
-    y = np.asarray(scores, dtype=np.float64)
-    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
-        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
-    rounding = rounding_of(y)
-    if y.ndim == 3:
-        y = y.mean(axis=0)
+    y, rounding = over_tasks(scores, factorial)
     places = np.array(list(factorial.variants.values()))
     groups = aliases(factorial) or []
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
