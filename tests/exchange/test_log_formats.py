@@ -259,7 +259,7 @@ REFUSED = [
     ("x.jsonl", b'{"step": 1, "seed": 1}\n{"step": 2, "seed": 2}\n', "several seeds"),
     ("x.csv", b"step;return\n10;1,5\n", "line 2: return must be a number, not '1,5'"),
     ("x.npz", None, "has no timesteps, and is no file of scores: it has a, b"),
-    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n")[:-12], "cannot be unpacked"),
+    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0)[:-12], "cannot be unpacked"),
 ]  # fmt: skip
 
 
