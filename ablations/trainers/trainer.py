@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ablations.trainers.command import CommandTrainer
     from variants import Number
 
+Tree: TypeAlias = Any  # a pytree of arrays
+
 
 class Variant(NamedTuple):
     """The differences between two runs of one program, as data.
