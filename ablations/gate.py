@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 
 from ablations import looks, studies
-from ablations.core.plan import Looks
+from ablations.core.plan import Context, Looks
 from ablations.errors import UserError, count
 from ablations.looks import Look, Stage
 from ablations.names import require_name
@@ -390,8 +390,8 @@ def _sites(
             f"nothing to compare: what the command rests on is the same in "
             f"'{question.baseline}' and here"
         )
-    where = {"here": str(commit.here), "timeout": question.timeout}
-    return commit, {"now": now, "then": Site(commit.digest, where)}
+    context: Context = {"here": str(commit.here), "timeout": question.timeout}
+    return commit, {"now": now, "then": Site(commit.digest, context)}
 
 
 def _require_free(name: str, results: Path) -> None:

@@ -12,12 +12,13 @@ import subprocess
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ablations import plugins
+from ablations.core.record import Checkout
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
@@ -131,7 +132,7 @@ class Slurm:
         return replace(planned, arrays=arrays, taken=taken, refused=refused)
 
     def _orders(
-        self, submission: Submission, estimated: Estimate, checkout: Mapping[str, Any]
+        self, submission: Submission, estimated: Estimate, checkout: Checkout
     ) -> list[Order]:
         results = Path(submission.results)
         return [

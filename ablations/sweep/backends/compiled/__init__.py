@@ -1,4 +1,4 @@
-"""Cells as programs of JAX: one per structure and task, its cells side by side in lanes.
+"""Run cells as programs of JAX: one per structure and task, its cells side by side in lanes.
 
 program.py       a compiled program, and the lanes that run in it
 training.py      a batch of cells from their last checkpoint to their end
@@ -10,11 +10,10 @@ from __future__ import annotations
 import resource
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ablations.core.plan import Config
+from ablations.core.record import Configuration, Provenance
 from ablations.errors import UserError, count
 from ablations.records import digest
 from ablations.sweep import machine, provenance
@@ -37,9 +36,11 @@ class CompiledBackend(Backend):
     compiles = True
     title = "program {}"
 
-    def program(self, config: Config, *, accelerator: bool = False) -> str:
-        """Return the digest of all of a configuration that is not data. A diagnosis is compiled
-        for one composition."""
+    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
+        """Return the digest of all of a configuration that is not data.
+
+        A diagnosis is compiled for one composition.
+        """
         if "diagnosis" in config:
             return digest({name: value for name, value in config.items() if name != "seed"})
         from ablations.trainers import trainer  # and NumPy, which a crew starts without
@@ -52,8 +53,10 @@ class CompiledBackend(Backend):
         return machine.accelerators()
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return one worker for all accelerators, with lanes that are dealt evenly to them; on a
-        CPU all workers, of one lane if not asked."""
+        """Return one worker for all accelerators, with lanes that are dealt evenly to them.
+
+        On a CPU all workers, of one lane if not asked.
+        """
         default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
         return 1 if devices else workers, even_lanes(lanes or default, devices)
 
@@ -101,33 +104,34 @@ class CompiledBackend(Backend):
         machine.use_cache()
         return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
 
-    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+    def provenance(self, cell: Cell, order: Order) -> Provenance:
         """Return the versions, arithmetic and device of this process."""
         import jax
 
         device = jax.devices()[0]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
-        return provenance.of_process() | {
+        return {
+            **provenance.of_process(),
             "device": device.device_kind,
             "devices": len(jax.devices()),
             "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
         }
 
-    def kind(self, config: Config) -> tuple[str, ...]:
+    def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the task and the trainer."""
         return config["task"]["name"], config["trainer"]["name"]
 
-    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the median rate, with the longest compilation and the largest process."""
-        made = [one for one in made if one.get("steps_per_second")]
-        rates = sorted(one["steps_per_second"] for one in made)
+        timed = [one for one in made if one.get("steps_per_second")]
+        rates = sorted(filter(None, (one.get("steps_per_second") for one in timed)))
         assumed = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
-        compiled = [one["compile_seconds"] for one in made if one.get("compile_seconds")]
-        sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+        compiled = filter(None, (one.get("compile_seconds") for one in timed))
+        sizes = filter(None, (one.get("peak_megabytes") for one in timed))
         return Speed(
             rate=rates[len(rates) // 2] if rates else assumed,
             compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
-            megabytes=max(sizes, default=ASSUMED_MEGABYTES),
+            megabytes=round(max(sizes, default=ASSUMED_MEGABYTES)),
             measured=bool(rates),
         )
 
