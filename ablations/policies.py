@@ -56,6 +56,7 @@ class Policy:
         from ablations import tasks
         from ablations.trainers.control.environment import Environments
         from ablations.trainers.control.outcomes import whole_episodes
+        from ablations.trainers.values import count
 
         about = self.config["task"]
         if self.config["trainer"]["name"] != "ppo":
@@ -65,7 +66,7 @@ class Policy:
         environments = Environments(
             task.make(settings),
             episodes,
-            settings["episode_length"],
+            count("episode_length", settings["episode_length"], 1),
             unpaid=task.unpaid(settings),
         )
         metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))

@@ -205,7 +205,8 @@ def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | Non
 
 def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
     """Return the seconds that a budget such as "2h" allows, None for any number. Raises UserError
-    also where flags contradict each other."""
+    also where flags contradict each other.
+    """
     if until is None:
         if budget is not None:
             raise UserError("--budget is for --until decided, which may stop between seeds")
@@ -251,7 +252,8 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
 
 def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
     """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values, each as
-    `parse_settings` does."""
+    `parse_settings` does.
+    """
     levels: dict[str, list[Any]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")

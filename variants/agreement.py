@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping
 
 import jax
 
-from variants.shapes import PyTree
+from variants.shapes import Tree
 
 
-def is_abstract(value: PyTree) -> bool:
+def is_abstract(value: Tree) -> bool:
     """Return whether a pytree consists of stand-ins for arrays (`jax.ShapeDtypeStruct`) alone."""
     leaves = jax.tree.leaves(value)
     return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
 
 
-def split_inputs(inputs: Mapping[str, PyTree]) -> tuple[dict[str, PyTree], dict[str, PyTree]]:
+def split_inputs(inputs: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict[str, Tree]]:
     """Return the inputs that are data, as stand-ins, and those that are static."""
     data = {name: value for name, value in inputs.items() if is_abstract(value)}
     return data, {name: value for name, value in inputs.items() if name not in data}
 
 
-def first_difference(got: PyTree, expected: PyTree) -> tuple[str, str] | None:
+def first_difference(got: Tree, expected: Tree) -> tuple[str, str] | None:
     """Return the first difference of two abstract pytrees, in words, or None."""
     if repr(jax.tree.structure(got)) != repr(jax.tree.structure(expected)):
         return _tree(got), _tree(expected)
@@ -33,7 +33,7 @@ def first_difference(got: PyTree, expected: PyTree) -> tuple[str, str] | None:
     return None
 
 
-def _tree(value: PyTree) -> str:
+def _tree(value: Tree) -> str:
     return str(jax.tree.map(_array, value)).replace("'", "")
 
 

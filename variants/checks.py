@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 
 from variants.agreement import first_difference, split_inputs
-from variants.shapes import PyTree
+from variants.shapes import Tree
 
 if TYPE_CHECKING:
     from variants.choice import Choice
@@ -59,11 +59,11 @@ def require_free_names(
 
 def arguments_read(
     where: str,
-    function: Callable[..., PyTree],
+    function: Callable[..., Tree],
     *,
     stateful: bool,
     offered: Collection[str],
-    defaults: Mapping[str, PyTree],
+    defaults: Mapping[str, Tree],
 ) -> tuple[str, ...]:
     """Return the names in a function's signature, after its state: what it reads.
 
@@ -101,16 +101,16 @@ def require_same_returns(
     axis: str,
     one: Choice,
     first: Choice,
-    stand_ins: Mapping[str, PyTree],
-    init: Callable[..., PyTree] | None,
-    init_inputs: Mapping[str, PyTree],
+    stand_ins: Mapping[str, Tree],
+    init: Callable[..., Tree] | None,
+    init_inputs: Mapping[str, Tree],
 ) -> None:
     """Raise RegistrationError for a choice that returns other shapes than the first of its axis.
 
     stand_ins: on which both are traced. init, init_inputs: of a stateful axis, whose choices also
         return a state like the one they take.
     """
-    state: tuple[PyTree, ...] = ()
+    state: tuple[Tree, ...] = ()
     if init is not None:
         data, static = split_inputs(init_inputs)
         state = (jax.eval_shape(lambda data: init(**data, **static), data),)
@@ -127,10 +127,10 @@ def require_same_returns(
 
 
 def _returns(
-    where: str, one: Choice, state: tuple[PyTree, ...], stand_ins: Mapping[str, PyTree]
-) -> PyTree:
+    where: str, one: Choice, state: tuple[Tree, ...], stand_ins: Mapping[str, Tree]
+) -> Tree:
     """Return the shapes and dtypes of a choice's output."""
-    function: PyTree = one.fn
+    function: Tree = one.fn
     data, static = split_inputs({name: stand_ins[name] for name in (*one.inputs, *one.numbers)})
     try:
         returns = jax.eval_shape(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from variants.checks import RegistrationError, require_text
 
 if TYPE_CHECKING:
-    from variants.shapes import PyTree
+    from variants.shapes import Tree
 
 
 class UnknownName(KeyError):  # noqa: N818  # a name that users of the package know
@@ -74,4 +74,4 @@ class Choice:
     revision: int = 1
     inputs: tuple[str, ...] = ()
     numbers: Mapping[str, Number] = field(default_factory=dict, hash=False)
-    fn: Callable[..., PyTree] | None = None
+    fn: Callable[..., Tree] | None = None

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import PyTree
+from variants.shapes import Tree
 
 Array = jax.Array
 Gradients = TypeVar("Gradients")
@@ -58,8 +58,8 @@ def none(*, gradients: Gradients) -> Gradients:
     summary="the whole gradient is shortened to a maximal length, its direction kept",
 )
 def global_norm(
-    *, gradients: PyTree, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
-) -> PyTree:
+    *, gradients: Tree, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
+) -> Tree:
     """g·min(1, c/(‖g‖₂ + ε)); a zero gradient stays zero."""
     squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
     # A gradient within the limit is returned bit by bit: its factor is exactly 1.
@@ -78,10 +78,10 @@ def global_norm(
 )
 def per_network(
     *,
-    gradients: Mapping[str, PyTree],
+    gradients: Mapping[str, Tree],
     max_gradient_norm: Array | float,
     gradient_norm_epsilon: Array | float,
-) -> dict[str, PyTree]:
+) -> dict[str, Tree]:
     """g·min(1, c/(‖g‖₂ + ε)) for each outermost entry."""
     return {
         name: global_norm(
@@ -99,7 +99,7 @@ def per_network(
     source="optax.clip; PyTorch's clip_grad_value_",
     summary="each entry by itself is cut to the limit: the direction may change",
 )
-def element_wise(*, gradients: PyTree, max_gradient_norm: Array | float) -> PyTree:
+def element_wise(*, gradients: Tree, max_gradient_norm: Array | float) -> Tree:
     """clip(g, -c, c), entry by entry."""
     limit = jnp.asarray(max_gradient_norm)
     return jax.tree.map(

@@ -45,9 +45,9 @@ from variants.checks import (
     require_text,
 )
 from variants.choice import Choice, Number, UnknownName
-from variants.shapes import PyTree
+from variants.shapes import Tree
 
-Function = TypeVar("Function", bound=Callable[..., PyTree])
+Function = TypeVar("Function", bound=Callable[..., Tree])
 Result = TypeVar("Result")
 NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice on its axis
 
@@ -86,11 +86,11 @@ class Axis(Mapping[str, Choice]):
         name: str,
         *,
         summary: str,
-        inputs: Mapping[str, PyTree] | None = None,
+        inputs: Mapping[str, Tree] | None = None,
         numbers: Mapping[str, Number] | None = None,
-        defaults: Mapping[str, PyTree] | None = None,
-        init: Callable[..., PyTree] | None = None,
-        init_inputs: Mapping[str, PyTree] | None = None,
+        defaults: Mapping[str, Tree] | None = None,
+        init: Callable[..., Tree] | None = None,
+        init_inputs: Mapping[str, Tree] | None = None,
         structural: bool = False,
     ) -> None:
         """Describe the decision. Raise RegistrationError for names that do not fit."""
@@ -110,7 +110,7 @@ class Axis(Mapping[str, Choice]):
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
         self.numbers = MappingProxyType(dict(numbers or {}))
         self.defaults = MappingProxyType(dict(defaults or {}))
-        self.init: PyTree = init  # without None, which only axes without a state have
+        self.init: Tree = init  # without None, which only axes without a state have
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.structural = structural
         self._choices: dict[str, Choice] = {}
@@ -258,10 +258,10 @@ class Axis(Mapping[str, Choice]):
         self,
         choice: NameOrIndex,
         /,
-        *state: PyTree,
+        *state: Tree,
         numbers: Mapping[str, ArrayLike] | None = None,
-        **inputs: PyTree,
-    ) -> PyTree:
+        **inputs: Tree,
+    ) -> Tree:
         """Apply a choice to the inputs; on a stateful axis to its state too: (state, output).
 
         choice: a name (picked when tracing), or an int scalar, traced or not, that
@@ -300,7 +300,7 @@ class Axis(Mapping[str, Choice]):
         return self.switch(choice, branches, *state)
 
     def switch(
-        self, choice: NameOrIndex, branches: Mapping[str, Callable[..., Result]], *operands: PyTree
+        self, choice: NameOrIndex, branches: Mapping[str, Callable[..., Result]], *operands: Tree
     ) -> Result:
         """Call the branch of a choice, a name or an index as in `apply`: how a loop acts on it.
 

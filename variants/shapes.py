@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-PyTree: TypeAlias = Any  # nested containers of arrays or other leaves: Python has no type for them
+Tree: TypeAlias = Any  # a pytree of arrays or other leaves
 
 
 def require_equal_shapes(**arrays: ArrayLike) -> None:

@@ -146,6 +146,7 @@ def _play(
     from ablations.episode.rollout import episodes
     from ablations.episode.scene import mujoco_model, scene
     from ablations.policies import brax_checkpoints, load_policy
+    from ablations.trainers.values import count
 
     made: dict[str, Any] = {}
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
@@ -162,7 +163,7 @@ def _play(
             made[key] = tasks.task(about["name"]).make(settings)
         env = made[key]
         seen = scene(env, about["name"])
-        steps = settings["episode_length"]
+        steps = count("episode_length", settings["episode_length"], 1)
         episodes_ = episodes(env, policies, seed, min(steps, length or steps))
         for step, policy, episode in zip(wanted, policies, episodes_, strict=True):
             run = Run(

@@ -170,7 +170,8 @@ _STUDIES: dict[str, Study] = {}
 
 def register(study: Study) -> Study:
     """Make a study known to every command, after checking its name and that it refers only to its
-    own variants."""
+    own variants.
+    """
     study.require_sound()
     if study.name in _STUDIES:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")

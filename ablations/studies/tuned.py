@@ -46,7 +46,7 @@ class Tuning:
         return found
 
     def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
-        """task -> setting -> the value that was chosen for a variant; {} where none was."""
+        """Task -> setting -> the value that was chosen for a variant; {} where none was."""
         chosen = self.read().get("chosen", {})
         return {
             task: {self.setting: values[variant]}

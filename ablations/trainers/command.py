@@ -94,8 +94,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Site:
-    """A folder in which a command runs. code: names the content of all files that decide what it
-    does there. place: what a worker must know of it and no result depends on; see `Cell.place`."""
+    """A folder in which a command runs.
+
+    code: names the content of all files that decide what it does there. place: what a worker must
+    know of it and no result depends on; see `Cell.place`.
+    """
 
     code: str
     place: Context
@@ -137,8 +140,10 @@ def require_sound(line: Line, *, repeats: bool = False) -> None:
 
 
 def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    """Fill in the placeholders of arguments. One that is nothing but a placeholder whose
-    value is a list becomes as many arguments."""
+    """Fill in the placeholders of arguments.
+
+    One that is nothing but a placeholder whose value is a list becomes as many arguments.
+    """
     found: list[str] = []
     for text in texts:
         whole = _PLACEHOLDER.fullmatch(text)
@@ -172,6 +177,7 @@ class CommandTrainer:
     repeats: bool = False
 
     def __post_init__(self) -> None:
+        """Raise UserError for a command that cannot work."""
         require_sound(self.line, repeats=self.repeats)
 
     @property
@@ -201,8 +207,7 @@ class CommandTrainer:
     def resolve(
         self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
     ) -> Configuration:
-        """Return the configuration of one command: its line, the values of its placeholders, its
-        code."""
+        """Return the configuration of one command: its line, its placeholders' values, its code."""
         used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,14 +10,15 @@ import variants as registry
 from ablations.core.record import Configuration
 from ablations.tasks import task
 from ablations.trainers.composition import require_current
-from ablations.trainers.trainer import Trainer, Variant, trainer
+from ablations.trainers.trainer import Diagnosis, Trainer, Variant, trainer
 
 
 def compose(
     config: Configuration, fixed: Sequence[str] = ()
 ) -> tuple[Trainer, Callable[[Configuration], Variant]]:
-    """The trainer of a configuration, and the function that turns such a configuration into its
-    data. fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
+    """Compose the trainer of a configuration, and the function from such to their data.
+
+    fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
     """
     require_current(config)
     definition = trainer(config["trainer"]["name"])
@@ -40,9 +40,8 @@ def compose(
     return composed, as_data
 
 
-def diagnosis_of(config: Configuration) -> Callable[[Any, Variant, Any], dict[str, Any]]:
-    """What the trainer measures of a configuration's estimates: function(state, variant, key) ->
-    numbers. Raises UserError where that makes no sense."""
+def diagnosis_of(config: Configuration) -> Diagnosis:
+    """Return what measures a configuration's estimates. Raises UserError where that is no sense."""
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
     assert definition.diagnosis is not None
@@ -56,5 +55,5 @@ def diagnosis_of(config: Configuration) -> Callable[[Any, Variant, Any], dict[st
 
 
 def revisions(axis: str) -> dict[str, int]:
-    """The revision of every choice on an axis."""
+    """Return the revision of every choice on an axis."""
     return {choice.name: choice.revision for choice in registry.axis(axis).values()}

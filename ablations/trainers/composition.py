@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def known_numbers(definition: Definition) -> dict[str, Number]:
-    """Every number that some composition of a trainer reads, with the trainer's default.
+    """Return every number that some composition of a trainer reads, with the trainer's default.
 
     Raises UserError where a name has two meanings, or the trainer a default of nothing.
     """
@@ -54,7 +54,7 @@ def reads(
     choices: Mapping[str, str],
     settings: Mapping[str, Any],
 ) -> frozenset[str]:
-    """The names that decide what a composition does: axes, numbers, options of structure."""
+    """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
     if definition.uses is not None:
         own &= set(definition.uses(structure, settings))
@@ -65,8 +65,9 @@ def reads(
 def resolve(
     task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
 ) -> Configuration:
-    """One configuration, without its seed and how long it runs: the values over the defaults,
-    checked; of choices, numbers and structure what the composition reads and what is not neutral.
+    """Return a configuration without its seed and its run: the values over the defaults, checked.
+
+    Of choices, numbers and structure it has what the composition reads and what is not neutral.
 
     more: names among the values that are none of the trainer's or the task's, and left alone.
     Raises UserError for a name that nothing has, a value out of range, a combination that makes no
@@ -124,9 +125,9 @@ def _without(neutral: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str,
 
 
 def neutral(definition: Definition) -> Configuration:
-    """The details that a configuration leaves out, by part and as they would stand in it. A choice
-    whose revision was bumped is no longer what a trainer did before it had the axis.
+    """Return the details that a configuration leaves out, by part and as they would stand in it.
 
+    A choice whose revision was bumped is no longer what a trainer did before it had the axis.
     Raises UserError for an axis or a choice that is not there.
     """
     for name in definition.neutral:
@@ -152,7 +153,7 @@ def neutral(definition: Definition) -> Configuration:
 
 
 def completed(definition: Definition, config: Configuration) -> Configuration:
-    """A configuration with what it reads and leaves out, as `resolve` saw it."""
+    """Return a configuration with what it reads and leaves out, as `resolve` saw it."""
     about = config["task"]
     settings = definition.task(about["name"]).completed(about["settings"])
     config = {**config, "task": {**about, "settings": settings}}
@@ -186,8 +187,10 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
 
 
 def require_current(config: Configuration) -> None:
-    """Raises UserError for a configuration that code of other revisions resolved: what it stands
-    for cannot be computed by this code, nor under its name."""
+    """Raise UserError for a configuration that code of other revisions resolved.
+
+    What it stands for cannot be computed by this code, nor under its name.
+    """
     definition = trainer(config["trainer"]["name"])
     task(config["task"]["name"])
     for axis, one in config["choices"].items():
@@ -201,7 +204,7 @@ def require_current(config: Configuration) -> None:
 
 
 def inert(definition: Definition, config: Configuration, names: Collection[str]) -> dict[str, str]:
-    """Those of the names that cannot act in a configuration, and why."""
+    """Return those of the names that cannot act in a configuration, and why."""
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
     config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
@@ -216,9 +219,12 @@ def inert(definition: Definition, config: Configuration, names: Collection[str])
 
 
 def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
-    """Axes whose choice is compiled in: those that are structural and those that the structure asks
-    for, and on an accelerator all. Under vmap every lane pays for every branch of a switch; a
-    single lane only for the branch that it takes."""
+    """Return the axes whose choice is compiled in.
+
+    They are those that are structural and those that the structure asks for, and on an accelerator
+    all: under vmap every lane pays for every branch of a switch, a single lane only for the branch
+    that it takes.
+    """
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
     if accelerator:
@@ -230,8 +236,11 @@ def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
 
 
 def data(definition: Definition, config: Configuration) -> Variant:
-    """A configuration as the data of its program. What it does not read is at its default, so that
-    all configurations of a program have data of one shape."""
+    """Return a configuration as the data of its program.
+
+    What it does not read is at its default, so that all configurations of a program have data of
+    one shape.
+    """
     config = completed(definition, config)
     choices = {name: one["name"] for name, one in config["choices"].items()}
     numbers = {name: one.default for name, one in known_numbers(definition).items()}

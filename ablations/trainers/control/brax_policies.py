@@ -44,8 +44,9 @@ ACTIVATIONS = {"silu": "swish"}  # two names of one
 
 
 def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Path) -> Path:
-    """Writes what `PPO.policy` keeps as Brax does; returns the folder that Brax's `load_policy`
-    takes, named by the step.
+    """Write what `PPO.policy` keeps as Brax does.
+
+    Returns the folder that Brax's `load_policy` takes, named by the step.
 
     Brax's networks are two separate perceptrons over normalised observations, and a tanh-normal
     distribution with std = softplus(·) + 0.001: as ours, unless they share a torso. Raises
@@ -112,7 +113,7 @@ def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Pa
 
 
 def _samples(normalizer: Any, config: Mapping[str, Any]) -> int:
-    """How many observations the statistics hold."""
+    """Return how many observations the statistics hold."""
     kind = config["choices"].get("observation_statistics", {"name": "per_batch"})["name"]
     batch = config["run"]["iteration_steps"] if kind == "per_batch" else 1
     # Pooled statistics of environments of their own count the steps of one.
@@ -122,8 +123,10 @@ def _samples(normalizer: Any, config: Mapping[str, Any]) -> int:
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """step -> folder of a checkpoint of Brax's PPO, ascending: those that are in a folder, or the
-    folder itself; empty where there is none."""
+    """Return the folders of Brax's PPO checkpoints in a folder, by step, ascending.
+
+    It may be one itself; {} where there is none.
+    """
     found = [folder] if (folder / DESCRIPTION).exists() else []
     found = found or [path.parent for path in folder.glob(f"*/{DESCRIPTION}")]
     steps = {int(path.name) if path.name.isdecimal() else 0: path for path in found}
@@ -133,7 +136,7 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 def read(
     folder: Path, task: Task, settings: Mapping[str, Any]
 ) -> tuple[Configuration, dict[str, np.ndarray]]:
-    """The configuration that a checkpoint of Brax's PPO is of, and its arrays as a policy of ours.
+    """Read a checkpoint of Brax's PPO: its configuration, and its arrays as a policy of ours.
 
     folder: one of `checkpoints`. task: what it was trained on; settings: of the task. Raises
     UserError for what our networks cannot express.
@@ -194,8 +197,9 @@ def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
 
 
 def _ask_for_room(folder: Path, size: int) -> None:
-    """Raises OSError where `size` bytes cannot be written; orbax would print its threads' errors
-    too, whenever they come.
+    """Raise OSError where `size` bytes cannot be written.
+
+    Orbax would print its threads' errors too, whenever they come.
     """
     with tempfile.NamedTemporaryFile(dir=folder) as trial:
         trial.write(bytes(size))
