@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
+
 from ablations.core.decode import Mismatch, decode, shown
 from ablations.errors import UserError
 
@@ -90,7 +92,12 @@ def parse(data: bytes | str) -> object:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: object = json.loads(data)
+        value: object = orjson.loads(data)
+        return value
+    except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
+        pass
+    try:
+        value = json.loads(data)
         return value
     except (ValueError, RecursionError):
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
