@@ -38,7 +38,7 @@ ALLOWED = {
     "exam": {"sweep", "report", "tasks", "errors", "records", "request"},
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
-    "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},
     "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
     # The intervals and the style of its figures.
     "regression": {"curve", "report", "looks", "distributions", *COMMON},

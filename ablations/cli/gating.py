@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command, positive, whole
-from ablations.errors import UserError, unless_missing
+from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
-    from ablations.gate import Question
+    from ablations.gate import Question, Verdict
+    from ablations.sweep.local import Processes
     from ablations.trainers.command import Line
 
 
@@ -74,11 +76,24 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="SHARE",
         help="of false alarms and of false passes; default: 5%%",
     )
+    group.add_argument(
+        "--futility",
+        type=_chance,
+        metavar="SHARE",
+        help="end early where the chance to pass still, were the change worth it, is below this; "
+        "default: 10%%; 0: never",
+    )
     group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
     group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
     group = command.add_argument_group("how it runs")
     group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
     group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
+    group.add_argument(
+        "--minutes",
+        type=_minutes,
+        metavar="M",
+        help="end after so long; the same call goes on where it was",
+    )
     group.add_argument(
         "--depends",
         nargs="+",
@@ -93,28 +108,49 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    from ablations.gate import Gate
-    from ablations.sweep.local import Processes
+    from ablations.gate import Gate, compared_sides
 
     if options.noise:
         return _noise(options)
-    gate = Gate(_question(options), options.results, Path.cwd())
+    question = _question(options)
+    gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
     quiet = options.quiet or options.json
     if not quiet:
         print("\n".join(gate.stated()), flush=True)
-    verdict = gate.run(
-        (lambda line: None) if quiet else (lambda line: print(line, flush=True)),
-        Processes(workers=options.workers, threads=options.threads, quiet=quiet),
-    )
-    path = gate.write(verdict)
-    figure = _figure(path, gate.described(verdict))
+    verdict = gate.run(_say(options), _executor(options), _seconds(options))
+    described = gate.described(verdict)
+    path = gate.write(described)
+    figure = _figure(path, described) if verdict.looks else "no picture: no look was read"
     if options.json:
         print(path.read_text(), end="")
-    else:
-        print(f"gate: {verdict.text}")
-        if not options.quiet:
-            print(f"{path}\n{figure}")
+        return verdict.code
+    _print_verdict(verdict)
+    if not quiet:
+        print(f"{path}\n{figure}")
     return verdict.code
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    print(f"gate: {verdict.text}")
+    for line in verdict.log:
+        print(printable(f"    | {line}"))
+
+
+def _say(options: argparse.Namespace) -> Callable[[str], None]:
+    """Return what prints the verdict of a look, or nothing."""
+    quiet = options.quiet or options.json
+    return (lambda line: None) if quiet else (lambda line: print(line, flush=True))
+
+
+def _executor(options: argparse.Namespace) -> Processes:
+    from ablations.sweep.local import Processes
+
+    quiet = options.quiet or options.json
+    return Processes(workers=options.workers, threads=options.threads, quiet=quiet)
+
+
+def _seconds(options: argparse.Namespace) -> float | None:
+    return None if options.minutes is None else 60 * float(options.minutes)
 
 
 def _noise(options: argparse.Namespace) -> int:
@@ -122,7 +158,6 @@ def _noise(options: argparse.Namespace) -> int:
     from ablations.gate import FIRST_SEEDS, RATE
     from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
-    from ablations.sweep.local import Processes
 
     given = [flag for flag in ("margin", "baseline", "against") if getattr(options, flag)]
     if given:
@@ -131,9 +166,7 @@ def _noise(options: argparse.Namespace) -> int:
     runs = options.first_seeds or FIRST_SEEDS
     timeout = timeout_of(options.timeout)
     plan = noise.noise_plan(_line(options), Path.cwd(), runs, name, options.steps, timeout)
-    quiet = options.quiet or options.json
-    executor = Processes(workers=options.workers, threads=options.threads, quiet=quiet)
-    measured = noise.measure(plan, options.results, executor, options.rate or RATE)
+    measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
     print(formats.render(sheet, "json" if options.json else "markdown"))
     if not options.json:
@@ -157,7 +190,7 @@ def _line(options: argparse.Namespace) -> Line:
 
 
 def _question(options: argparse.Namespace) -> Question:
-    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
+    from ablations.gate import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE, Margin, Question
     from ablations.sweep.backends.command.study_file import timeout_of
 
     if options.margin is None:
@@ -171,6 +204,7 @@ def _question(options: argparse.Namespace) -> Question:
         first=options.first_seeds or FIRST_SEEDS,
         most=options.most_seeds or MOST_SEEDS,
         better=options.require == "better",
+        futility=FUTILITY if options.futility is None else options.futility,
         steps=options.steps,
         timeout=timeout_of(options.timeout),
         depends=None if options.depends is None else tuple(options.depends),
@@ -197,10 +231,26 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 
 def _share(text: str) -> float:
-    try:
-        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-        if not 0 < value < 0.5:
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'") from None
+    if not 0 < (value := _number(text)) < 0.5:
+        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'")
     return value
+
+
+def _chance(text: str) -> float:
+    if not 0 <= (value := _number(text)) < 0.5:
+        raise argparse.ArgumentTypeError(f"a chance is such as 10%, below 50%, not '{text}'")
+    return value
+
+
+def _minutes(text: str) -> float:
+    if text.endswith("%") or not 0 < (value := _number(text)) < 1e6:
+        raise argparse.ArgumentTypeError(f"minutes are a positive number, not '{text}'")
+    return value
+
+
+def _number(text: str) -> float:
+    """Parse 0.05 or 5%; NaN for what is no number."""
+    try:
+        return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan
