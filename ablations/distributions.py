@@ -1,5 +1,5 @@
-"""The normal, Student's, the chi-squared and the beta distribution, and Fisher's exact test: what intervals,
-tests and power rest on.
+"""The normal, Student's, the chi-squared and the beta distribution, and Fisher's exact test: what
+intervals, tests and power rest on.
 
 In place of scipy, which would be most of an install that prints tables.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import shlex
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
     from ablations.gate import Question, Verdict
+    from ablations.gate.ledger import Ledger, Terms
     from ablations.sweep.local import Processes
     from ablations.trainers.command import Line
 
@@ -28,7 +30,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     command.add_argument(
         "words",
-        nargs="+",
+        nargs="*",
         metavar="-- COMMAND",
         help="with {seed}, and {folder} where it writes its curve there",
     )
@@ -44,6 +46,24 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "--against",
         metavar="ARGS",
         help="what the baseline's command has more: --against='--lr 3e-4'",
+    )
+    group = command.add_argument_group("many candidates against the best so far")
+    group.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="book this candidate there: one error budget for all, the accepted one is the best "
+        "from then on; the first call, without --baseline, books the first best; without a "
+        "command: print it",
+    )
+    group.add_argument(
+        "--candidates", type=positive, metavar="N", help="that the budget is for; default: 50"
+    )
+    group.add_argument(
+        "--fresh",
+        type=whole,
+        metavar="N",
+        help="seeds on which an accepted gain is estimated anew; default: 5",
     )
     group = command.add_argument_group("the result of a run")
     group.add_argument(
@@ -110,6 +130,12 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate, compared_sides
 
+    if options.ledger:
+        return _book(options)
+    if not options.words:
+        raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
+    if given := [n for n in ("candidates", "fresh") if getattr(options, n) is not None]:
+        raise UserError(f"--{given[0]} is of a ledger: add --ledger FILE")
     if options.noise:
         return _noise(options)
     question = _question(options)
@@ -124,16 +150,81 @@ def _gate(options: argparse.Namespace) -> int:
     if options.json:
         print(path.read_text(), end="")
         return verdict.code
-    _print_verdict(verdict)
+    print(f"gate: {verdict.text}")
+    _print_log(verdict)
     if not quiet:
         print(f"{path}\n{figure}")
     return verdict.code
 
 
-def _print_verdict(verdict: Verdict) -> None:
-    print(f"gate: {verdict.text}")
-    for line in verdict.log:
+def _print_log(verdict: Verdict | None) -> None:
+    for line in verdict.log if verdict else ():
         print(printable(f"    | {line}"))
+
+
+def _book(options: argparse.Namespace) -> int:
+    """Judge a candidate against the best of a ledger, or print the ledger."""
+    from ablations.gate import ledger, night
+    from ablations.report import formats
+
+    path = options.ledger
+    known = ledger.read_ledger(path)
+    if not options.words:
+        if known is None:
+            raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
+        form = "json" if options.json else "markdown"
+        print(formats.render(night.ledger_sheet(known), form))
+        return 0
+    if options.noise:
+        raise UserError("--noise compares nothing: leave --ledger out")
+    question = _question(options, ledger=True)
+    tonight = night.Night(
+        path, question, _terms(options, question, known), options.results, Path.cwd()
+    )
+    if not tonight.open(options.baseline, question.against):
+        print(f"gate: the first best is booked in {path}: {tonight.now.called}")
+        return 0
+    booked = tonight.judge(_say(options), _executor(options), _seconds(options))
+    if options.json:
+        print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
+    else:
+        print(f"gate: {booked.text}")
+        _print_log(booked.verdict)
+    return booked.code
+
+
+def _terms(options: argparse.Namespace, question: Question, known: Ledger | None) -> Terms:
+    """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
+    from dataclasses import replace
+
+    from ablations.gate import ledger, night
+    from ablations.gate.question import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE
+
+    terms = known.opening.terms if known else None
+    run = question.line.run
+    shared = run[: night.split_command(run, terms.run if terms else None)]
+    flags = {
+        "margin": options.margin and question.margin.text,
+        "rate": options.rate,
+        "candidates": options.candidates,
+        "first": options.first_seeds,
+        "most": options.most_seeds,
+        "fresh": options.fresh,
+        "futility": options.futility,
+        "steps": options.steps,
+        "depends": question.depends,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    of_line = night.terms_of(question.line, shared)
+    if terms is None:
+        defaults = {"rate": RATE, "first": FIRST_SEEDS, "most": MOST_SEEDS, "futility": FUTILITY}
+        rest = {"candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
+        none = {"steps": None, "depends": None}
+        return ledger.sound_terms({**defaults, **rest, **none, **of_line, **given})
+    for name, value in {**of_line, **given}.items():
+        if getattr(replace(terms, **{name: value}), name) != (kept := getattr(terms, name)):
+            raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")
+    return terms
 
 
 def _say(options: argparse.Namespace) -> Callable[[str], None]:
@@ -189,15 +280,15 @@ def _line(options: argparse.Namespace) -> Line:
     )
 
 
-def _question(options: argparse.Namespace) -> Question:
+def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
     from ablations.gate import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE, Margin, Question
     from ablations.sweep.backends.command.study_file import timeout_of
 
-    if options.margin is None:
+    if options.margin is None and not ledger:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     return Question(
         line=_line(options),
-        margin=Margin.read(options.margin),
+        margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),
         rate=options.rate or RATE,

@@ -8,7 +8,7 @@ there they give the later look's own t interval (paired, or Welch's).
 Ending a gate where that chance is small passes nothing, so that no rate of false passes or false
 alarms grows: the bound is not binding and costs no level. What it costs is power: a test that would
 miss with a chance of β, and ends where its conditional power is below γ, misses at most
-β / (1 - γ) (Lan, Simon and Halperin 1982, theorem 1).
+β / (1 - γ) (Lan, Simon and Halperin 1982).
 """
 
 from __future__ import annotations

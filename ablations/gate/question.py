@@ -152,6 +152,11 @@ class Verdict:
         return self.word != "undecided"
 
     @property
+    def final(self) -> bool:
+        """True where no look is left."""
+        return self.decided or len(self.looks) == len(self.planned)
+
+    @property
     def code(self) -> int:
         """The exit code."""
         return CODES[self.word]

@@ -204,7 +204,8 @@ class Gate:
             better=better,
             identical=paired.identical([TASK], CHANGE, BASELINE),
         )
-        reason, log, chance = "", (), None
+        log: tuple[str, ...] = ()
+        reason, chance = "", None
         if word == "undecided" and not last and compared.low is not None:
             chance = self._chance(values, margin, self.looks.index(look))
             if chance < self.question.futility:

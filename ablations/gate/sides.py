@@ -81,23 +81,32 @@ class Copy(NamedTuple):
 
 def keep_copy(code: Code, results: Path) -> Copy:
     """Copy the files of a command to results/code, made once; see `copied_site`."""
+    copy, root = where_copied(code), _root(code)
     files = [path for path in code.files() if os.path.lexists(path)]
-    digest = digest_of(files, code.here)
-    here = code.here.resolve()
-    root = (root_of(here) or here).resolve()
-    inside = here.relative_to(root).as_posix()
     kept = [path for path in files if _absolute(path).is_relative_to(root)]
-    folder = results.resolve() / "code" / digest
+    folder = results.resolve() / "code" / copy.folder
+    for name in ("cells", "work"):  # by which a results folder is known, whose files are no code
+        (results / name).mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():
         with folder_at_once(folder) as new:
-            (new / inside).mkdir(parents=True, exist_ok=True)
+            (new / copy.inside).mkdir(parents=True, exist_ok=True)
             for path in kept:
                 target = new / _absolute(path).relative_to(root)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target, follow_symlinks=False)
         names = [_absolute(path).relative_to(root).as_posix() for path in kept]
         write_atomically(_listing(folder), json.dumps(names))
-    return Copy(digest, inside)
+    return copy
+
+
+def where_copied(code: Code) -> Copy:
+    """Return where `keep_copy` puts the files of a command."""
+    inside = code.here.resolve().relative_to(_root(code)).as_posix()
+    return Copy(digest_of(code.files(), code.here), inside)
+
+
+def _root(code: Code) -> Path:
+    return (root_of(code.here) or code.here).resolve()
 
 
 def copied_site(copy: Copy, code: str, results: Path, timeout: float | None) -> Site:

@@ -46,8 +46,7 @@ def rate_interval(successes: int, trials: int, level: float = LEVEL) -> Interval
 
 
 def mcnemar_p(gained: int, lost: int) -> float:
-    """Return the exact two-sided p of McNemar's test, which is the sign test of the pairs that
-    differ.
+    """Return the exact two-sided p of McNemar's test: the sign test of the pairs that differ.
 
     Args:
         gained: pairs in which only the change succeeds.
