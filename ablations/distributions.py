@@ -89,7 +89,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
     """P(X <= x) of a beta-distributed X with parameters a and b."""
     if not 0 < x < 1:
         return float(x >= 1)
-    if x >= (a + 1) / (a + b + 2):
+    if x > (a + 1) / (a + b + 2):
         return 1 - beta_cdf(b, a, 1 - x)
     log = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log += a * math.log(x) + b * math.log1p(-x)

@@ -25,6 +25,7 @@ from ablations.cli import (
     explaining,
     gating,
     history,
+    items,
     planning,
     results,
     running,
@@ -206,6 +207,7 @@ def _parser() -> Parser:
         claiming,
         checking,
         gating,
+        items,
     ):
         room.add_commands(commands)
     return parser

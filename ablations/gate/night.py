@@ -1,8 +1,9 @@
 """A candidate against the best so far, booked in a ledger; see `ablations.gate.ledger`.
 
 Every candidate is compared with the best at the rate that the budget leaves it, and passes where it
-is better. The accepted one is the best from then on, and its stored runs are the baseline's. What was accepted was picked for looking good, so the difference that it was picked by is too large
-on average (the winner's curse): an estimate from fresh seeds, which no decision has seen, is booked
+is better. The accepted one is the best from then on, and its stored runs are the baseline's. What
+was accepted was picked for looking good, so the difference that it was picked by is too large on
+average (the winner's curse): an estimate from fresh seeds, which no decision has seen, is booked
 beside it.
 """
 
