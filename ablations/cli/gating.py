@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command, positive, whole
+from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     group.add_argument(
         "--rate",
-        type=_share,
+        type=share,
         metavar="SHARE",
         help="of false alarms and of false passes; default: 5%%",
     )
     group.add_argument(
         "--futility",
-        type=_chance,
+        type=chance,
         metavar="SHARE",
         help="end early where the chance to pass still, were the change worth it, is below this; "
         "default: 10%%; 0: never",
@@ -110,7 +110,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
     group.add_argument(
         "--minutes",
-        type=_minutes,
+        type=some_minutes,
         metavar="M",
         help="end after so long; the same call goes on where it was",
     )
@@ -319,29 +319,3 @@ def _words(text: str | None) -> tuple[str, ...]:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise UserError(f"--against cannot be split into arguments: {error}") from None
-
-
-def _share(text: str) -> float:
-    if not 0 < (value := _number(text)) < 0.5:
-        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'")
-    return value
-
-
-def _chance(text: str) -> float:
-    if not 0 <= (value := _number(text)) < 0.5:
-        raise argparse.ArgumentTypeError(f"a chance is such as 10%, below 50%, not '{text}'")
-    return value
-
-
-def _minutes(text: str) -> float:
-    if text.endswith("%") or not 0 < (value := _number(text)) < 1e6:
-        raise argparse.ArgumentTypeError(f"minutes are a positive number, not '{text}'")
-    return value
-
-
-def _number(text: str) -> float:
-    """Parse 0.05 or 5%; NaN for what is no number."""
-    try:
-        return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        return math.nan
