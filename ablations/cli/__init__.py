@@ -26,6 +26,7 @@ from ablations.cli import (
     explaining,
     gating,
     history,
+    items,
     planning,
     results,
     running,
@@ -210,6 +211,7 @@ def _parser() -> Parser:
         claiming,
         checking,
         gating,
+        items,
     ):
         room.add_commands(commands)
     return parser
