@@ -178,8 +178,12 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell.hash for plan in plans for cell in plan.cells})
     names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
-    if todo:
+    run = [cell for cell in todo if not cell.backend.has_run(cell, options.results)]
+    again = (
+        f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
+    )
+    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}")
+    if todo := run:
         estimate = processes(options).estimate(todo, options.results)
         print(*_estimated(estimate, here=True), sep="\n")
         print(f"    about {duration(estimate.seconds)} on this machine")

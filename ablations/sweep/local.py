@@ -140,6 +140,7 @@ class Processes:
             )
         finally:
             path.unlink(missing_ok=True)
+            order.close()
 
     def _say(self, lines: Iterable[str]) -> None:
         for line in () if self.quiet else lines:
@@ -149,10 +150,12 @@ class Processes:
         programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
         compiled = f" {count(len(programs), 'program')} to compile;"
         tasks = sorted({cell.task for cell in work.cells})
+        again = sum(order.backend.has_run(cell, Path(order.results)) for cell in order.cells)
+        read = f", {again} of them only to be read again" if again else ""
         yield (
             f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run;{compiled if order.backend.compiles else ''} "
+            f"run{read};{compiled if order.backend.compiles else ''} "
             f"{self._here or order.backend.crew(order.workers, order.lanes)}"
         )
         yield from order.backend.notices(shell=self._here is None)
@@ -167,8 +170,11 @@ class ThisProcess(Processes):
         worker = Worker(order, 0)
         try:
             worker.run()
+            if (reason := order.stopped) is not None:
+                raise UserError(reason)
         finally:
             worker.release()
+            order.close()
 
 
 def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:

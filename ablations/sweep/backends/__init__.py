@@ -72,11 +72,13 @@ class Backend(Protocol):
     What a backend has no need of it inherits.
 
     compiles: whether cells share programs that are compiled first. title: what a program, whose
-    name is {}, is called in the plan of a run.
+    name is {}, is called in the plan of a run. mending: what helps where the cells of an order
+    would all fail alike.
     """
 
     compiles: bool
     title: str
+    mending: str = ""
 
     def program(self, config: Config, *, accelerator: bool = False) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
@@ -94,6 +96,14 @@ class Backend(Protocol):
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return cells as an order has them, with what their provenance will need."""
         return tuple(cells)
+
+    def has_run(self, cell: Cell, results: Path) -> bool:
+        """Return whether a cell without a record has run, so that only its curve is to be read."""
+        return False
+
+    def forget(self, cell: Cell, results: Path) -> None:
+        """Have a cell run again, though it has run."""
+        return
 
     def notices(self, *, shell: bool) -> list[str]:
         """Return what a user should know before workers start. shell: also of the variables of
