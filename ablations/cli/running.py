@@ -138,9 +138,11 @@ def _failures(outcome: Outcome) -> Iterable[str]:
 
 
 def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:
-    from ablations.sweep.slurm.submit import Slurm
+    from ablations.sweep.slurm.submit import Slurm, require_submitit
 
     dry = options.dry_run or options.script
+    if options.script:
+        require_submitit()
     executor = Slurm(cluster, keeping(options), dry_run=dry)
     sent = executor.run(plans, options.results, fresh=options.fresh)
     if options.script:
@@ -205,8 +207,11 @@ def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
         crew = backend.crew(max(job.workers for job in jobs), first.lanes)
         longest = duration(max(job.seconds for job in jobs))
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
+        tasks = ", ".join(dict.fromkeys(cell.task for job in jobs for cell in job.cells))
+        title = backend.title.format(program)
+        title = f"{tasks} ({title})" if backend.compiles else title
         yield (
-            f"    {backend.title.format(program)}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
+            f"    {title}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
             f"{crew}, about {longest}{'' if here else ' each'} "
             f"({backend.pace(first.cells[0], speed)}, {how})"
         )

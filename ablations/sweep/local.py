@@ -22,7 +22,7 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell, backend_of_all
 from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.estimate import Estimate, Resources, estimate
+from ablations.sweep.estimate import Estimate, Resources, compile_seconds, estimate
 from ablations.sweep.machine import cores
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
@@ -110,8 +110,9 @@ class Processes:
         return outcome
 
     def order(self, todo: Sequence[Cell], results: Path) -> Order:
-        """Return the work order of some cells."""
+        """Return the work order of some cells. Raises UserError where nothing here can run them."""
         backend = backend_of_all(todo)
+        backend.require_installed()
         devices = backend.accelerators()
         workers, lanes = backend.shape(len(todo), cores(), devices, self.lanes)
         checkout = provenance.of_checkout()
@@ -135,7 +136,9 @@ class Processes:
         path = order.write(results / "work" / "orders" / f"{order.run}.json")
         try:
             Crew(order, path).work(
-                Progress(order.cells, results, console=console),
+                Progress(
+                    order.cells, results, console=console, compile_seconds=compile_seconds(order)
+                ),
                 lambda: deadline is not None and time.monotonic() >= deadline,
             )
         finally:

@@ -113,6 +113,10 @@ class Backend(Protocol):
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
 
+    def require_installed(self) -> None:
+        """Raise UserError where the packages that run cells are missing."""
+        return
+
     def require_device(self, order: Order) -> None:
         """Raise UserError in a worker that lacks the accelerator of its order."""
         return
