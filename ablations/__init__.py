@@ -123,8 +123,7 @@ def compare(
     from ablations.sweep import comparison
 
     plugins.load()
-    given = {name: value for name, value in selection.items() if value is not None}
-    asked = comparison.request(levels, given)
+    asked = comparison.request(levels, selection)
     vary: dict[str, Any] = {**selection, "vary": asked.vary}
     run(asked.study, results=results, workers=workers, quiet=quiet, **vary)
     return table(asked.study, results=results, **vary)
@@ -154,8 +153,7 @@ def explain(
     from ablations.sweep.local import Processes
 
     plugins.load()
-    given = {name: value for name, value in selection.items() if value is not None}
-    plan = explanation.plan(explanation.request(start, end, together, given))
+    plan = explanation.plan(explanation.request(start, end, together, selection))
     restore(Path(results))
     Processes(workers, quiet=quiet).run([plan], Path(results))
     return tables.sheet("shares", Results(plan, Path(results))).dataframe()
@@ -303,9 +301,7 @@ def _names(study: str | Sequence[str]) -> list[str]:
     return [study] if isinstance(study, str) else list(study)
 
 
-def _planned(
-    study: str | Sequence[str], results: str | Path, selection: Mapping[str, Any]
-) -> list[Plan]:
+def _planned(study: str | Sequence[str], results: str | Path, selection: Selection) -> list[Plan]:
     from ablations.exchange import restore
     from ablations.sweep.planned import planned
 

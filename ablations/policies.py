@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
 from ablations.sweep.snapshots import ABOUT
@@ -34,7 +35,7 @@ class Policy:
     state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
     """
 
-    config: Mapping[str, Any]
+    config: Configuration
     step: int
     state: Any = field(repr=False)
     trainer: Trainer = field(repr=False)
@@ -238,7 +239,7 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
 
 
 def _composed(
-    misfit: str, config: Mapping[str, Any], step: int, arrays: Mapping[str, np.ndarray]
+    misfit: str, config: Configuration, step: int, arrays: Mapping[str, np.ndarray]
 ) -> Policy:
     """Return the policy of these arrays; misfit: how the error for others' begins."""
     import jax

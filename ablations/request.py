@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from ablations.core.plan import Flags
     from ablations.studies import Study
 
 PROFILE = "quick"
@@ -95,9 +96,17 @@ class Request:
         for name, value in held.items():
             object.__setattr__(self, name, value)
 
-    def flags(self) -> dict[str, Any]:
+    @classmethod
+    def of(
+        cls, study: str, selection: Selection | Flags, brought: tuple[Study, ...] = ()
+    ) -> Request:
+        """Return the request of a selection, or of what a stored plan has; None is left out."""
+        given: dict[str, Any] = {n: value for n, value in selection.items() if value is not None}
+        return cls(study, **given, brought=brought)
+
+    def flags(self) -> Flags:
         """Return it as plain data, which names the plan that answers it."""
-        return {
+        flags: Flags = {
             "profile": self.profile,
             "tasks": None if self.tasks is None else list(self.tasks),
             "variants": None if self.variants is None else list(self.variants),
@@ -107,13 +116,23 @@ class Request:
             "steps": self.steps,
             "set": dict(self.set),
             "vary": {name: list(values) for name, values in self.vary.items()},
-            **{name: value for name, value in self._rarer().items() if value},
         }
+        # These name a plan only where they are given.
+        if self.base:
+            flags["base"] = self.base
+        if self.geometry:
+            flags["geometry"] = self.geometry
+        if self.explain:
+            flags["explain"] = list(self.explain)
+        if self.together:
+            flags["together"] = [list(names) for names in self.together]
+        return flags
 
     def command(self) -> str:
         """Return the command that runs it, as a shell reads it."""
         words = ["ablations", "run", self.study]
-        for flag, value in self.flags().items():
+        flags: Mapping[str, Any] = self.flags()
+        for flag, value in flags.items():
             if value in (None, {}) or flag in ("explain", "together"):
                 continue
             words.append(f"--{flag.replace('_', '-')}")
@@ -124,15 +143,6 @@ class Request:
             else:
                 words += [str(one) for one in (value if isinstance(value, list) else [value])]
         return shlex.join(words)
-
-    def _rarer(self) -> dict[str, Any]:
-        """Return what names a plan only where it is given."""
-        return {
-            "base": self.base,
-            "geometry": self.geometry,
-            "explain": self.explain and list(self.explain),
-            "together": [list(names) for names in self.together],
-        }
 
 
 def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ablations.errors import UserError
 from ablations.records import read_curve, read_record, write_atomically
 from ablations.report.scores import final
@@ -177,9 +179,8 @@ def _scores(
         score = None
         if record.status == "done":
             curve = read_curve(results / "tuning", record)
-            score = round(
-                final(curve["step"], [float("nan") if x is None else x for x in curve[metric]]), 4
-            )
+            numbers = (np.array(curve[name], np.float64) for name in ("step", metric))
+            score = round(final(*numbers), 4)
         of_variant = found.setdefault(cell.task, {}).setdefault(cell.variant, {})
         of_variant.setdefault(f"{value:g}", []).append(score)
     return found

@@ -32,7 +32,7 @@ ALLOWED = {
     "studies": {"errors", "names"},
     "presets": {"errors"},
     "logs": {"core", "curve", "errors"},
-    "trainers": {"variants", "tasks", "errors", "records"},
+    "trainers": {"core", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
     "exam": {"sweep", "report", "tasks", "errors", "records", "request"},

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ablations.errors import UserError, printable
-from ablations.request import ARITHMETICS, GEOMETRIES, parse_levels, parse_settings, seeds_of
+from ablations.request import (
+    ARITHMETICS,
+    GEOMETRIES,
+    Selection,
+    parse_levels,
+    parse_settings,
+    seeds_of,
+)
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -166,11 +173,6 @@ def minutes(text: str) -> float:
 
 # Selection
 
-_AS_GIVEN = (
-    *("profile", "tasks", "variants", "seeds", "until", "most_seeds", "steps"),
-    *("base", "geometry"),
-)
-
 
 def add_studies(parser: argparse.ArgumentParser, number: str | int) -> None:
     """Add names of studies, and the flags that select a part of them."""
@@ -231,15 +233,23 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def selection(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the flags as `ablations.request.Selection`; None where a flag is not given."""
+def selection(options: argparse.Namespace) -> Selection:
+    """Return the flags that select; None where a flag is not given."""
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
     if options.arithmetic == "native":
         settings["arithmetic"] = options.arithmetic
     return {
-        **{name: getattr(options, name) for name in _AS_GIVEN},
+        "profile": options.profile,
+        "tasks": options.tasks,
+        "variants": options.variants,
+        "seeds": options.seeds,
+        "until": options.until,
+        "most_seeds": options.most_seeds,
+        "steps": options.steps,
+        "base": options.base,
+        "geometry": options.geometry,
         # portable is no setting, and yet a selection: the last plan may be a native one
         "set": settings if settings or options.arithmetic else None,
         "vary": parse_levels(options.vary) if options.vary else None,

@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablations.cli.arguments import add_command, seeds_of
+from ablations.cli.arguments import add_command
 from ablations.cli.conditions import Under, under_conditions
 from ablations.cli.results import FORMATS
 from ablations.errors import UserError
-from ablations.request import Request
+from ablations.request import Request, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
@@ -144,7 +145,7 @@ def _replicate(
     )
     if not sheet.rows:
         other = others[claims[0].command]
-        request = Request(other.study.name, **{**other.request, "tasks": claims[0].tasks[:1]})
+        request = replace(Request.of(other.study.name, other.request), tasks=claims[0].tasks[:1])
         raise UserError(
             f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
             f"as `{request.command()}`"

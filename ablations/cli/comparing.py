@@ -42,8 +42,7 @@ def _compare(options: argparse.Namespace) -> int:
     load_installed_plugins()
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
-    given = {name: value for name, value in selection(options).items() if value is not None}
-    asked = comparison.request(_levels(options.compared), given)
+    asked = comparison.request(_levels(options.compared), selection(options))
     found = plan(asked)
     code = carry_out(options, [found])
     if not (options.dry_run or options.script or missing([found], options.results)):

@@ -15,9 +15,10 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
+from ablations.core.record import Configuration, settings_read
 from ablations.errors import UserError, printable, unknown
 from ablations.records import Plan, Record, read_record
-from ablations.request import Request
+from ablations.request import Request, Selection
 
 if TYPE_CHECKING:
     from ablations.studies import Study
@@ -77,8 +78,7 @@ def _show(options: argparse.Namespace) -> None:
     else:
         lines = [] if brought else _setting(name)
         if not lines or name in studies():
-            given = {flag: value for flag, value in selection(options).items() if value is not None}
-            lines = [*show(name, options.results, given, brought), "", *lines]
+            lines = [*show(name, options.results, selection(options), brought), "", *lines]
     print(printable("\n".join(lines).rstrip()))
 
 
@@ -214,7 +214,7 @@ def _bounded(name: str, number: Entry) -> str:
 
 
 def show(
-    name: str, results: Path, selection: Mapping[str, Any], brought: tuple[Study, ...] = ()
+    name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
     """Yield a study, a variant or a cell, resolved.
 
@@ -235,7 +235,7 @@ def show(
     head, slash, rest = name.partition("/")
     owner, variant = (head, rest) if slash and head in known else ("", name)
     owners = [study for study in known if owner in ("", study) and variant in known[study].variants]
-    if not owners and owner and "vary" in selection:
+    if not owners and owner and selection.get("vary"):
         owners = [owner]
     if len(owners) > 1:
         choices = ", ".join(f"{owner}/{variant}" for owner in owners)
@@ -243,9 +243,10 @@ def show(
     if owners:
         yield from _variant(known[owners[0]], variant, selection, brought)
     elif record := _find_cell(name, results):
-        if selection:
-            flags = ", ".join(f"--{flag}" for flag in selection)
-            raise UserError(f"{flags}: a cell is what it is; a selection is of a study's")
+        if given := [f"--{flag}" for flag, value in selection.items() if value is not None]:
+            raise UserError(
+                f"{', '.join(given)}: a cell is what it is; a selection is of a study's"
+            )
         yield from _cell(record)
     else:
         from ablations.presets import presets
@@ -275,7 +276,7 @@ def _against(*names: str) -> Iterator[str]:
     from ablations.trainers.composition import neutral
 
     ends = {
-        found.name: _flat(neutral(trainer(found.trainer))) | found.values()
+        found.name: settings_read(neutral(trainer(found.trainer))) | found.values()
         for found in map(preset, names)
     }
     yield " against ".join(names)
@@ -302,10 +303,10 @@ def _formula(setting: str, value: object) -> list[str]:
     return registry.axis(setting)[str(value)].formula.splitlines()
 
 
-def _resolve(study: str, selection: Mapping[str, Any], brought: tuple[Study, ...]) -> Plan:
+def _resolve(study: str, selection: Selection, brought: tuple[Study, ...]) -> Plan:
     from ablations.sweep.plan import plan
 
-    return plan(Request(study, **selection, brought=brought))
+    return plan(Request.of(study, selection, brought))
 
 
 def _study(resolved: Plan) -> Iterator[str]:
@@ -330,9 +331,9 @@ def _study(resolved: Plan) -> Iterator[str]:
 
 
 def _variant(
-    study: Study, variant: str, selection: Mapping[str, Any], brought: tuple[Study, ...]
+    study: Study, variant: str, selection: Selection, brought: tuple[Study, ...]
 ) -> Iterator[str]:
-    if "vary" not in selection:
+    if not selection.get("vary"):
         versus = study.variants[variant].versus or study.baseline
         selection = {**selection, "variants": (variant, versus)}
     resolved = _resolve(study.name, selection, brought)
@@ -367,8 +368,12 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     elif resolved.imported:
         return [*lines, f"    compared with {baseline}"]
     else:
-        theirs = _flat(_config(resolved, task, baseline)) if baseline in resolved.variants else {}
-        different = {n: v for n, v in _flat(mine).items() if theirs.get(n) != v}
+        theirs = (
+            settings_read(_config(resolved, task, baseline))
+            if baseline in resolved.variants
+            else {}
+        )
+        different = {n: v for n, v in settings_read(mine).items() if theirs.get(n) != v}
         lines.append(f"    differs from {baseline} in" if different else f"    as {baseline}")
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
@@ -405,14 +410,14 @@ def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"    {name:<26} {value}" for name, value in values.items())
 
 
-def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
+def _config(resolved: Plan, task: str, variant: str) -> Configuration:
     config = next(
         cell.config for cell in resolved.cells if (cell.task, cell.variant) == (task, variant)
     )
     return _whole(config)
 
 
-def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _whole(config: Configuration) -> Configuration:
     """Return it with the details that it leaves out as neutral, where its trainer is there."""
     from ablations.sweep.backends import backend_of
     from ablations.trainers import trainer
@@ -423,11 +428,6 @@ def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
         return trainer(config["trainer"]["name"]).completed(config)
     except (KeyError, UserError):  # imported, or of a plugin that is not loaded
         return config
-
-
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    choices = {name: choice["name"] for name, choice in config.get("choices", {}).items()}
-    return choices | dict(config.get("numbers", {})) | dict(config.get("structure", {}))
 
 
 def _find_cell(name: str, results: Path) -> Record | None:

@@ -48,9 +48,9 @@ def _explain(options: argparse.Namespace) -> int:
     load_installed_plugins()
     if options.until:
         raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
-    given = {name: value for name, value in selection(options).items() if value is not None}
+    together = _names(options.together)
     plan = explanation.plan(
-        explanation.request(options.start, options.end, _names(options.together), given)
+        explanation.request(options.start, options.end, together, selection(options))
     )
     if not (options.script or options.quiet):
         for line in _told(plan, options):

@@ -9,11 +9,11 @@ import stat
 import tomllib
 import warnings
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
-from ablations.core.decode import Mismatch, decode, shown
+from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.errors import UserError
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Foreign(UserError):
     """A file that is not what its name says: too large, damaged, of another program."""
 
 
-def set_aside(why: object) -> None:
+def set_aside(why: str | Exception) -> None:
     """Say in a line which file is left out, and go on. Each line is said once in a command."""
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
@@ -73,7 +73,7 @@ def _open(path: Path | str, most: int) -> tuple[int, int]:
     return handle, about.st_size
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Json]:
     """Return a TOML file's tables. Raise tomllib.TOMLDecodeError also for nesting and integers that
     are too long for Python, UnicodeDecodeError, Foreign, OSError."""
     text = read_bytes(path, MOST_TOML).decode()
@@ -85,14 +85,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise tomllib.TOMLDecodeError(f"{type(error).__name__}: {error}") from None
 
 
-def parse(data: bytes | str) -> object:
+def parse(data: bytes | str) -> Json:
     """Return the value of a JSON text.
 
     Raises:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: object = orjson.loads(data)
+        value: Json = orjson.loads(data)
         return value
     except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
         pass
@@ -103,7 +103,7 @@ def parse(data: bytes | str) -> object:
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
 
 
-def parse_object(data: bytes | str) -> dict[str, object]:
+def parse_object(data: bytes | str) -> dict[str, Json]:
     """Return a JSON object, whose parts are still to be decoded. Raise Mismatch."""
     value = parse(data)
     if not isinstance(value, dict):

@@ -217,8 +217,10 @@ class Progress:
 
 def _steps_of(record: Record | None) -> int:
     """About how many a command took that was not told how many."""
-    made = record.provenance if record else {}
-    return round(made.get("steps_per_second", 0) * made.get("seconds", 0))
+    if record is None:
+        return 0
+    made = record.provenance
+    return round((made.get("steps_per_second") or 0) * made.get("seconds", 0))
 
 
 def _clock(seconds: float) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ablations.core.plan import Context, Formula
+from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
 from ablations.trainers.trainer import Definition, Option, Trainer
@@ -60,7 +62,7 @@ class Line:
         texts = [*self.run, *self.environment.values(), *self.resume, self.cwd, self.curve]
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> CommandLine:
         """Return it as a configuration has it."""
         return {
             "run": list(self.run),
@@ -75,10 +77,19 @@ class Line:
         }
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Line:
+    def of(cls, plain: CommandLine) -> Line:
         """Read it from a configuration."""
-        given = {name: value for name, value in plain.items() if name != "revision"}
-        return cls(**given | {"run": tuple(given["run"]), "resume": tuple(given["resume"])})
+        return cls(
+            tuple(plain["run"]),
+            plain["curve"],
+            plain["metric"],
+            plain["step"],
+            plain["better"],
+            plain["cwd"],
+            plain["environment"],
+            tuple(plain["resume"]),
+            plain["resume_if"],
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,7 @@ class Site:
     does there. place: what a worker must know of it and no result depends on; see `Cell.place`."""
 
     code: str
-    place: Mapping[str, Any]
+    place: Context
 
 
 def require_sound(line: Line, *, repeats: bool = False) -> None:
@@ -189,7 +200,7 @@ class CommandTrainer:
 
     def resolve(
         self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
-    ) -> dict[str, Any]:
+    ) -> Configuration:
         """Return the configuration of one command: its line, the values of its placeholders, its
         code."""
         used, structure = self.line.placeholders(), self.structure
@@ -219,17 +230,17 @@ class CommandTrainer:
             "command": {**self.line.plain(), "revision": site.code},
         }
 
-    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def completed(self, config: Configuration) -> Configuration:
         """Return it as it is."""
-        return dict(config)
+        return config
 
-    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
         """Return nothing: what a command does with its arguments is not known."""
         return {}
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-    ) -> dict[str, dict[str, dict[str, str]]]:
+    ) -> dict[str, dict[str, Formula]]:
         """Return none."""
         return {name: {} for name in chosen}
 
@@ -239,7 +250,7 @@ class CommandTrainer:
             raise unknown("task of this command", name, self.tasks)
         return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
-    def schedule(self, config: Mapping[str, Any], *, steps: int, **_: int) -> dict[str, int]:
+    def schedule(self, config: Configuration, *, steps: int, **_: int) -> Run:
         """Return its steps where it is told them, else 0: it ends when it ends."""
         return {
             "iteration_steps": 1,
@@ -249,7 +260,7 @@ class CommandTrainer:
             "evaluation_envs": 0,
         }
 
-    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place(self, config: Configuration) -> Context:
         """Return the folder and the files of a configuration's code."""
         code = config["command"]["revision"]
         return next(site.place for site in self.sites.values() if site.code == code)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import variants as registry
+from ablations.core.record import Configuration
 from ablations.tasks import task
 from ablations.trainers.composition import require_current
 from ablations.trainers.trainer import Trainer, Variant, trainer
 
 
 def compose(
-    config: Mapping[str, Any], fixed: Sequence[str] = ()
-) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
+    config: Configuration, fixed: Sequence[str] = ()
+) -> tuple[Trainer, Callable[[Configuration], Variant]]:
     """The trainer of a configuration, and the function that turns such a configuration into its
     data. fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
     """
@@ -31,7 +32,7 @@ def compose(
         choices={name: config["choices"][name]["name"] for name in fixed},
     )
 
-    def as_data(config: Mapping[str, Any]) -> Variant:
+    def as_data(config: Configuration) -> Variant:
         run = config["run"]
         iterations = run.get("points", np.inf) * run["updates_per_chunk"]
         return definition.data(config)._replace(iterations=np.float32(iterations))
@@ -39,7 +40,7 @@ def compose(
     return composed, as_data
 
 
-def diagnosis_of(config: Mapping[str, Any]) -> Callable[[Any, Variant, Any], dict[str, Any]]:
+def diagnosis_of(config: Configuration) -> Callable[[Any, Variant, Any], dict[str, Any]]:
     """What the trainer measures of a configuration's estimates: function(state, variant, key) ->
     numbers. Raises UserError where that makes no sense."""
     definition = trainer(config["trainer"]["name"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import variants as registry
+from ablations.core.plan import Formula
+from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
 from ablations.trainers.revisions import current, differences
@@ -16,7 +18,7 @@ from ablations.trainers.trainer import Definition, Variant, trainer
 from ablations.trainers.values import like, number, option
 from variants import Number
 
-PARTS = ("choices", "numbers", "structure")  # of a configuration: what it reads
+T = TypeVar("T")
 
 
 def known_numbers(definition: Definition) -> dict[str, Number]:
@@ -62,7 +64,7 @@ def reads(
 
 def resolve(
     task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
-) -> dict[str, Any]:
+) -> Configuration:
     """One configuration, without its seed and how long it runs: the values over the defaults,
     checked; of choices, numbers and structure what the composition reads and what is not neutral.
 
@@ -89,7 +91,7 @@ def resolve(
         for name, default in task.settings.items()
     }
     read = reads(definition, structure, choices, settings)
-    config: dict[str, Any] = {
+    config: Configuration = {
         "trainer": {"name": definition.name, "revision": definition.revision},
         "task": {"name": task.name, "revision": task.revision, "settings": settings},
         "choices": {
@@ -111,14 +113,17 @@ def resolve(
         raise UserError("; ".join(complaints))
     left_out = neutral(definition)
     config["task"]["settings"] = _without(task.neutral, settings)
-    return config | {part: _without(left_out[part], config[part]) for part in PARTS}
+    config["choices"] = _without(left_out["choices"], config["choices"])
+    config["numbers"] = _without(left_out["numbers"], config["numbers"])
+    config["structure"] = _without(left_out["structure"], config["structure"])
+    return config
 
 
 def _without(neutral: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in values.items() if neutral.get(name) != one}
 
 
-def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
+def neutral(definition: Definition) -> Configuration:
     """The details that a configuration leaves out, by part and as they would stand in it. A choice
     whose revision was bumped is no longer what a trainer did before it had the axis.
 
@@ -146,7 +151,7 @@ def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
     }
 
 
-def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, Any]:
+def completed(definition: Definition, config: Configuration) -> Configuration:
     """A configuration with what it reads and leaves out, as `resolve` saw it."""
     about = config["task"]
     settings = definition.task(about["name"]).completed(about["settings"])
@@ -154,30 +159,33 @@ def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, An
     left_out = neutral(definition)
     if not any(left_out.values()):
         return config
-    whole = {part: {**left_out[part], **config[part]} for part in PARTS}
-    choices = {axis: _choice(axis, one["name"]) for axis, one in whole["choices"].items()}
+    made = {axis: one["name"] for axis, one in {**left_out["choices"], **config["choices"]}.items()}
     options = {name: one.default for name, one in definition.structure.items()}
     read = reads(
         definition,
-        {**options, **whole["structure"]},
-        {**definition.axes, **choices},
+        {**options, **left_out["structure"], **config["structure"]},
+        {**definition.axes, **{axis: _choice(axis, name) for axis, name in made.items()}},
         settings,
     )
     names = [*definition.axes, *known_numbers(definition), *definition.structure]
+
+    def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
+        values = {**neutral, **given}
+        return {
+            name: values[name]
+            for name in dict.fromkeys([*names, *values])
+            if name in given or (name in values and name in read)
+        }
+
     return {
         **config,
-        **{
-            part: {
-                name: values[name]
-                for name in dict.fromkeys([*names, *values])
-                if name in config[part] or (name in values and name in read)
-            }
-            for part, values in whole.items()
-        },
+        "choices": whole(left_out["choices"], config["choices"]),
+        "numbers": whole(left_out["numbers"], config["numbers"]),
+        "structure": whole(left_out["structure"], config["structure"]),
     }
 
 
-def require_current(config: Mapping[str, Any]) -> None:
+def require_current(config: Configuration) -> None:
     """Raises UserError for a configuration that code of other revisions resolved: what it stands
     for cannot be computed by this code, nor under its name."""
     definition = trainer(config["trainer"]["name"])
@@ -192,9 +200,7 @@ def require_current(config: Mapping[str, Any]) -> None:
         )
 
 
-def inert(
-    definition: Definition, config: Mapping[str, Any], names: Collection[str]
-) -> dict[str, str]:
+def inert(definition: Definition, config: Configuration, names: Collection[str]) -> dict[str, str]:
     """Those of the names that cannot act in a configuration, and why."""
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
     config = completed(definition, config)
@@ -209,7 +215,7 @@ def inert(
     return found
 
 
-def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
     """Axes whose choice is compiled in: those that are structural and those that the structure asks
     for, and on an accelerator all. Under vmap every lane pays for every branch of a switch; a
     single lane only for the branch that it takes."""
@@ -223,7 +229,7 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
     )
 
 
-def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
+def data(definition: Definition, config: Configuration) -> Variant:
     """A configuration as the data of its program. What it does not read is at its default, so that
     all configurations of a program have data of one shape."""
     config = completed(definition, config)
@@ -244,7 +250,7 @@ def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
     )
 
 
-def _seen_by_rules(config: Mapping[str, Any]) -> dict[str, Any]:
+def _seen_by_rules(config: Configuration) -> dict[str, Any]:
     """Choices, counts and numbers by name: what rules look at, such as samples_per_prompt."""
     settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
     found: dict[str, Any] = {
@@ -255,9 +261,10 @@ def _seen_by_rules(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def formulas(
     chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-) -> dict[str, dict[str, dict[str, str]]]:
-    """variant -> axis -> choice, summary, formula and source, for the axes that the variants set
-    or in which they differ: `report` prints them and never imports the registry.
+) -> dict[str, dict[str, Formula]]:
+    """Return the formulas of the axes that variants set or in which they differ, by variant.
+
+    `report` prints them and never imports the registry.
 
     chosen: variant -> axis -> choice. sets: variant -> the names that it sets.
     """
@@ -267,19 +274,15 @@ def formulas(
         if any(axis in sets[name] for name in chosen)
         or len({one.get(axis) for one in chosen.values()}) > 1
     ]
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for name in chosen:
-        found[name] = {}
-        for axis in axes:
-            if axis in chosen[name]:
-                choice = registry.axis(axis)[chosen[name][axis]]
-                found[name][axis] = {
-                    "choice": choice.name,
-                    "summary": choice.summary,
-                    "formula": choice.formula,
-                    "source": choice.source,
-                }
-    return found
+    return {
+        name: {
+            axis: Formula(choice.name, choice.summary, choice.formula, choice.source)
+            for axis in axes
+            if axis in choices
+            for choice in [registry.axis(axis)[choices[axis]]]
+        }
+        for name, choices in chosen.items()
+    }
 
 
 def _choice(axis: str, name: Any) -> str:

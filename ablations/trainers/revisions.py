@@ -15,11 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ablations.core.record import Configuration
 from ablations.tasks import tasks
 from ablations.trainers.trainer import BUILT_IN, trainers
 
 
-def stated(config: Mapping[str, Any]) -> dict[str, int]:
+def stated(config: Configuration) -> dict[str, int]:
     """The revisions that a configuration rests on, by what they are of; {} where it says none, as
     that of an imported run."""
     try:
@@ -31,7 +32,7 @@ def stated(config: Mapping[str, Any]) -> dict[str, int]:
         return {}
 
 
-def differences(config: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:
+def differences(config: Configuration, now: Mapping[str, int]) -> list[str]:
     """What of a configuration is of another revision than now, in words; of what is no longer
     there, or of a plugin that is not loaded, nothing."""
     return [

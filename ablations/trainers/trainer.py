@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ablations.core.plan import Context, Formula
+from ablations.core.record import Configuration, Run
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.tasks.task import Task
     from ablations.trainers.command import CommandTrainer
     from variants import Number
+
+Tree: TypeAlias = Any  # a pytree of arrays
 
 
 class Variant(NamedTuple):
@@ -159,26 +163,26 @@ class Definition:
 
     def resolve(
         self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
-    ) -> dict[str, Any]:
+    ) -> Configuration:
         """Return the values over the defaults as one configuration; see `composition.resolve`."""
         from ablations.trainers import composition
 
         return composition.resolve(task, self, values, more)
 
-    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def completed(self, config: Configuration) -> Configuration:
         """Return a configuration with the details that it leaves out, as they are neutral."""
         from ablations.trainers import composition
 
         return composition.completed(self, config)
 
-    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
         """Return which of the names cannot act in a configuration, and why: it does not read them,
         or to no effect. Names that the trainer does not know are passed over."""
         from ablations.trainers import composition
 
         return composition.inert(self, config, names)
 
-    def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+    def compiled_in(self, config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
         """Return the axes whose choice is part of a configuration's program, instead of data."""
         from ablations.trainers import composition
 
@@ -186,7 +190,7 @@ class Definition:
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-    ) -> dict[str, dict[str, dict[str, str]]]:
+    ) -> dict[str, dict[str, Formula]]:
         """Return the formulas of the choices of variants; see `composition.formulas`."""
         from ablations.trainers import composition
 
@@ -200,13 +204,13 @@ class Definition:
 
     def schedule(
         self,
-        config: Mapping[str, Any],
+        config: Configuration,
         *,
         steps: int,
         points: int,
         evaluations: int,
         evaluation_envs: int,
-    ) -> dict[str, int]:
+    ) -> Run:
         """Return how a configuration trains for so many steps, rounded up: in chunks of equal
         length, so that one compiled program serves them all."""
         iteration_steps = self.iteration_steps(self.completed(config)["structure"])
@@ -221,7 +225,7 @@ class Definition:
             "evaluation_envs": evaluation_envs if evaluations else 0,
         }
 
-    def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
+    def program(self, config: Configuration, *, accelerator: bool) -> dict[str, Any]:
         """Return what names the program of a configuration: all of it that is not data."""
         run = config["run"]
         return {
@@ -238,11 +242,11 @@ class Definition:
             },
         }
 
-    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place(self, config: Configuration) -> Context:
         """Return nothing: a program runs anywhere."""
         return {}
 
-    def data(self, config: Mapping[str, Any]) -> Variant:
+    def data(self, config: Configuration) -> Variant:
         """Return a configuration as the data of its program: what it does not read is at its
         default."""
         from ablations.trainers import composition

@@ -11,12 +11,13 @@ import subprocess
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ablations import plugins
+from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
@@ -149,7 +150,7 @@ class Slurm:
             return otherwise
 
     def _orders(
-        self, submission: Submission, estimated: Estimate, checkout: Mapping[str, Any]
+        self, submission: Submission, estimated: Estimate, checkout: Checkout
     ) -> list[Order]:
         results = Path(submission.results)
         return [

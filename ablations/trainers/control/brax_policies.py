@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
@@ -42,7 +43,7 @@ NETWORKS = {
 ACTIVATIONS = {"silu": "swish"}  # two names of one
 
 
-def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder: Path) -> Path:
+def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Path) -> Path:
     """Writes what `PPO.policy` keeps as Brax does; returns the folder that Brax's `load_policy`
     takes, named by the step.
 
@@ -56,7 +57,7 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
             f"'{config['trainer']['name']}' has none"
         )
     config = DEFINITION.completed(config)
-    structure = config["structure"]
+    structure: Mapping[str, Any] = config["structure"]
     if structure["torso"] != "separate":
         raise UserError(
             f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "
@@ -131,7 +132,7 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 def read(
     folder: Path, task: Task, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Configuration, dict[str, np.ndarray]]:
     """The configuration that a checkpoint of Brax's PPO is of, and its arrays as a policy of ours.
 
     folder: one of `checkpoints`. task: what it was trained on; settings: of the task. Raises
@@ -156,8 +157,9 @@ def read(
     }
     config = DEFINITION.resolve(task, {**values, **settings})
     # A batch of statistics is then one observation, as Brax counts them.
-    run = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
-    return config | {"seed": 0, "run": run}, _arrays(folder, described["normalize_observations"])
+    config["seed"] = 0
+    config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
+    return config, _arrays(folder, described["normalize_observations"])
 
 
 def _described(folder: Path) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from typing import Annotated, Any
 
 from ablations.core.decode import Count, Matches
 from ablations.core.files import Foreign, read_json
-from ablations.core.plan import Config
-from ablations.core.record import Seconds
+from ablations.core.record import Configuration, Seconds
 from ablations.errors import UserError
 from ablations.records import cell_folder, digest, read_record, write_atomically
 from ablations.sweep.claims import work_folder
@@ -49,18 +48,18 @@ class EndedRun:
         return self.resumed[-1] if self.resumed else 0
 
 
-def path_of(results: Path, config: Config) -> Path:
+def path_of(results: Path, config: Configuration) -> Path:
     """Return where the run of a configuration is noted."""
     line = {name: value for name, value in config["command"].items() if name not in READING}
     return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
 
 
-def keep(results: Path, config: Config, run: EndedRun) -> None:
+def keep(results: Path, config: Configuration, run: EndedRun) -> None:
     """Note a run, so that nobody runs its command again."""
     write_atomically(path_of(results, config), json.dumps(vars(run)))
 
 
-def find(results: Path, config: Config) -> tuple[EndedRun, Path] | None:
+def find(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
     """Return the run of a configuration with the folder of what it left; None where there is none,
     or no longer."""
     return _noted(results, path_of(results, config))
@@ -80,7 +79,7 @@ def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     return next(((run, folder) for folder in folders if folder.is_dir()), None)
 
 
-def forget(results: Path, config: Config) -> None:
+def forget(results: Path, config: Configuration) -> None:
     """Have the command of a configuration run again when it is next asked for."""
     path_of(results, config).unlink(missing_ok=True)
 

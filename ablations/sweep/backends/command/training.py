@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablations import logs
+from ablations.core.record import Provenance
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
@@ -201,26 +202,23 @@ class Run:
     def ended(self, index: int) -> Ended:
         """Return how it ended: a curve that ends in no number has diverged."""
         columns = dict(self._columns)
-        outcome: dict[str, Any] = {"status": "done"}
-        if (at := columns.pop("diverged")) is not None:
-            outcome = {
-                "status": "failed",
-                "failure": "diverged",
-                "reason": diverged(self.line.metric, at),
-                "failed_step": at,
-            }
-        return Ended(outcome, columns, files=self.folder)
+        if (at := columns.pop("diverged")) is None:
+            return Ended(columns, files=self.folder)
+        reason = diverged(self.line.metric, at)
+        return Ended(columns, "diverged", reason, at, files=self.folder)
 
-    def cost(self, index: int) -> dict[str, Any]:
+    def cost(self, index: int) -> Provenance:
         """Return the time and memory of the command, also where it ran for another reading."""
         assert self._ended is not None
         seconds, steps = self._ended.seconds, self._last - self._first
-        cost: dict[str, Any] = {
+        cost: Provenance = {
             "seconds": seconds,
             "steps_per_second": round(steps / max(seconds, 1e-9), 3),
             "peak_megabytes": self._ended.peak_megabytes,
         }
-        return cost | ({"resumed_at_steps": self._resumed} if self._resumed else {})
+        if self._resumed:
+            cost["resumed_at_steps"] = self._resumed
+        return cost
 
     def _prepare(self) -> list[str]:
         """The arguments; the folder is as they expect it."""
