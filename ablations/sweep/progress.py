@@ -1,4 +1,4 @@
-"""One live display over all workers, from the records and heartbeats that they leave behind."""
+"""Show the progress of all workers, from the records and heartbeats that they write."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Progress:
         console: Console | None = None,
         line_seconds: float = LINE_SECONDS,
     ):
+        """Watch the cells of a results folder."""
         self.results = results
         self.console = console or Console(highlight=False)
         self._line_seconds = line_seconds
@@ -53,6 +54,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
+        """Begin to measure time, and to show."""
         self._started = time.monotonic()
         if self.console.is_terminal and not self.console.quiet:
             self._live = Live(console=self.console, refresh_per_second=4, transient=True)
@@ -65,6 +67,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the display; print the last line."""
         if self._live:
             self._live.stop()
         if kind is None:
@@ -72,7 +75,7 @@ class Progress:
             self._print_line(self._beats())
 
     def update(self) -> None:
-        """Looks at what there is and shows it."""
+        """Show what there is now."""
         self._collect()
         if self._live:
             self._live.update(self._picture(self._beats()))
@@ -80,7 +83,7 @@ class Progress:
             self._print_line(self._beats())
 
     def say(self, line: str) -> None:
-        """Shows a line for good, above what changes."""
+        """Print a line for good, above what changes."""
         self.console.print(line, markup=False, soft_wrap=True)
 
     def _collect(self, *, at_once: bool = False) -> None:
@@ -171,7 +174,7 @@ class Progress:
 
 
 def _steps_of(record: Record | None) -> int:
-    """About how many a command took that was not told how many."""
+    """Return about how many steps a command took that was not told how many."""
     if record is None:
         return 0
     made = record.provenance
