@@ -139,18 +139,8 @@ def _check(kind: Hint) -> Check:
     arguments = get_args(kind)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if origin is Annotated:
-        return _annotated(*arguments)
-    if origin is Literal:
-        return _literal(arguments)
-    if origin in (Union, types.UnionType):
-        return _union(arguments)
-    if origin is NotRequired:
-        return _check(arguments[0])
-    if origin is list:
-        return _list(arguments[0])
-    if origin is tuple:
-        return _tuple(arguments[0]) if arguments[-1] is ... else _row(arguments)
+    if origin in _GENERIC:
+        return _GENERIC[origin](*arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(*arguments)
     if is_typeddict(kind):
@@ -158,6 +148,14 @@ def _check(kind: Hint) -> Check:
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
     raise TypeError(f"no JSON is decoded as {kind}")
+
+
+def texts(value: Json) -> tuple[str, ...] | None:
+    """Return a list of texts; None for any other value."""
+    if not isinstance(value, list | tuple):
+        return None
+    found = tuple(text for text in value if isinstance(text, str))
+    return found if len(found) == len(value) else None
 
 
 def _text(value: Json) -> str:
@@ -288,7 +286,7 @@ def _matching(check: Check, wanted: Matches) -> Check:
     return run
 
 
-def _literal(values: tuple[str, ...]) -> Check:
+def _literal(*values: str) -> Check:
     known = " or ".join(map(repr, values))
 
     def run(value: Json) -> Decoded:
@@ -299,7 +297,7 @@ def _literal(values: tuple[str, ...]) -> Check:
     return run
 
 
-def _union(kinds: tuple[Hint, ...]) -> Check:
+def _union(*kinds: Hint) -> Check:
     *others, last = [_check(kind) for kind in kinds if kind is not type(None)]
     nullable = type(None) in kinds
 
@@ -337,12 +335,10 @@ def _list(kind: Hint) -> Check:
     return run
 
 
-def _tuple(kind: Hint) -> Check:
-    check = _list(kind)
-    return lambda value: tuple(check(value))
-
-
-def _row(kinds: tuple[Hint, ...]) -> Check:
+def _tuple(*kinds: Hint) -> Check:
+    if kinds[-1] is ...:
+        check = _list(kinds[0])
+        return lambda value: tuple(check(value))
     parts = _parts(dict(enumerate(map(_check, kinds))))
 
     def run(value: Json) -> Decoded:
@@ -352,6 +348,17 @@ def _row(kinds: tuple[Hint, ...]) -> Check:
         return tuple(parts(dict(enumerate(entries))).values())
 
     return run
+
+
+_GENERIC: Mapping[Hint, Callable[..., Check]] = {
+    Annotated: _annotated,
+    Literal: _literal,
+    Union: _union,
+    types.UnionType: _union,
+    NotRequired: _check,
+    list: _list,
+    tuple: _tuple,
+}
 
 
 def _mapping(key: Hint, kind: Hint) -> Check:

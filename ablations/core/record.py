@@ -48,8 +48,10 @@ class CommandLine(TypedDict, total=False):
 
 
 class Diagnosis(TypedDict):
-    """What is measured beside training. measured: choice -> its revision. stages: when, as shares
-    of the training."""
+    """The measurements beside training.
+
+    measured: choice -> its revision. stages: when, as shares of the training.
+    """
 
     measured: Mapping[str, int]
     stages: list[float]

@@ -1,4 +1,4 @@
-"""Submits what plans need and nobody has to Slurm, through submitit, and comes back at once."""
+"""Submit what plans need and nobody has to Slurm, through submitit; return at once."""
 
 from __future__ import annotations
 
@@ -69,10 +69,12 @@ class Slurm:
     dry_run: bool = False
 
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
-        """Ask Slurm for jobs for the cells without a record that no living job has: also those
-        that failed with an error, and those whose job is gone.
+        """Submit jobs for the cells without a record that no living job has.
 
-        Raises UserError for whatever can be known to be wrong before anything is submitted.
+        Also for those that failed with an error, and those whose job is gone.
+
+        Raises:
+            UserError: something is wrong, as far as it can be known before it is submitted.
         """
         if not self.dry_run:
             commands.require_commands()
@@ -241,7 +243,7 @@ def _executor(
 
 
 def _script(executor: Any, jobs: int) -> str:
-    """As submitit writes it for the first array."""
+    """Return the script that submitit writes for the first array."""
     from submitit.slurm.slurm import _make_sbatch_string
 
     parameters = dict(executor.parameters)
@@ -255,8 +257,10 @@ def _script(executor: Any, jobs: int) -> str:
 
 
 def _modules() -> list[Path]:
-    """The files of the top-level packages and modules that a job imports from this machine's
-    checkouts. They are found, not imported."""
+    """Return the files of the packages and modules that a job imports from checkouts here.
+
+    They are found, not imported.
+    """
     names = ["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())]
     specs = map(importlib.util.find_spec, dict.fromkeys(names))
     return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
@@ -288,7 +292,7 @@ def _require_partition(cluster: Cluster) -> None:
 
 
 def _require_shared(results: Path, cluster: Cluster) -> None:
-    """Refuses a folder that only this machine can see, as far as that shows."""
+    """Refuse a folder that only this machine can see, as far as that shows."""
     nodes = {
         node
         for partition in commands.partitions().values()
@@ -306,7 +310,7 @@ def _require_shared(results: Path, cluster: Cluster) -> None:
 
 
 def _file_system(path: Path) -> str:
-    """The type of the file system that a path is on, where /proc tells."""
+    """Return the type of the file system that a path is on, where /proc tells."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -319,7 +323,7 @@ def _file_system(path: Path) -> str:
 
 
 def _sbatchs_words(error: Exception) -> str:
-    """sbatch's own words, out of what submitit wraps them in."""
+    """Return the words of sbatch, out of what submitit wraps them in."""
     while isinstance(error.__cause__, Exception) and not isinstance(
         error, subprocess.CalledProcessError
     ):
@@ -333,8 +337,11 @@ def _sbatchs_words(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Submit as from no job: what the allocation that this process is in was given (memory per
-    core, say) would else be asked for in the new jobs too."""
+    """Submit as from no job.
+
+    What the allocation of this process was given (memory per core, say) would else be asked for in
+    the new jobs too.
+    """
     of_job = {n: v for n, v in os.environ.items() if n.startswith("SLURM_") and n != "SLURM_CONF"}
     for name in of_job:
         del os.environ[name]

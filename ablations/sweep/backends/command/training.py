@@ -1,4 +1,4 @@
-"""Cells that are commands, as a worker runs them: started, watched, read, ended. No JAX."""
+"""Run cells that are commands: start, watch, read and end them. No JAX."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class CommandFailed(UserError):
     """The reason why a command gave no curve, in a line. log: the end of what it printed."""
 
     def __init__(self, message: str, log: Sequence[str] = ()):
+        """Say why, with the end of what it printed."""
         super().__init__(message)
         self.log = list(log)
 
@@ -56,11 +57,13 @@ class Commands:
     lanes = 1
 
     def __init__(self, order: Order):
+        """Run nothing yet."""
         self.order = order
         self._known: dict[str, tuple[str, tuple[Path, ...], Any]] = {}
         self._running: Run | None = None
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Run:
+        """Return the one cell of the batch, ready to run; see `Prepared`."""
         (cell,) = cells
         self._require_code(cell)
         self._running = Run(cell, results, self.order)
@@ -72,7 +75,7 @@ class Commands:
             self._running.kill()
 
     def _require_code(self, cell: Cell) -> None:
-        """Raises CommandFailed where the code is no longer what the cell was planned with."""
+        """Raise CommandFailed where the code is no longer what the cell was planned with."""
         place = cell.place
         here = Path(place["here"])
         if not here.is_dir():
@@ -103,6 +106,7 @@ class Run:
     """One cell, from its start, or from where its command says that it can go on, to its end."""
 
     def __init__(self, cell: Cell, results: Path, order: Order):
+        """Start nothing yet."""
         self.cell = cell
         self.order = order
         self.line = Line.of(cell.config["command"])
@@ -195,6 +199,7 @@ class Run:
         return run
 
     def kill(self) -> None:
+        """End the command at once."""
         self._abandoned = True
         if self._process is not None:
             self._process.kill()
@@ -221,7 +226,7 @@ class Run:
         return cost
 
     def _prepare(self) -> list[str]:
-        """The arguments; the folder is as they expect it."""
+        """Return the arguments, with the folder as they expect it."""
         if self.folder.is_dir():
             kill_leftovers(self.folder)
         values = self._values()
@@ -278,8 +283,10 @@ class Run:
         claim.beat("training", self._seen.step, self.cell.steps, rate, self._seen.score)
 
     def _look(self) -> None:
-        """Look at the end of the log. Beside the loop that ends the command, as a log may be long;
-        what takes long is not done often."""
+        """Look at the end of the log, in a thread, as a log may be long.
+
+        What takes long is not done often.
+        """
         started = time.monotonic()
         try:
             path = self._curve()
@@ -306,7 +313,7 @@ class Run:
         return logs.find(name)
 
     def _read(self) -> dict[str, Any]:
-        """The columns of its curve, and the step at which it `diverged`, or None."""
+        """Return the columns of its curve, and the step at which it `diverged`, or None."""
         if self._looking.is_alive():
             self._looking.join()
         path, log = self._log()
@@ -348,7 +355,7 @@ class Run:
         return path, log
 
     def _require_whole(self, last: int) -> None:
-        """Raises CommandFailed for a curve that stops well before the steps that were told."""
+        """Raise CommandFailed for a curve that stops well before the steps that were told."""
         steps = self.cell.steps
         if is_cut(last, steps):
             raise CommandFailed(
@@ -361,7 +368,7 @@ class Run:
         return self.line.curve.replace("{folder}/", "")
 
     def _tail(self) -> list[str]:
-        """The last lines that the command printed, as a terminal would be left with them."""
+        """Return the last lines that the command printed, as a terminal would show them."""
         try:
             data = (self.folder / OUTPUT).read_bytes()[-65_536:]
         except OSError:
