@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
+
 from ablations.core.decode import Mismatch, decode, shown
 from ablations.errors import UserError
 
@@ -43,15 +45,15 @@ def require_regular(path: Path, most: int = MOST_LOG) -> None:
     os.close(_open(path, most)[0])
 
 
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file. Raise Foreign for another kind of file, which is not
     opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
     handle, size = _open(path, most)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(size)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        return file.read(size) or b""
 
 
-def _open(path: Path, most: int) -> tuple[int, int]:
+def _open(path: Path | str, most: int) -> tuple[int, int]:
     """A descriptor of a regular file, and its size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -90,7 +92,12 @@ def parse(data: bytes | str) -> object:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: object = json.loads(data)
+        value: object = orjson.loads(data)
+        return value
+    except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
+        pass
+    try:
+        value = json.loads(data)
         return value
     except (ValueError, RecursionError):
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None

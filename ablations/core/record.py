@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from ablations.core.decode import Count, Matches, Within
+from ablations.core.decode import Count, Matches, Within, repeated
 
 Status = Literal["done", "failed"]
 Failure = Literal["diverged", "cut", "error"]
@@ -13,6 +13,7 @@ Sha256 = Annotated[str, Matches("[0-9a-f]{64}", "a SHA-256 in hexadecimal")]
 Seconds = Annotated[float, Within(0, 1e12)]
 
 
+@repeated
 class Named(TypedDict):
     """A trainer or a choice in a configuration. revision: of the code that it names."""
 
@@ -20,12 +21,14 @@ class Named(TypedDict):
     revision: NotRequired[int]
 
 
+@repeated
 class Task(Named):
     """A task in a configuration."""
 
     settings: NotRequired[Mapping[str, object]]
 
 
+@repeated
 class Run(TypedDict, total=False):
     """How long a configuration trains, and where it is evaluated.
 

@@ -72,11 +72,13 @@ class Backend(Protocol):
     What a backend has no need of it inherits.
 
     compiles: whether cells share programs that are compiled first. title: what a program, whose
-    name is {}, is called in the plan of a run.
+    name is {}, is called in the plan of a run. mending: what helps where the cells of an order
+    would all fail alike.
     """
 
     compiles: bool
     title: str
+    mending: str = ""
 
     def program(self, config: Config, *, accelerator: bool = False) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
@@ -95,6 +97,14 @@ class Backend(Protocol):
         """Return cells as an order has them, with what their provenance will need."""
         return tuple(cells)
 
+    def has_run(self, cell: Cell, results: Path) -> bool:
+        """Return whether a cell without a record has run, so that only its curve is to be read."""
+        return False
+
+    def forget(self, cell: Cell, results: Path) -> None:
+        """Have a cell run again, though it has run."""
+        return
+
     def notices(self, *, shell: bool) -> list[str]:
         """Return what a user should know before workers start. shell: also of the variables of
         this process."""
@@ -102,6 +112,10 @@ class Backend(Protocol):
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
+
+    def require_installed(self) -> None:
+        """Raise UserError where the packages that run cells are missing."""
+        return
 
     def require_device(self, order: Order) -> None:
         """Raise UserError in a worker that lacks the accelerator of its order."""

@@ -7,10 +7,12 @@ executables.py   compiled programs kept on disk
 
 from __future__ import annotations
 
+import operator
 import resource
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,13 @@ from ablations.sweep.machine import even_lanes
 from ablations.sweep.order import Order
 
 LANES_PER_DEVICE = 16
-# Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
-ASSUMED_RATE = 50_000.0
+# Where nothing was measured yet: an accelerator's block of lanes; a core has its task's speed, with
+# networks of [64, 64] and so much more time per step for each weight between larger layers.
+SECONDS_PER_WEIGHT = 4e-10  # results/reference/speed/grid.md
 ASSUMED_BLOCK_RATE = 1_000_000.0
 ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_MEGABYTES = 2500
+_LAYERS = ("policy_layers", "value_layers")
 
 
 class CompiledBackend(Backend):
@@ -69,6 +73,11 @@ class CompiledBackend(Backend):
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return one under which numbers are the same in every shell."""
         return machine.worker_environment(accelerator=order.accelerator, native=order.native)
+
+    def require_installed(self) -> None:
+        """Refuse a light install, which plans and reads."""
+        if find_spec("jax") is None:
+            raise UserError("training needs jax: pip install 'rl-ablations[train]'")
 
     def require_device(self, order: Order) -> None:
         """Refuse to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
@@ -114,19 +123,21 @@ class CompiledBackend(Backend):
         }
 
     def kind(self, config: Config) -> tuple[str, ...]:
-        """Return the task and the trainer."""
-        return config["task"]["name"], config["trainer"]["name"]
+        """Return the task, the trainer and the networks, which decide more than physics does."""
+        layers = (str(config["structure"].get(name, "")) for name in _LAYERS)
+        return config["task"]["name"], config["trainer"]["name"], *layers
 
     def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
-        """Return the median rate, with the longest compilation and the largest process."""
+        """Return the median rate, with the longest compilation of four in five, as others found
+        their machine at work, and the largest process."""
         made = [one for one in made if one.get("steps_per_second")]
         rates = sorted(one["steps_per_second"] for one in made)
-        assumed = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
-        compiled = [one["compile_seconds"] for one in made if one.get("compile_seconds")]
+        compiled = sorted(one["compile_seconds"] for one in made if one.get("compile_seconds"))
         sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+        at = (4 * len(compiled) - 1) // 5
         return Speed(
-            rate=rates[len(rates) // 2] if rates else assumed,
-            compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
+            rate=rates[len(rates) // 2] if rates else assumed_rate(cell.config, accelerator),
+            compile_seconds=compiled[at] if compiled else ASSUMED_COMPILE_SECONDS,
             megabytes=max(sizes, default=ASSUMED_MEGABYTES),
             measured=bool(rates),
         )
@@ -147,6 +158,20 @@ class CompiledBackend(Backend):
     def pace(self, cell: Cell, speed: Speed) -> str:
         """Return the steps per second."""
         return f"{speed.rate:,.0f} steps/s per worker"
+
+
+def assumed_rate(config: Config, accelerator: bool) -> float:
+    """Return the steps per second of cells whose like has not run: its task's, with what larger
+    networks take."""
+    from ablations import tasks
+
+    if accelerator:
+        return ASSUMED_BLOCK_RATE
+    known = tasks.tasks().get(config["task"]["name"])
+    speed = known.speed if known else tasks.Task.speed
+    layers = (config["structure"].get(name) for name in _LAYERS)
+    weights = (sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes)
+    return 1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights)))
 
 
 BACKEND = CompiledBackend()
