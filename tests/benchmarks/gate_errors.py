@@ -477,7 +477,7 @@ def page(files: Sequence[Path]) -> Iterator[str]:
         powers(table, kind, paired=paired)
     table.head(
         "Early ends",
-        "Gains required; misses without and with early ends, the bound β / (1 - γ), and seeds.",
+        "Gains required; misses without and with early ends, their bound, and seeds.",
         *("runs", "mode", "truth", "margin", "missed", "with early ends", "bound", "seeds"),
         *("with early ends", "kept"),
     )
