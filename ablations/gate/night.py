@@ -33,7 +33,6 @@ from ablations.gate.run import DEFAULT, Gate, Say, silent
 from ablations.gate.sides import Copy, Side, Sides, code_here, copied_site, keep_copy, where_copied
 from ablations.names import NAME
 from ablations.report.statistics import Comparison
-from ablations.report.tables.entries import Column, Sheet, text_columns
 from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.commit import checked_out
 from ablations.sweep.backends.command.repository import place_of
@@ -287,52 +286,6 @@ def described(booked: Booked, path: Path) -> dict[str, object]:
         "candidates_left": max(0, ledger.opening.terms.candidates - len(ledger.candidates)),
         "log": list(booked.verdict.log) if booked.verdict else [],
     }
-
-
-def ledger_sheet(ledger: Ledger) -> Sheet:
-    """Describe every candidate of a ledger, its rate, and what it was found to gain."""
-    terms = ledger.opening.terms
-    rows = []
-    for number, each in enumerate(ledger.candidates, 1):
-        ended = each.ended
-        word: str = ended.verdict if ended else "open"
-        if ended and ended.accepted:
-            word = "accepted"
-        found, fresh = (
-            (e.difference, e.low, e.high, e.seeds) if e else (None,) * 4
-            for e in (ended.found if ended else None, each.fresh)
-        )
-        against = str(each.begun.best or "the first")
-        percent = 100 * each.begun.rate
-        rows.append(
-            (str(number), each.begun.candidate.called, against, percent, word, *found, *fresh)
-        )
-    left = max(0, terms.candidates - len(ledger.candidates))
-    return Sheet(
-        "ledger",
-        "ledger",
-        f"Of the accepted, at most {100 * terms.rate:g}% are false on average, over "
-        f"{terms.candidates} candidates, of which {left} are left; the best is "
-        f"{ledger.version(ledger.best).called}. rate: of a false accept, of this candidate. fresh: "
-        f"the gain on seeds that no decision has seen (95%); the difference that an accepted one "
-        f"was picked by is too large on average.",
-        (
-            *("candidate", "change", "against", "rate", "verdict"),
-            *("difference", "low", "high", "seeds"),
-            *("fresh", "fresh_low", "fresh_high", "fresh_seeds"),
-        ),
-        tuple(rows),
-        (
-            *text_columns("candidate", "change", "against"),
-            Column("rate, %", "fixed", ("rate",), places=2),
-            *text_columns("verdict"),
-            Column("difference", "estimate", ("difference", "low", "high")),
-            Column("[of the looks]", "interval", ("difference", "low", "high")),
-            Column("seeds", "count", ("seeds",)),
-            Column("fresh", "estimate", ("fresh", "fresh_low", "fresh_high")),
-            Column("[95%]", "interval", ("fresh", "fresh_low", "fresh_high")),
-        ),
-    )
 
 
 def _estimate(compared: Comparison) -> Estimate:
