@@ -88,9 +88,11 @@ def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int)
     index = np.random.default_rng([seed, n]).integers(0, n, (replicates, n))
     if 2**8 < n <= 2**16:  # NumPy sorts numbers of 16 bits by their digits, in a third of the time
         index = index.astype(np.uint16)
-    flat = (np.sort(index, axis=-1, kind="stable") + n * np.arange(replicates)[:, None]).ravel()
-    each = np.tile(order_weights(n, statistic), replicates)
-    counted: Floats = np.bincount(flat, each, replicates * n).astype(np.float64)
+    weights = order_weights(n, statistic)
+    used = np.flatnonzero(weights)
+    ordered = np.sort(index, axis=-1, kind="stable")[:, used]
+    flat = (ordered + n * np.arange(replicates)[:, None]).ravel()
+    counted: Floats = np.bincount(flat, np.tile(weights[used], replicates), replicates * n)
     return counted.reshape(replicates, n)
 
 
