@@ -92,7 +92,8 @@ def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int)
     used = np.flatnonzero(weights)
     ordered = np.sort(index, axis=-1, kind="stable")[:, used]
     flat = (ordered + n * np.arange(replicates)[:, None]).ravel()
-    counted: Floats = np.bincount(flat, np.tile(weights[used], replicates), replicates * n)
+    each = np.tile(weights[used], replicates)
+    counted: Floats = np.bincount(flat, each, replicates * n).astype(np.float64)
     return counted.reshape(replicates, n)
 
 
