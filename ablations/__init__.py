@@ -1,5 +1,4 @@
-"""Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
-tables.
+"""Measure whether an RL implementation detail matters: components, paired seeds, honest tables.
 
 From Python, with the commands' selection:
 
@@ -78,11 +77,19 @@ def run(
     budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever is missing of what is selected, and returns its curves (see `curves`). A preset
-    is a study too, of one variant.
+    """Run whatever is missing of what is selected; return its curves (see `curves`).
 
-    fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
-    Raises UserError on bad input; a cell that failed does not raise, see `status`.
+    Args:
+        study: a name, a study file, a preset (which is a study of one variant), or several.
+        results: the results folder.
+        workers: processes; None: one per core.
+        quiet: print nothing.
+        fresh: compute it again.
+        budget: of until="decided", how long it may go on, such as "2h".
+        selection: see `Selection`.
+
+    Raises:
+        UserError: bad input. A cell that failed raises nothing, see `status`.
     """
     from ablations.exchange import restore
     from ablations.report.units import keep_units
@@ -117,7 +124,10 @@ def compare(
     """Compare values of settings: run whatever is missing, and return the table (see `table`).
 
     levels: name of a setting -> its values, the first of them the baseline; under "preset"
-    libraries. Several settings are crossed. Raises UserError on bad input.
+    libraries. Several settings are crossed.
+
+    Raises:
+        UserError: bad input.
     """
     from ablations import plugins
     from ablations.sweep import comparison
@@ -139,8 +149,9 @@ def explain(
     quiet: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Which details make the gap between two presets, or two variants of studies: runs whatever is
-    missing, and returns the shares, one row per detail and task (see `table`, kind "shares").
+    """Explain the gap between two presets, or two variants of studies: run whatever is missing.
+
+    Return the shares, one row per detail and task (see `table`, kind "shares").
 
     together: names of details to switch as one. `table`, `figure`, `status` and `report` know the
     explanation as "<start>_to_<end>".
@@ -165,8 +176,9 @@ def status(
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """What became of every cell, one row each: study, task, variant, seed, hash, state, and what
-    there is to say of it; of all studies that ran, where none is named.
+    """Return the state of every cell, one row each: study, task, variant, seed, hash, state, ...
+
+    Of all studies that ran, where none is named.
     """
     import pandas
 
@@ -184,8 +196,9 @@ def curves(
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """The curves, one row per point: task, variant, seed, step, then the metrics. Of several
-    studies with the study in front.
+    """Return the curves, one row per point: task, variant, seed, step, then the metrics.
+
+    Of several studies with the study in front.
     """
     plans = _planned(study, results, selection)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
@@ -200,8 +213,9 @@ def table(
     score: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
-    studies with the study in front.
+    """Return the comparison, one row per variant and task; caption and notes are in `.attrs`.
+
+    Of several studies with the study in front.
 
     kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
     "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
@@ -225,9 +239,10 @@ def figure(
     each_seed: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
-    """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    efficiency, sensitivity, effects and diagnostics that the study has. Of several studies
-    named <study>_<figure>.
+    """Draw the figures of a study, by name; of several studies named <study>_<figure>.
+
+    Curves, and those of differences, improvement, intervals, profiles, efficiency, sensitivity,
+    effects and diagnostics that the study has.
 
     width: for a paper, in inches or a name such as "icml-column", without title and footnote.
     each_seed: learning curves with a faint line for every seed.
@@ -253,8 +268,9 @@ def page(
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> Path:
-    """Writes the page, report/index.html in the results folder, and returns its path; of all
-    studies that ran, where none is named.
+    """Write the page, report/index.html in the results folder; return its path.
+
+    Of all studies that ran, where none is named.
     """
     from ablations.report.page import write
 
@@ -270,7 +286,7 @@ def make_trainer(
     evaluation_envs: int = 16,
     **settings: Any,
 ) -> tuple[Trainer, Variant]:
-    """One composed trainer and its variant, for use without the engine.
+    """Return a composed trainer and its variant, for use without the engine.
 
         trainer, variant = make_trainer("reacher", advantage="brax", num_envs=64)
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
@@ -315,7 +331,7 @@ def _framed(
     plans: Sequence[Plan],
     frame_of: Callable[[Plan], pandas.DataFrame],
 ) -> pandas.DataFrame:
-    """The frame of the one study, or those of several with the study in front."""
+    """Return the frame of the one study, or those of several with the study in front."""
     import pandas
 
     if isinstance(study, str):

@@ -35,13 +35,14 @@ ALLOWED = {
     "trainers": {"core", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
-    "exam": {"sweep", "report", "tasks", "errors", "records", "request"},
+    "exam": {"core", "sweep", "report", "tasks", "errors", "records", "request"},
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
-    "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},
     "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"curve", "report", "looks", "distributions", *COMMON},
+    # And the readers of a night's metrics.
+    "regression": {"curve", "report", "looks", "distributions", "exchange", "logs", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_command, load_installed_plugins, positive
 from ablations.errors import UserError
+
+if TYPE_CHECKING:
+    from ablations.studies.tuned import Tuned
 
 
 def add_commands(commands: Any) -> None:
@@ -34,7 +37,7 @@ def _tune(options: argparse.Namespace) -> None:
     load_installed_plugins()
     if options.show:
         asked = studies.study(options.study).tuning
-        found = asked.read() if asked else {}
+        found: Tuned = asked.read() if asked else {}
         if not found:
             raise UserError(f"nothing was tuned for '{options.study}'")
     else:

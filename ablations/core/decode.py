@@ -55,6 +55,7 @@ MOST_DEPTH = 32
 _REMEMBERED = 1000
 _SHOWN = 40  # characters of a value in an error
 _CLOSED: set[object] = set()
+_REPEATED: set[object] = set()
 
 
 class Mismatch(ValueError):
@@ -108,6 +109,12 @@ def closed(kind: type[T]) -> type[T]:
     return kind
 
 
+def repeated(kind: type[T]) -> type[T]:
+    """Mark a TypedDict whose values are the same in thousands of files: each is checked once."""
+    _REPEATED.add(kind)
+    return kind
+
+
 def decode(kind: type[T], value: Json) -> T:
     """Return a JSON value as a type. Raise Mismatch."""
     hint: Hint = kind
@@ -132,18 +139,8 @@ def _check(kind: Hint) -> Check:
     arguments = get_args(kind)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if origin is Annotated:
-        return _annotated(*arguments)
-    if origin is Literal:
-        return _literal(arguments)
-    if origin in (Union, types.UnionType):
-        return _union(arguments)
-    if origin is NotRequired:
-        return _check(arguments[0])
-    if origin is list:
-        return _list(arguments[0])
-    if origin is tuple:
-        return _tuple(arguments[0]) if arguments[-1] is ... else _row(arguments)
+    if origin in _GENERIC:
+        return _GENERIC[origin](*arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(*arguments)
     if is_typeddict(kind):
@@ -151,6 +148,14 @@ def _check(kind: Hint) -> Check:
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
     raise TypeError(f"no JSON is decoded as {kind}")
+
+
+def texts(value: Json) -> tuple[str, ...] | None:
+    """Return a list of texts; None for any other value."""
+    if not isinstance(value, list | tuple):
+        return None
+    found = tuple(text for text in value if isinstance(text, str))
+    return found if len(found) == len(value) else None
 
 
 def _text(value: Json) -> str:
@@ -249,19 +254,39 @@ def _annotated(kind: Hint, *conditions: Hint) -> Check:
     special: Mapping[object, Check] = {_ANY: _any_float, _BYTES: _path_text}
     check = next((special[one] for one in conditions if one in special), None) or _check(kind)
 
+    for one in conditions:
+        if isinstance(one, Within):
+            check = _within(check, one)
+        elif isinstance(one, Matches):
+            check = _matching(check, one)
+    return check
+
+
+def _within(check: Check, bounds: Within) -> Check:
+    low, high = bounds.low, bounds.high
+
     def run(value: Json) -> Decoded:
         decoded = check(value)
-        for one in conditions:
-            if isinstance(one, Within) and not one.low <= decoded <= one.high:
-                raise Mismatch(f"must be from {one.low:g} to {one.high:g}, not {decoded}")
-            if isinstance(one, Matches) and not re.fullmatch(one.pattern, str(decoded)):
-                raise Mismatch(f"must be {one.called}, not {shown(decoded)}")
+        if not low <= decoded <= high:
+            raise Mismatch(f"must be from {low:g} to {high:g}, not {decoded}")
         return decoded
 
     return run
 
 
-def _literal(values: tuple[str, ...]) -> Check:
+def _matching(check: Check, wanted: Matches) -> Check:
+    matches = re.compile(wanted.pattern).fullmatch
+
+    def run(value: Json) -> Decoded:
+        decoded = check(value)
+        if not matches(str(decoded)):
+            raise Mismatch(f"must be {wanted.called}, not {shown(decoded)}")
+        return decoded
+
+    return run
+
+
+def _literal(*values: str) -> Check:
     known = " or ".join(map(repr, values))
 
     def run(value: Json) -> Decoded:
@@ -272,19 +297,19 @@ def _literal(values: tuple[str, ...]) -> Check:
     return run
 
 
-def _union(kinds: tuple[Hint, ...]) -> Check:
-    checks = [_check(kind) for kind in kinds if kind is not type(None)]
-    nullable = len(checks) < len(kinds)
+def _union(*kinds: Hint) -> Check:
+    *others, last = [_check(kind) for kind in kinds if kind is not type(None)]
+    nullable = type(None) in kinds
 
     def run(value: Json) -> Decoded:
         if value is None and nullable:
             return None
-        for check in checks[:-1]:
+        for check in others:
             try:
                 return check(value)
             except Mismatch:
                 continue
-        return checks[-1](value)
+        return last(value)
 
     return run
 
@@ -310,12 +335,10 @@ def _list(kind: Hint) -> Check:
     return run
 
 
-def _tuple(kind: Hint) -> Check:
-    check = _list(kind)
-    return lambda value: tuple(check(value))
-
-
-def _row(kinds: tuple[Hint, ...]) -> Check:
+def _tuple(*kinds: Hint) -> Check:
+    if kinds[-1] is ...:
+        check = _list(kinds[0])
+        return lambda value: tuple(check(value))
     parts = _parts(dict(enumerate(map(_check, kinds))))
 
     def run(value: Json) -> Decoded:
@@ -325,6 +348,17 @@ def _row(kinds: tuple[Hint, ...]) -> Check:
         return tuple(parts(dict(enumerate(entries))).values())
 
     return run
+
+
+_GENERIC: Mapping[Hint, Callable[..., Check]] = {
+    Annotated: _annotated,
+    Literal: _literal,
+    Union: _union,
+    types.UnionType: _union,
+    NotRequired: _check,
+    list: _list,
+    tuple: _tuple,
+}
 
 
 def _mapping(key: Hint, kind: Hint) -> Check:
@@ -343,8 +377,9 @@ def _mapping(key: Hint, kind: Hint) -> Check:
 
 
 def _remembering(check: Check) -> Check:
-    """Check a value once where thousands are equal, as the choices of all seeds are."""
-    accepted: set[bytes] = set()
+    """Check a value once where thousands are equal, as the choices of all seeds are, and keep one
+    object of them."""
+    accepted: dict[bytes, Decoded] = {}
 
     def run(value: Decoded) -> Decoded:
         try:
@@ -352,11 +387,11 @@ def _remembering(check: Check) -> Check:
         except ValueError:  # deep
             return check(value)
         if key not in accepted:
-            check(value)
+            decoded = check(value)
             if len(accepted) == _REMEMBERED:
                 accepted.clear()
-            accepted.add(key)
-        return value
+            accepted[key] = decoded
+        return accepted[key]
 
     return run
 
@@ -398,7 +433,8 @@ def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: b
 
 def _typed_dict(kind: Hint) -> Check:
     checks = {n: _check(one) for n, one in get_type_hints(kind, include_extras=True).items()}
-    return _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
+    check = _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
+    return _remembering(check) if kind in _REPEATED else check
 
 
 def _dataclass(kind: Hint) -> Check:

@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import TypeVar
 
+import orjson
+
 from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.errors import UserError
 
@@ -33,26 +35,29 @@ class Foreign(UserError):
 
 
 def set_aside(why: str | Exception) -> None:
-    """Say in a line which file is left out, and go on. Each line is said once in a command."""
+    """Warn in a line which file is left out, once in a command, and go on."""
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 
 def require_regular(path: Path, most: int = MOST_LOG) -> None:
-    """Raise Foreign where a library that is given a path would wait for a pipe, or read without
-    end."""
+    """Raise Foreign for a path at which a library would wait for a pipe, or read without end."""
     os.close(_open(path, most)[0])
 
 
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file. Raise Foreign for another kind of file, which is not
-    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
+def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        Foreign: it is another kind of file, which is not opened, or has more than `most` bytes.
+        OSError: it cannot be read.
+    """
     handle, size = _open(path, most)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(size)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        return file.read(size) or b""
 
 
-def _open(path: Path, most: int) -> tuple[int, int]:
-    """A descriptor of a regular file, and its size."""
+def _open(path: Path | str, most: int) -> tuple[int, int]:
+    """Open a regular file; return its descriptor and size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
@@ -72,8 +77,14 @@ def _open(path: Path, most: int) -> tuple[int, int]:
 
 
 def read_toml(path: Path) -> dict[str, Json]:
-    """Return a TOML file's tables. Raise tomllib.TOMLDecodeError also for nesting and integers that
-    are too long for Python, UnicodeDecodeError, Foreign, OSError."""
+    """Return the tables of a TOML file; dates, which no type of ours takes, stay as they are.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is no TOML, or its nesting or integers are too long for Python.
+        UnicodeDecodeError: it is no text.
+        Foreign: it is no regular file, or too large.
+        OSError: it cannot be read.
+    """
     text = read_bytes(path, MOST_TOML).decode()
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
@@ -90,14 +101,23 @@ def parse(data: bytes | str) -> Json:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: Json = json.loads(data)
+        value: Json = orjson.loads(data)
+        return value
+    except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
+        pass
+    try:
+        value = json.loads(data)
         return value
     except (ValueError, RecursionError):
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
 
 
 def parse_object(data: bytes | str) -> dict[str, Json]:
-    """Return a JSON object, whose parts are still to be decoded. Raise Mismatch."""
+    """Return a JSON object, whose parts are still to be decoded.
+
+    Raises:
+        Mismatch: the text is none.
+    """
     value = parse(data)
     if not isinstance(value, dict):
         raise Mismatch(f"must be an object, not {shown(value)}")

@@ -1,6 +1,4 @@
-"""The worker processes of one order on one machine: started, watched, replaced when they die,
-stopped. Never starts JAX itself.
-"""
+"""Start the workers of one order on one machine, watch, replace and stop them. Starts no JAX."""
 
 from __future__ import annotations
 
@@ -31,6 +29,7 @@ class Crew:
     """The processes of an order. path: its file, which they are given. It stays there."""
 
     def __init__(self, order: Order, path: Path):
+        """Start the workers."""
         self.order = order
         self.path = path
         self.results = Path(order.results)
@@ -43,7 +42,7 @@ class Crew:
         """Wait until every worker has ended well, or until interrupted.
 
         Then each of them has the order's `stop_seconds` to save what it has. Raises UserError when
-        they die without end, or say that none of them can go on.
+        they die without end, or say that none of them can go on, or that the rest would fail too.
         """
         try:
             with progress:
@@ -58,6 +57,8 @@ class Crew:
                 progress.update()
         finally:
             self._stop()
+        if (reason := self.order.stopped) is not None:
+            raise UserError(reason)
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         log = self._log(index)

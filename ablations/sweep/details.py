@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -163,19 +164,25 @@ def grouped(
         return refusal(frozenset(name for detail in switched for name in details[detail]))
 
     while (wrong := next(filter(refused, _tried(details, orders)), None)) is not None:
-        # the fewest of its details that are refused, and the fewest more with which it is allowed
-        core, allowed = wrong, frozenset(details)
-        for one in sorted(wrong):
-            if refused(core - {one}):
-                core -= {one}
-        for one in sorted(allowed - wrong):
-            if not refused(allowed - {one}):
-                allowed -= {one}
-        details = _joined(details, {*core, *(allowed - wrong)})
+        details = _joined(details, _bound(wrong, frozenset(details), refused))
     return details
 
 
-def _joined(details: Mapping[str, tuple[str, ...]], which: set[str]) -> dict[str, tuple[str, ...]]:
+def _bound(wrong: Set, every: Set, refused: Callable[[Set], str | None]) -> Set:
+    """Return the fewest details of `wrong` that are refused, with the fewest more that allow it."""
+    core, allowed = wrong, every
+    for detail in sorted(wrong):
+        if refused(core - {detail}):
+            core -= {detail}
+    for detail in sorted(every - wrong):
+        if not refused(allowed - {detail}):
+            allowed -= {detail}
+    return core | (allowed - wrong)
+
+
+def _joined(
+    details: Mapping[str, tuple[str, ...]], which: AbstractSet[str]
+) -> dict[str, tuple[str, ...]]:
     """Return the details with some of them joined, in the place of the first."""
     names = tuple(name for detail in details if detail in which for name in details[detail])
     found: dict[str, tuple[str, ...]] = {}

@@ -1,6 +1,4 @@
-"""Run cells on this machine: one worker per core, or one on the accelerator. Never starts JAX
-itself.
-"""
+"""Run cells on this machine: a worker per core, or one on the accelerator. Starts no JAX."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell, backend_of_all
 from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.estimate import Estimate, Resources, estimate
+from ablations.sweep.estimate import Estimate, Resources, compile_seconds, estimate
 from ablations.sweep.machine import cores
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
@@ -76,11 +74,17 @@ class Processes:
         fresh: bool = False,
         deadline: float | None = None,
     ) -> Outcome:
-        """Run whatever the plans need and nobody has. Return when every cell has a record, or at
-        the deadline (of `time.monotonic`), with the state of what ran saved.
+        """Run whatever the plans need and nobody has; return when every cell has a record.
 
-        fresh: computes everything again; what was there is set aside. Raises UserError when the
-        results folder cannot be written, KeyboardInterrupt after a clean stop.
+        Args:
+            plans: what to compute.
+            results: the results folder.
+            fresh: compute everything again; what was there is set aside.
+            deadline: of `time.monotonic`, at which it ends with the state of what ran saved.
+
+        Raises:
+            UserError: the results folder cannot be written.
+            KeyboardInterrupt: after a clean stop.
         """
         names = ", ".join(f"{plan.study.name} ({plan.request['profile']})" for plan in plans)
         return self.carry_out(prepare(plans, results, fresh=fresh), results, names, deadline)
@@ -110,8 +114,9 @@ class Processes:
         return outcome
 
     def order(self, todo: Sequence[Cell], results: Path) -> Order:
-        """Return the work order of some cells."""
+        """Return the work order of some cells. Raises UserError where nothing here can run them."""
         backend = backend_of_all(todo)
+        backend.require_installed()
         devices = backend.accelerators()
         workers, lanes = backend.shape(len(todo), cores(), devices, self.lanes)
         checkout = provenance.of_checkout()
@@ -135,11 +140,14 @@ class Processes:
         path = order.write(results / "work" / "orders" / f"{order.run}.json")
         try:
             Crew(order, path).work(
-                Progress(order.cells, results, console=console),
+                Progress(
+                    order.cells, results, console=console, compile_seconds=compile_seconds(order)
+                ),
                 lambda: deadline is not None and time.monotonic() >= deadline,
             )
         finally:
             path.unlink(missing_ok=True)
+            order.close()
 
     def _say(self, lines: Iterable[str]) -> None:
         for line in () if self.quiet else lines:
@@ -149,10 +157,12 @@ class Processes:
         programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
         compiled = f" {count(len(programs), 'program')} to compile;"
         tasks = sorted({cell.task for cell in work.cells})
+        again = sum(order.backend.has_run(cell, Path(order.results)) for cell in order.cells)
+        read = f", {again} of them only to be read again" if again else ""
         yield (
             f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run;{compiled if order.backend.compiles else ''} "
+            f"run{read};{compiled if order.backend.compiles else ''} "
             f"{self._here or order.backend.crew(order.workers, order.lanes)}"
         )
         yield from order.backend.notices(shell=self._here is None)
@@ -167,8 +177,11 @@ class ThisProcess(Processes):
         worker = Worker(order, 0)
         try:
             worker.run()
+            if (reason := order.stopped) is not None:
+                raise UserError(reason)
         finally:
             worker.release()
+            order.close()
 
 
 def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:

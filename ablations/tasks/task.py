@@ -50,6 +50,8 @@ class Task:
         before is renamed; `completed` puts it back.
     unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
         trainers then record the return with it too, as usual_return.
+    speed: steps per second of one core with these settings, roughly: what an estimate assumes
+        before anything like it has run.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
 
@@ -64,6 +66,7 @@ class Task:
     check: Callable[..., list[str]] = field(default=lambda settings: [])
     neutral: Settings = field(default_factory=dict)
     unpaid: Callable[..., float] = field(default=lambda settings: 0.0)
+    speed: float = 50_000.0
     revision: int = 1
 
     def completed(self, settings: Settings) -> dict[str, Json]:

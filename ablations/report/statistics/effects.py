@@ -146,8 +146,20 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
 
 
 def over_tasks(scores: ArrayLike, factorial: Design) -> tuple[NDArray[np.float64], float]:
-    """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`, and the difference
-    up to which numbers made of them are the same. Raises ValueError for another shape."""
+    """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`.
+
+<<<<<<< HEAD
+    And the difference up to which numbers made of them are the same.
+
+    Raises:
+        ValueError: the scores have another shape.
+=======
+    Beside them the difference up to which numbers made of them are the same.
+
+    Raises:
+        ValueError: another shape.
+>>>>>>> w-speed
+    """
     y = np.asarray(scores, dtype=np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
         raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")

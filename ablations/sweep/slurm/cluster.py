@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ablations.core.decode import Json
+from ablations.core.decode import Json, texts
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.sweep.estimate import Resources
@@ -161,27 +161,28 @@ def megabytes(text: Json) -> int:
 
 def _checked(name: str, value: Json) -> Any:
     """Return a setting as `Cluster` holds it. Raise UserError for another value."""
-    if name == "time":
-        return minutes(value)
-    if name == "memory":
-        return megabytes(value)
+    if name in ("time", "memory"):
+        return minutes(value) if name == "time" else megabytes(value)
     if name in ("setup", "srun"):
-        lines = [value] if isinstance(value, str) else value
-        if not isinstance(lines, list | tuple) or any(not isinstance(one, str) for one in lines):
-            what = "shell lines" if name == "setup" else "arguments"
-            raise UserError(f"{name} is a list of {what}, not {value!r}")
-        return tuple(lines)
+        return _lines(name, value)
     if name == "sbatch":
         if not isinstance(value, Mapping):
             raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
         return {str(option).lstrip("-"): one for option, one in value.items()}
     if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes", "threads"):
         low = 0 if name in ("gpus", "job_minutes") else 1
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        if type(value) is not int or value < low:
             raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")
-        return value
-    if name == "gpu_type" and value is None:
-        return None
-    if not isinstance(value, str) or not value or "\n" in value:
+    elif not (isinstance(value, str) and value and "\n" not in value) and not (
+        name == "gpu_type" and value is None
+    ):
         raise UserError(f"{name} must be a text, not {value!r}")
     return value
+
+
+def _lines(name: str, value: Json) -> tuple[str, ...]:
+    lines = (value,) if isinstance(value, str) else texts(value)
+    if lines is None:
+        what = "shell lines" if name == "setup" else "arguments"
+        raise UserError(f"{name} is a list of {what}, not {value!r}")
+    return lines

@@ -212,11 +212,17 @@ def _adopt(submissions: Iterable[Submission]) -> None:
 def holders(
     results: Path, cells: Iterable[str], queue: commands.Queue | None = None
 ) -> dict[str, Held]:
-    """For each of the cells that a job was ever asked for, the job that is still at it, else the
-    last, and what the queue says of it. Raises commands.Silent.
+    """Return, for each cell that was ever submitted, the job that is still at it, else the last.
 
-    One question to the queue, however many cells there are; none where nothing was submitted.
-    queue: how it is asked; None: `commands.states`.
+    The queue is asked once, however many cells there are; not where nothing was submitted.
+
+    Args:
+        results: the results folder.
+        cells: their hashes.
+        queue: how Slurm's is asked; None: `commands.states`.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
     """
     wanted = set(cells)
     asked: dict[str, list[tuple[Submission, int]]] = {}
@@ -239,8 +245,11 @@ def holders(
 
 
 def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
-    """The jobs that wait or run, of whatever plan, and have such a cell left: Slurm's id -> all the
-    cells that it has left. Raises commands.Silent."""
+    """Return the jobs that wait or run and have such a cell left: Slurm's id -> the cells left.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
+    """
     jobs = {
         name: (one, index)
         for one in all_submissions(results)
@@ -253,11 +262,12 @@ def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cel
 
 
 def forget(submission: Submission) -> None:
+    """Delete what is kept of a submission."""
     shutil.rmtree(submission.folder, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:
-    """Deletes what is left of submissions whose cells all have a record."""
+    """Delete what is kept of submissions whose cells all have a record."""
     for submission in all_submissions(results):
         if all(published(results, cell) for job in submission.jobs for cell in job):
             jobs = submission.slurm_jobs().values()

@@ -196,6 +196,7 @@ def _register(
             },
             hyperparameters={"language": {"warm_start_steps": warm_start_steps}},
             steps=64 * 2000,
+            speed=5_000,
             source="own choice",
             data=PAY,
             check=_check,

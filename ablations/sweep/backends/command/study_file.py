@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ablations import studies
-from ablations.core.decode import Json
+from ablations.core.decode import Json, texts
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.studies import Profile, Study, Variant
@@ -76,7 +76,8 @@ def read(path: Path) -> Study:
         raise UserError(f"'{path}': {error}") from None
 
 
-def _tables(path: Path) -> dict[str, Table]:
+def _given(path: Path) -> dict[str, Json]:
+    """Read a file: its tables in TOML, or those that it defines in Python."""
     if not path.exists():
         raise UserError("there is no such study file")
     if path.suffix == ".py":
@@ -85,16 +86,18 @@ def _tables(path: Path) -> dict[str, Table]:
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
-        given = {name: found[name] for name in _TABLES if name in found}
-    else:
-        try:
-            given = read_toml(path)
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"it is not TOML: {error}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"it cannot be read: {error}") from None
+        return {name: found[name] for name in _TABLES if name in found}
+    try:
+        return read_toml(path)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"it is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"it cannot be read: {error}") from None
+
+
+def _tables(path: Path) -> dict[str, Table]:
     tables: dict[str, Table] = {}
-    for name, table in given.items():
+    for name, table in _given(path).items():
         if name not in _TABLES:
             raise unknown("table", name, _TABLES)
         if not isinstance(table, Mapping):
@@ -205,16 +208,9 @@ def _words(value: Json, name: str) -> tuple[str, ...]:
             return tuple(shlex.split(value))
         except ValueError as error:
             raise UserError(f"{name} cannot be split into arguments: {error}") from None
-    if (words := _texts(value)) is None:
+    if (words := texts(value)) is None:
         raise UserError(f"{name} must be a text or a list of texts")
     return words
-
-
-def _texts(value: Json) -> tuple[str, ...] | None:
-    """Return a list of texts; None for anything else."""
-    texts = value if isinstance(value, (list, tuple)) else [None]
-    words = tuple(text for text in texts if isinstance(text, str))
-    return words if len(words) == len(texts) else None
 
 
 def _text(table: Table, name: str, default: str = "") -> str:
@@ -225,9 +221,9 @@ def _text(table: Table, name: str, default: str = "") -> str:
 
 
 def _list(table: Table, name: str) -> list[str]:
-    if (texts := _texts(table.get(name, []))) is None:
+    if (found := texts(table.get(name, []))) is None:
         raise UserError(f"{name} must be a list of texts")
-    return list(dict.fromkeys(texts))
+    return list(dict.fromkeys(found))
 
 
 def _variant(name: str, sets: Json) -> Variant:

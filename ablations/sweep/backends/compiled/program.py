@@ -19,7 +19,7 @@ from ablations.sweep.backends.compiled.training import Training
 from ablations.sweep.cell import Cell
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
-from ablations.trainers import Tree, Variant, trainer
+from ablations.trainers import Trainer, Tree, Variant, trainer
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
 
@@ -55,8 +55,10 @@ def pass_large_constants(
 
 
 def bytes_needed(function: jax.stages.Compiled) -> int:
-    """Memory that a compiled function takes at once on each device: inputs, what it computes on
-    its way, and outputs, less those that are written over inputs; 0 where XLA does not say.
+    """Return the memory that a compiled function takes at once on each device.
+
+    Inputs, what it computes on its way, and outputs, less those that are written over inputs; 0
+    where XLA does not say.
     """
     about = function.memory_analysis()
     if about is None:
@@ -69,6 +71,18 @@ def bytes_there() -> int | None:
     """Return the memory of each accelerator that JAX may use; None: the device does not say."""
     limit: int | None = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     return limit
+
+
+def checked_chunk(trainer: Trainer) -> Callable[[Tree, Variant], tuple[Tree, Metrics, jax.Array]]:
+    """Return a trainer's chunk that also tells whether the policy is still finite."""
+
+    def chunk(state: Tree, variant: Variant) -> tuple[Tree, Metrics, jax.Array]:
+        state, metrics = trainer.chunk(state, variant)
+        leaves = jax.tree.leaves(trainer.policy(state))
+        finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
+        return state, metrics, jnp.stack(finite).all()
+
+    return chunk
 
 
 class Program:
@@ -91,6 +105,7 @@ class Program:
         accelerator: bool = False,
         locks: Path | None = None,
     ):
+        """Compile the program of a cell, or load it from the cache."""
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
         fixed = definition.compiled_in(cell.config, accelerator=accelerator)
@@ -140,35 +155,21 @@ class Program:
             jit = partial(jax.jit, out_shardings=self._sharding)
         functions: dict[str, Compiled] = {}
 
-        def one_state(init: Callable[..., Tree], *inputs: Tree) -> Tree:
-            """Return the shapes of a lane's state."""
-            whole = jax.eval_shape(init, *inputs)
-            if self.lanes == 1:
-                return whole
-            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
-
         def state() -> Tree:
             """Return the shapes of a state, though another process may still compile `init`."""
             init = functions.get("init")
-            one = init.about if init else one_state(lift(self.trainer.init), *begin)
+            one = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
             return one if self.lanes == 1 else jax.tree.map(self._shape, one)
 
         def compile_init() -> Compiled:
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
             compiled = jit(function).lower(*inputs).compile()
-            return Compiled(compiled, one_state(function, *inputs), lasts=not self._constants)
+            one = self._one_state_of(function, *inputs)
+            return Compiled(compiled, one, lasts=not self._constants)
 
         def compile_chunk() -> Compiled:
-            def chunk(state: Tree, variant: Variant) -> tuple[Tree, Metrics, jax.Array]:
-                state, metrics = self.trainer.chunk(state, variant)
-                leaves = jax.tree.leaves(self.trainer.policy(state))
-                finite = [
-                    jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)
-                ]
-                return state, metrics, jnp.stack(finite).all()
-
-            lifted = jit(lift(chunk), donate_argnums=0)
+            lifted = jit(lift(checked_chunk(self.trainer)), donate_argnums=0)
             return Compiled(lifted.lower(state(), data).compile())
 
         def compile_measure() -> Compiled:
@@ -188,6 +189,13 @@ class Program:
         self._init, self._one_state, _ = functions["init"]
         self._chunk = functions["chunk"].function
         self._measure = functions["measure"].function if cell.measured else None
+
+    def _one_state_of(self, init: Callable[..., Tree], *inputs: Tree) -> Tree:
+        """Return the shapes of a lane's state."""
+        whole = jax.eval_shape(init, *inputs)
+        if self.lanes == 1:
+            return whole
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
 
     def _lift(self, function: Callable[..., Tree]) -> Callable[..., Tree]:
         """Return a function (state or key, variant, ...) of one lane over all lanes.
@@ -286,6 +294,7 @@ class Block:
         data: Variant,
         saved: Sequence[Saved] | None = None,
     ):
+        """Hold the states of cells, ready to train."""
         self._program = program
         self._state = state
         self._measuring_keys = measuring_keys
