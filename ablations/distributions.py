@@ -114,7 +114,7 @@ def chi_squared_quantile(freedom: float, p: ArrayLike) -> Floats:
         w = w - step
         if np.all(np.abs(step) <= 1e-9):  # of which the next is the square
             break
-    return freedom * np.exp(w)
+    return np.asarray(freedom * np.exp(w))
 
 
 def _tail(a: float, w: Floats, side: NDArray[np.int_]) -> Floats:

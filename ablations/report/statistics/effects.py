@@ -183,7 +183,8 @@ def effects(
 
     def at(*where: tuple[int, int]) -> NDArray[np.float64]:
         """Return the mean of each seed's variants at levels of factors."""
-        return y[:, np.all([places[:, i] == k for i, k in where], axis=0)].mean(axis=1)
+        chosen = np.all([places[:, i] == k for i, k in where], axis=0)
+        return np.asarray(y[:, chosen].mean(axis=1))
 
     def effect(of: tuple[tuple[int, int], ...], contrast: NDArray[np.float64]) -> Effect:
         return Effect(
