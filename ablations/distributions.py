@@ -1,4 +1,4 @@
-"""Compute the normal, Student's and the chi-squared distribution, and Fisher's exact test.
+"""Compute normal, Student's, chi-squared and beta distributions, and Fisher's exact test.
 
 In place of scipy, which would be most of an install that prints tables.
 """
@@ -90,6 +90,27 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
         if abs(c * d - 1) < 1e-15:
             break
     return found
+
+
+def beta_cdf(a: float, b: float, x: float) -> float:
+    """P(X <= x) of a beta-distributed X with parameters a and b."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - beta_cdf(b, a, 1 - x)
+    log = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    log += a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log) * _beta_fraction(a, b, x) / a
+
+
+@lru_cache(maxsize=4096)
+def beta_quantile(a: float, b: float, p: float) -> float:
+    """The x with P(X <= x) = p of a beta-distributed X, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if beta_cdf(a, b, middle) > p else (middle, high)
+    return (low + high) / 2
 
 
 def chi_squared_quantile(freedom: float, p: ArrayLike) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,13 +44,17 @@ def encode(
     return data.getvalue()
 
 
-def decode(data: bytes) -> tuple[Columns, dict[str, str]]:
+def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
     """Return the columns of a file, and the texts kept beside them.
 
     Check the bytes first: Parquet has no checksum, and the reader may end a process over damage.
 
+    Args:
+        data: the file.
+        wanted: the columns whose values are of use; None: all. The others have none, [].
+
     Raises:
-        ValueError: the file is damaged, or unpacks to more than `require_size` allows.
+        ValueError: it is damaged, or unpacks to more than `require_size` allows.
     """
     from arro3.io import read_parquet
 
@@ -62,6 +66,8 @@ def decode(data: bytes) -> tuple[Columns, dict[str, str]]:
         characters = 0
         for batch in reader:
             for name in columns:
+                if wanted is not None and name not in wanted:
+                    continue
                 values = batch[name].to_pylist()
                 if size.has_texts:
                     characters += sum(len(text) for text in values if isinstance(text, str))

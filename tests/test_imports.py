@@ -38,10 +38,11 @@ ALLOWED = {
     "exam": {"core", "sweep", "report", "tasks", "errors", "records", "request"},
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
-    "gate": {"sweep", "trainers", "studies", "report", "looks", *COMMON},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},
     "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"curve", "report", "looks", "distributions", *COMMON},
+    # And the readers of a night's metrics.
+    "regression": {"curve", "report", "looks", "distributions", "exchange", "logs", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",

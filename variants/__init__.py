@@ -1,19 +1,22 @@
 """The mathematics of the design decisions: one module per axis, pure functions of arrays.
 
 Every module of this package is imported here, so a new axis is one new file. Nothing is computed
-on import.
+on import, which needs no JAX.
 """
 
 import importlib
 import pkgutil
 
-from variants.checks import RegistrationError
-from variants.choice import Choice, Number, UnknownName
-from variants.registry import Axis, axes, axis, register
-from variants.rules import conflict, conflicts, inert, inert_settings
+from variants.absent import stand_in
 
-for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-    importlib.import_module(f"{__name__}.{_module}")
+with stand_in("jax"):
+    from variants.checks import RegistrationError
+    from variants.choice import Choice, Number, UnknownName
+    from variants.registry import Axis, axes, axis, register
+    from variants.rules import conflict, conflicts, inert, inert_settings
+
+    for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        importlib.import_module(f"{__name__}.{_module}")
 
 __all__ = [
     "Axis",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablations.cli import nights
 from ablations.cli.arguments import Parser, add_command, add_studies, plans, positive
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
@@ -35,7 +36,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     command = add_command(
         commands, "check", _check, "train again and compare with baselines; exit code 1: got worse"
     )
-    command.add_argument("baselines", nargs="+", metavar="BASELINE", help="a name, or a folder")
+    command.add_argument(
+        "baselines", nargs="*", metavar="BASELINE", help="a name, or a folder; with --paper: runs"
+    )
     command.add_argument(
         "--alpha",
         type=float,
@@ -67,6 +70,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "--figures", type=Path, metavar="DIR", help="default: checks/ in the results"
     )
     command.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    nights.add_arguments(command)
 
 
 def _save(options: argparse.Namespace) -> None:
@@ -105,6 +109,13 @@ def _check(options: argparse.Namespace) -> int:
     from ablations.regression import baseline_files as files
     from ablations.regression.check import Terms
 
+    if options.history is not None:
+        return nights.check_history(options)
+    if options.paper is not None:
+        return nights.check_against_paper(options)
+    if not options.baselines:
+        raise UserError("nothing to check: name a BASELINE, --history FILE or --paper RESULT")
+    nights.require_none(options)
     if not 0 < options.alpha < 0.5:
         raise UserError(f"--alpha must be between 0 and 0.5, not {options.alpha:g}")
     if not 0 < options.effect < float("inf"):

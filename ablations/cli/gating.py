@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command, positive, whole
-from ablations.errors import UserError, unless_missing
+from ablations.cli.shares import chance, share, some_minutes
+from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
-    from ablations.gate import Question
+    from ablations.gate import Question, Verdict
+    from ablations.gate.ledger import Ledger, Terms
+    from ablations.sweep.local import Processes
     from ablations.trainers.command import Line
 
 
@@ -26,7 +30,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     command.add_argument(
         "words",
-        nargs="+",
+        nargs="*",
         metavar="-- COMMAND",
         help="with {seed}, and {folder} where it writes its curve there",
     )
@@ -42,6 +46,24 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "--against",
         metavar="ARGS",
         help="what the baseline's command has more: --against='--lr 3e-4'",
+    )
+    group = command.add_argument_group("many candidates against the best so far")
+    group.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="book this candidate there: one error budget for all, the accepted one is the best "
+        "from then on; the first call, without --baseline, books the first best; without a "
+        "command: print it",
+    )
+    group.add_argument(
+        "--candidates", type=positive, metavar="N", help="that the budget is for; default: 50"
+    )
+    group.add_argument(
+        "--fresh",
+        type=whole,
+        metavar="N",
+        help="seeds on which an accepted gain is estimated anew; default: 5",
     )
     group = command.add_argument_group("the result of a run")
     group.add_argument(
@@ -70,15 +92,28 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     group.add_argument(
         "--rate",
-        type=_share,
+        type=share,
         metavar="SHARE",
         help="of false alarms and of false passes; default: 5%%",
+    )
+    group.add_argument(
+        "--futility",
+        type=chance,
+        metavar="SHARE",
+        help="end early where the chance to pass still, were the change worth it, is below this; "
+        "default: 10%%; 0: never",
     )
     group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
     group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
     group = command.add_argument_group("how it runs")
     group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
     group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
+    group.add_argument(
+        "--minutes",
+        type=some_minutes,
+        metavar="M",
+        help="end after so long; the same call goes on where it was",
+    )
     group.add_argument(
         "--depends",
         nargs="+",
@@ -89,32 +124,132 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     group.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     group.add_argument("--threads", type=positive, metavar="N", help="of each command")
     group.add_argument("--quiet", action="store_true", help="the verdict alone")
+    group.add_argument(
+        "--markdown", action="store_true", help="the verdict and a table of its looks"
+    )
     group.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
 
 
 def _gate(options: argparse.Namespace) -> int:
-    from ablations.gate import Gate
-    from ablations.sweep.local import Processes
+    from ablations.gate import Gate, compared_sides
+    from ablations.gate.sheets import looks_sheet
+    from ablations.report import formats
 
+    if options.ledger:
+        return _book(options)
+    if not options.words:
+        raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
+    if given := [n for n in ("candidates", "fresh") if getattr(options, n) is not None]:
+        raise UserError(f"--{given[0]} is of a ledger: add --ledger FILE")
     if options.noise:
         return _noise(options)
-    gate = Gate(_question(options), options.results, Path.cwd())
-    quiet = options.quiet or options.json
+    question = _question(options)
+    gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
+    quiet = options.quiet or options.json or options.markdown
     if not quiet:
         print("\n".join(gate.stated()), flush=True)
-    verdict = gate.run(
-        (lambda line: None) if quiet else (lambda line: print(line, flush=True)),
-        Processes(workers=options.workers, threads=options.threads, quiet=quiet),
-    )
-    path = gate.write(verdict)
-    figure = _figure(path, gate.described(verdict))
+    verdict = gate.run(_say(options), _executor(options), _seconds(options))
+    described = gate.described(verdict)
+    path = gate.write(described)
+    figure = _figure(path, described) if verdict.looks else "no picture: no look was read"
     if options.json:
         print(path.read_text(), end="")
-    else:
-        print(f"gate: {verdict.text}")
-        if not options.quiet:
-            print(f"{path}\n{figure}")
+        return verdict.code
+    print(f"gate: {verdict.text}")
+    _print_log(verdict)
+    if options.markdown:
+        print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
+    elif not quiet:
+        print(f"{path}\n{figure}")
     return verdict.code
+
+
+def _print_log(verdict: Verdict | None) -> None:
+    for line in verdict.log if verdict else ():
+        print(printable(f"    | {line}"))
+
+
+def _book(options: argparse.Namespace) -> int:
+    """Judge a candidate against the best of a ledger, or print the ledger."""
+    from ablations.gate import ledger, night
+    from ablations.gate.sheets import ledger_sheet
+    from ablations.report import formats
+
+    path = options.ledger
+    known = ledger.read_ledger(path)
+    if not options.words:
+        if known is None:
+            raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
+        form = "json" if options.json else "markdown"
+        print(formats.render(ledger_sheet(known), form))
+        return 0
+    if options.noise:
+        raise UserError("--noise compares nothing: leave --ledger out")
+    question = _question(options, ledger=True)
+    tonight = night.Night(
+        path, question, _terms(options, question, known), options.results, Path.cwd()
+    )
+    if not tonight.open(options.baseline, question.against):
+        print(f"gate: the first best is booked in {path}: {tonight.now.called}")
+        return 0
+    booked = tonight.judge(_say(options), _executor(options), _seconds(options))
+    if options.json:
+        print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
+    else:
+        print(f"gate: {booked.text}")
+        _print_log(booked.verdict)
+    return booked.code
+
+
+def _terms(options: argparse.Namespace, question: Question, known: Ledger | None) -> Terms:
+    """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
+    from dataclasses import replace
+
+    from ablations.gate import ledger, night
+    from ablations.gate.question import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE
+
+    terms = known.opening.terms if known else None
+    run = question.line.run
+    shared = run[: night.split_command(run, terms.run if terms else None)]
+    flags = {
+        "margin": options.margin and question.margin.text,
+        "rate": options.rate,
+        "candidates": options.candidates,
+        "first": options.first_seeds,
+        "most": options.most_seeds,
+        "fresh": options.fresh,
+        "futility": options.futility,
+        "steps": options.steps,
+        "depends": question.depends,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    of_line = night.terms_of(question.line, shared)
+    if terms is None:
+        defaults = {"rate": RATE, "first": FIRST_SEEDS, "most": MOST_SEEDS, "futility": FUTILITY}
+        rest = {"candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
+        none = {"steps": None, "depends": None}
+        return ledger.sound_terms({**defaults, **rest, **none, **of_line, **given})
+    for name, value in {**of_line, **given}.items():
+        if getattr(replace(terms, **{name: value}), name) != (kept := getattr(terms, name)):
+            raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")
+    return terms
+
+
+def _say(options: argparse.Namespace) -> Callable[[str], None]:
+    """Return what prints the verdict of a look, or nothing."""
+    quiet = options.quiet or options.json or options.markdown
+    return (lambda line: None) if quiet else (lambda line: print(line, flush=True))
+
+
+def _executor(options: argparse.Namespace) -> Processes:
+    from ablations.sweep.local import Processes
+
+    quiet = options.quiet or options.json or options.markdown
+    return Processes(workers=options.workers, threads=options.threads, quiet=quiet)
+
+
+def _seconds(options: argparse.Namespace) -> float | None:
+    return None if options.minutes is None else 60 * float(options.minutes)
 
 
 def _noise(options: argparse.Namespace) -> int:
@@ -122,7 +257,6 @@ def _noise(options: argparse.Namespace) -> int:
     from ablations.gate import FIRST_SEEDS, RATE
     from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
-    from ablations.sweep.local import Processes
 
     given = [flag for flag in ("margin", "baseline", "against") if getattr(options, flag)]
     if given:
@@ -131,9 +265,7 @@ def _noise(options: argparse.Namespace) -> int:
     runs = options.first_seeds or FIRST_SEEDS
     timeout = timeout_of(options.timeout)
     plan = noise.noise_plan(_line(options), Path.cwd(), runs, name, options.steps, timeout)
-    quiet = options.quiet or options.json
-    executor = Processes(workers=options.workers, threads=options.threads, quiet=quiet)
-    measured = noise.measure(plan, options.results, executor, options.rate or RATE)
+    measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
     print(formats.render(sheet, "json" if options.json else "markdown"))
     if not options.json:
@@ -156,21 +288,22 @@ def _line(options: argparse.Namespace) -> Line:
     )
 
 
-def _question(options: argparse.Namespace) -> Question:
-    from ablations.gate import FIRST_SEEDS, MOST_SEEDS, RATE, Margin, Question
+def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
+    from ablations.gate import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE, Margin, Question
     from ablations.sweep.backends.command.study_file import timeout_of
 
-    if options.margin is None:
+    if options.margin is None and not ledger:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     return Question(
         line=_line(options),
-        margin=Margin.read(options.margin),
+        margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),
         rate=options.rate or RATE,
         first=options.first_seeds or FIRST_SEEDS,
         most=options.most_seeds or MOST_SEEDS,
         better=options.require == "better",
+        futility=FUTILITY if options.futility is None else options.futility,
         steps=options.steps,
         timeout=timeout_of(options.timeout),
         depends=None if options.depends is None else tuple(options.depends),
@@ -194,13 +327,3 @@ def _words(text: str | None) -> tuple[str, ...]:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise UserError(f"--against cannot be split into arguments: {error}") from None
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-        if not 0 < value < 0.5:
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'") from None
-    return value

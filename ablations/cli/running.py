@@ -138,9 +138,11 @@ def _failures(outcome: Outcome) -> Iterable[str]:
 
 
 def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:
-    from ablations.sweep.slurm.submit import Slurm
+    from ablations.sweep.slurm.submit import Slurm, require_submitit
 
     dry = options.dry_run or options.script
+    if options.script:
+        require_submitit()
     executor = Slurm(cluster, keeping(options), dry_run=dry)
     sent = executor.run(plans, options.results, fresh=options.fresh)
     if options.script:
@@ -178,8 +180,12 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell.hash for plan in plans for cell in plan.cells})
     names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run")
-    if todo:
+    run = [cell for cell in todo if not cell.backend.has_run(cell, options.results)]
+    again = (
+        f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
+    )
+    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}")
+    if todo := run:
         estimate = processes(options).estimate(todo, options.results)
         print(*_estimated(estimate, here=True), sep="\n")
         print(f"    about {duration(estimate.seconds)} on this machine")
@@ -201,8 +207,11 @@ def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
         crew = backend.crew(max(job.workers for job in jobs), first.lanes)
         longest = duration(max(job.seconds for job in jobs))
         how = "measured" if speed.measured else "assumed: nothing like it has run here"
+        tasks = ", ".join(dict.fromkeys(cell.task for job in jobs for cell in job.cells))
+        title = backend.title.format(program)
+        title = f"{tasks} ({title})" if backend.compiles else title
         yield (
-            f"    {backend.title.format(program)}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
+            f"    {title}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
             f"{crew}, about {longest}{'' if here else ' each'} "
             f"({backend.pace(first.cells[0], speed)}, {how})"
         )

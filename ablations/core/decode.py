@@ -55,6 +55,7 @@ MOST_DEPTH = 32
 _REMEMBERED = 1000
 _SHOWN = 40  # characters of a value in an error
 _CLOSED: set[object] = set()
+_REPEATED: set[object] = set()
 
 
 class Mismatch(ValueError):
@@ -105,6 +106,12 @@ Positive = Annotated[int, Within(1, 2**62)]
 def closed(kind: type[T]) -> type[T]:
     """Mark a TypedDict as one without further keys."""
     _CLOSED.add(kind)
+    return kind
+
+
+def repeated(kind: type[T]) -> type[T]:
+    """Mark a TypedDict whose values are the same in thousands of files: each is checked once."""
+    _REPEATED.add(kind)
     return kind
 
 
@@ -247,13 +254,33 @@ def _annotated(kind: Hint, *conditions: Hint) -> Check:
     special: Mapping[object, Check] = {_ANY: _any_float, _BYTES: _path_text}
     check = next((special[one] for one in conditions if one in special), None) or _check(kind)
 
+    for one in conditions:
+        if isinstance(one, Within):
+            check = _within(check, one)
+        elif isinstance(one, Matches):
+            check = _matching(check, one)
+    return check
+
+
+def _within(check: Check, bounds: Within) -> Check:
+    low, high = bounds.low, bounds.high
+
     def run(value: Json) -> Decoded:
         decoded = check(value)
-        for one in conditions:
-            if isinstance(one, Within) and not one.low <= decoded <= one.high:
-                raise Mismatch(f"must be from {one.low:g} to {one.high:g}, not {decoded}")
-            if isinstance(one, Matches) and not re.fullmatch(one.pattern, str(decoded)):
-                raise Mismatch(f"must be {one.called}, not {shown(decoded)}")
+        if not low <= decoded <= high:
+            raise Mismatch(f"must be from {low:g} to {high:g}, not {decoded}")
+        return decoded
+
+    return run
+
+
+def _matching(check: Check, wanted: Matches) -> Check:
+    matches = re.compile(wanted.pattern).fullmatch
+
+    def run(value: Json) -> Decoded:
+        decoded = check(value)
+        if not matches(str(decoded)):
+            raise Mismatch(f"must be {wanted.called}, not {shown(decoded)}")
         return decoded
 
     return run
@@ -271,18 +298,18 @@ def _literal(*values: str) -> Check:
 
 
 def _union(*kinds: Hint) -> Check:
-    checks = [_check(kind) for kind in kinds if kind is not type(None)]
-    nullable = len(checks) < len(kinds)
+    *others, last = [_check(kind) for kind in kinds if kind is not type(None)]
+    nullable = type(None) in kinds
 
     def run(value: Json) -> Decoded:
         if value is None and nullable:
             return None
-        for check in checks[:-1]:
+        for check in others:
             try:
                 return check(value)
             except Mismatch:
                 continue
-        return checks[-1](value)
+        return last(value)
 
     return run
 
@@ -350,8 +377,9 @@ def _mapping(key: Hint, kind: Hint) -> Check:
 
 
 def _remembering(check: Check) -> Check:
-    """Check a value once where thousands are equal, as the choices of all seeds are."""
-    accepted: set[bytes] = set()
+    """Check a value once where thousands are equal, as the choices of all seeds are, and keep one
+    object of them."""
+    accepted: dict[bytes, Decoded] = {}
 
     def run(value: Decoded) -> Decoded:
         try:
@@ -359,11 +387,11 @@ def _remembering(check: Check) -> Check:
         except ValueError:  # deep
             return check(value)
         if key not in accepted:
-            check(value)
+            decoded = check(value)
             if len(accepted) == _REMEMBERED:
                 accepted.clear()
-            accepted.add(key)
-        return value
+            accepted[key] = decoded
+        return accepted[key]
 
     return run
 
@@ -405,7 +433,8 @@ def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: b
 
 def _typed_dict(kind: Hint) -> Check:
     checks = {n: _check(one) for n, one in get_type_hints(kind, include_extras=True).items()}
-    return _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
+    check = _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
+    return _remembering(check) if kind in _REPEATED else check
 
 
 def _dataclass(kind: Hint) -> Check:

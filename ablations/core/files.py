@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import TypeVar
 
+import orjson
+
 from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.errors import UserError
 
@@ -42,7 +44,7 @@ def require_regular(path: Path, most: int = MOST_LOG) -> None:
     os.close(_open(path, most)[0])
 
 
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file.
 
     Raises:
@@ -50,11 +52,11 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         OSError: it cannot be read.
     """
     handle, size = _open(path, most)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(size)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        return file.read(size) or b""
 
 
-def _open(path: Path, most: int) -> tuple[int, int]:
+def _open(path: Path | str, most: int) -> tuple[int, int]:
     """Open a regular file; return its descriptor and size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -99,7 +101,12 @@ def parse(data: bytes | str) -> Json:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: Json = json.loads(data)
+        value: Json = orjson.loads(data)
+        return value
+    except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
+        pass
+    try:
+        value = json.loads(data)
         return value
     except (ValueError, RecursionError):
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None

@@ -174,54 +174,77 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    if value < 128:
+        return value >> 1 ^ -(value & 1), at + 1
     value, at = _varint(data, at)
     return value >> 1 ^ -(value & 1), at
 
 
 def _struct(data: bytes, at: int, depth: int, last: int = 0) -> tuple[Struct, int]:
-    """Return the fields of a struct by number, up to the last that is wanted, and its end."""
-    found: Struct = {}
+    """Return the fields of a struct by their numbers, up to the last one wanted, and its end.
+
+    Calls as little as it can: of a small file these headers take most of the time.
+    """
+    if depth > _DEPTH:
+        raise ValueError("is no Parquet file")
+    fields: Struct = {}
     name = 0
     while kind := data[at]:
         at += 1
-        if kind >> 4:
+        if kind > 15:
             name += kind >> 4
+            kind &= 15
         else:
             name, at = _zigzag(data, at)
-        kind &= 15
-        if kind > 6 or kind == 3:
-            found[name], at = _value(data, at, kind, depth)
-        elif kind > 3:
-            found[name], at = _zigzag(data, at)
-        else:  # a truth stands in the kind itself
-            found[name] = kind == 1
+        if 3 < kind < 7:
+            number = data[at]
+            at += 1
+            if number > 127:
+                number, at = _varint(data, at - 1)
+            fields[name] = number >> 1 ^ -(number & 1)
+        elif kind == 12:
+            fields[name], at = _struct(data, at, depth + 1)
+        elif kind < 3:  # a truth stands in the kind itself
+            fields[name] = kind == 1
+        else:
+            fields[name], at = _value(data, at, kind, depth)
         if name == last:
             break
-    return found, at + 1
+    return fields, at + 1
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if depth > _DEPTH or at >= len(data):
-        raise ValueError("is no Parquet file")
-    if kind in (1, 2, 3):
-        return data[at], at + 1
     if kind in (4, 5, 6):
         return _zigzag(data, at)
-    if kind == 7:
-        return None, at + 8
     if kind == 8:
-        length, at = _varint(data, at)
+        length = data[at]
+        at += 1
+        if length > 127:
+            length, at = _varint(data, at - 1)
         return data[at : at + length], at + length
     if kind in (9, 10):
-        size, inner = data[at] >> 4, data[at] & 15
-        at += 1
-        if size == 15:
-            size, at = _varint(data, at)
-        values = []
-        for _ in range(size):
-            value, at = _value(data, at, inner, depth + 1)
-            values.append(value)
-        return values, at
+        return _list(data, at, depth + 1)
     if kind == 12:
         return _struct(data, at, depth + 1)
+    if kind in (1, 2, 3):
+        return data[at], at + 1
+    if kind == 7:
+        return None, at + 8
     raise ValueError("is no Parquet file")
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    if depth > _DEPTH:
+        raise ValueError("is no Parquet file")
+    size, kind = data[at] >> 4, data[at] & 15
+    at += 1
+    if size == 15:
+        size, at = _varint(data, at)
+    values = []
+    for _ in range(size):
+        if at >= len(data):
+            raise ValueError("is no Parquet file")
+        value, at = _value(data, at, kind, depth)
+        values.append(value)
+    return values, at

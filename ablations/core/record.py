@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
 
-from ablations.core.decode import As, Count, Json, Matches, Within
+from ablations.core.decode import As, Count, Json, Matches, Within, repeated
 
 Status = Literal["done", "failed"]
 Failure = Literal["diverged", "cut", "error"]
@@ -14,6 +14,7 @@ Seconds = Annotated[float, Within(0, 1e12)]
 Columns: TypeAlias = dict[str, list[float | None]]  # of a curve: step first; all of one length
 
 
+@repeated
 class Named(TypedDict):
     """A trainer or a choice in a configuration. revision: of the code that it names."""
 
@@ -21,6 +22,7 @@ class Named(TypedDict):
     revision: NotRequired[int]
 
 
+@repeated
 class Task(Named):
     """A task in a configuration. settings: name -> value, of what changes the environment."""
 
@@ -56,6 +58,7 @@ class Diagnosis(TypedDict):
     revision: int
 
 
+@repeated
 class Run(TypedDict, total=False):
     """How long a configuration trains, and where it is evaluated.
 

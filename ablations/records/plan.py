@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -179,13 +179,16 @@ def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record 
         yield cell, usable_record(results, cell.hash)
 
 
-def read_runs(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
-    """Yield every cell of a plan with its record and curve; {} where it has none.
+def read_runs(
+    results: Path, plan: Plan, metrics: Collection[str] | None = None
+) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
+    """Yield every cell of a plan with its record and the curve of that, {} where it has none.
 
-    Of a record whose curve is damaged nothing is used, with a line.
+    Of a record whose curve is damaged nothing is used, which is said in a line. metrics: of
+    `read_curve`.
     """
     for cell, record in read_results(results, plan):
-        curve = None if record is None else usable_curve(results, record)
+        curve = None if record is None else usable_curve(results, record, metrics)
         yield cell, None if curve is None else record, curve or {}
 
 

@@ -6,6 +6,7 @@ import hashlib
 import operator
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
@@ -175,9 +176,9 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
-    """Return the bytes of a file in `cell_folder`, whose joins take longer than the file."""
+    """Return the bytes of a file of a record, without paths, whose joins take longer."""
     named = require_name("the name of a cell", cell)
-    return read_bytes(Path(os.path.join(results, "cells", named, name)), most)
+    return read_bytes(f"{results}/cells/{named}/{name}", most)
 
 
 def usable_record(results: Path, cell: str) -> Record | None:
@@ -194,26 +195,34 @@ def usable_record(results: Path, cell: str) -> Record | None:
     return None
 
 
-def read_curve(results: Path, record: Record) -> Columns:
+def read_curve(results: Path, record: Record, metrics: Collection[str] | None = None) -> Columns:
     """Return the curve of a record: `step`, then a column per metric, None where it has no value.
 
+    Args:
+        results: the folder of the record.
+        record: whose curve is read.
+        metrics: those whose values are read; None: all. Of others only the name is there, with [].
+
     Raises:
-        DamagedRecord: it is not what was written.
+        DamagedRecord: it is not the curve that was written.
     """
     data = verify_curve(results, record)
     try:
-        return curve_of(parquet.decode(data)[0])
+        wanted = None if metrics is None else {"step", *metrics}
+        return curve_of(parquet.decode(data, wanted)[0])
     except ValueError as why:
         raise _damaged(record.hash, f"curve.parquet {why}") from None
 
 
-def usable_curve(results: Path, record: Record) -> Columns | None:
-    """Return the curve of a record for a command that reads.
+def usable_curve(
+    results: Path, record: Record, metrics: Collection[str] | None = None
+) -> Columns | None:
+    """Return the curve of a record for a command that reads, as `read_curve` does.
 
     None for one that is damaged or closed to this user, with a line.
     """
     try:
-        return read_curve(results, record)
+        return read_curve(results, record, metrics)
     except DamagedRecord as damaged:
         set_aside(damaged)
     except PermissionError as error:

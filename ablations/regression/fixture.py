@@ -17,6 +17,9 @@ from ablations.regression import baselines, messages, plugin
 from ablations.regression.check import Check, Terms, check, sequential
 from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
 from ablations.regression.design import FEWEST_OLD
+from ablations.regression.history import NIGHTS, RATE, NightCheck, check_nights
+from ablations.regression.history import Terms as Nightly
+from ablations.regression.nights import read_nights
 from ablations.regression.provenance import of_process
 
 AGAIN = "pytest --learning-curve-update --learning-curve-reason"
@@ -35,7 +38,7 @@ class LearningCurve:
         self._config = request.config
         self._used: set[str] = set()
 
-    def check(
+    def check(  # noqa: PLR0913 (a test names the few that it wants)
         self,
         curves: Data | Callable[[tuple[int, ...]], Data],
         *,
@@ -125,6 +128,49 @@ class LearningCurve:
         if found is None or name is None:
             pytest.fail(problem, pytrace=False)
         return self._say(name, found, metric, failing)
+
+    def history(
+        self,
+        file: str | Path,
+        metric: str,
+        *,
+        night: str | None = None,
+        since: str | None = None,
+        nights: int = NIGHTS,
+        rate: float = RATE,
+        higher_is_better: bool = True,
+    ) -> NightCheck:
+        """Fail the test where tonight's run is worse than the nights before, or the nights drift.
+
+        Args:
+            file: a table or JSON lines with a row a night, or a folder with a run a night; tonight
+                is the last. From the folder of the test, unless it is absolute.
+            metric: its column or tag.
+            night: the column with the names of the nights; default: their numbers.
+            since: the first night that counts, after a change that was wanted.
+            nights: how many before tonight are the baseline.
+            rate: of false alarms, of each night.
+            higher_is_better: the direction of the metric.
+
+        Returns:
+            The result. Too few nights fail nothing, and are said.
+        """
+        __tracebackhide__ = True
+        problem, check = "", None
+        try:
+            read = read_nights(self._request.path.parent / file, metric, night)
+            read = read if since is None else read.since(since)
+            terms = Nightly(nights, rate, lower_is_better=not higher_is_better)
+            check = check_nights(read.values, terms)
+        except UserError as error:
+            problem = f"learning_curve: {error}"
+        if check is None:
+            pytest.fail(problem, pytrace=False)
+        line = f"{metric}: {check.text}"
+        self._note(line)
+        if check.failed:
+            pytest.fail(line, pytrace=False)
+        return check
 
     def _update(
         self,

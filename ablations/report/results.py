@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -53,13 +52,13 @@ class Results:
         """Return all cells in the plan's order, with the curves of these metrics."""
         if self._runs is None or not self._metrics.issuperset(metrics):
             self._metrics.update(metrics)
-            self._runs = [self._run(*run) for run in read_runs(self.folder, self.plan)]
+            self._runs = [
+                self._run(*run) for run in read_runs(self.folder, self.plan, self._metrics)
+            ]
         return self._runs
 
     def _run(self, cell: CellEntry, record: Record | None, columns: Columns) -> Run:
         steps = columns.pop("step", [])
-        if record is not None:  # one object of equals, as plans and curves of thousands are
-            record = replace(record, config=cell.config)
         curves = {n: logged(steps, columns[n]) for n in columns if n in self._metrics}
         return Run(cell, record, tuple(columns), curves)
 

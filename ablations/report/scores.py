@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -256,7 +256,7 @@ def moves(found: Scores) -> bool:
 
 
 def largest(found: Scores) -> float:
-    """The finite value of a metric that is furthest from 0; 0 where there is none."""
+    """Return the finite value of a metric that is furthest from 0; 0 where there is none."""
     values = [cell.curve.values for cell in found.cells]
     return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
 
@@ -304,28 +304,24 @@ def _scores(results: Results, metric: str, score: str, *, strict: bool) -> Score
     runs = results.runs(metric)
     records = [run.record for run in runs if run.record is not None]
     versions = Counter(
-        tuple(sorted((str(k), str(v)) for k, v in record.provenance.get("versions", {}).items()))
-        for record in records
+        tuple(sorted(record.provenance.get("versions", {}).items())) for record in records
     )
     return Scores(
         metric,
         score,
-        tuple(
-            replace(_cell(run, metric, SCORES[score], strict), hash=run.cell.hash) for run in runs
-        ),
+        tuple(_cell(run, metric, SCORES[score], strict) for run in runs),
         tuple((dict(which), count) for which, count in versions.most_common()),
         tuple(plugins.edited(record.provenance.get("plugins", {}) for record in records)),
     )
 
 
 def _cell(run: Run, metric: str, score: Score, strict: bool) -> Cell:
-    place, record = run.cell.place, run.record
+    scored, record = partial(Cell, *run.cell.place, hash=run.cell.hash), run.record
     if record is None:
-        return Cell(*place, "missing")
+        return scored("missing")
     if record.status == "failed":
         diverged_in_training = record.failure in (None, "diverged")
-        return Cell(
-            *place,
+        return scored(
             "failed",
             reason=record.reason,
             failed_step=record.failed_step,
@@ -334,15 +330,15 @@ def _cell(run: Run, metric: str, score: Score, strict: bool) -> Cell:
     if (curve := run.curves.get(metric)) is None:
         if strict:
             raise unknown("metric", metric, run.metrics)
-        return Cell(*place, "empty")
+        return scored("empty")
     if curve.status == "diverged":
         reason = diverged(metric, curve.end)
         step = int(curve.end)
-        return Cell(*place, "failed", reason=reason, failed_step=step, diverged=True)
+        return scored("failed", reason=reason, failed_step=step, diverged=True)
     value = score(curve.steps, curve.values)
     if math.isinf(value):
-        return Cell(*place, "failed", reason=f"{metric} is infinite", diverged=True)
-    return Cell(*place, "empty" if math.isnan(value) else "done", value, curve=curve)
+        return scored("failed", reason=f"{metric} is infinite", diverged=True)
+    return scored("empty" if math.isnan(value) else "done", value, curve=curve)
 
 
 def _points(steps: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], Floats]:

@@ -17,6 +17,7 @@ from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.records import read_plan
 from ablations.sweep import diagnosis
+from ablations.sweep.backends.command import ended
 from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import all_submissions
@@ -31,7 +32,8 @@ OURS = {
     "code": _CELL,
     "work": _CELL,
     "work/logs": rf"{_RUN}(\.\d+)?-\d+\.log",
-    "work/orders": rf"{_RUN}\.json",
+    "work/orders": rf"{_RUN}(\.\d+)?\.(json|stopped)",
+    "work/ended": rf"{_CELL}\.json",
     "work/submissions": _RUN,
     "work/code": _CELL,
 }
@@ -58,6 +60,7 @@ def waste(results: Path) -> list[Path]:
         found += _ours(folder, "set-aside")
         for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
             found += (path for path in _ours(folder, part) if not _needed(folder, path))
+        found += (path for path in _ours(folder, "work/ended") if ended.is_gone(folder, path))
     return [*found, *_ours(results, "cache"), *_ours(results, "code")]
 
 

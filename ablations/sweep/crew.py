@@ -42,7 +42,7 @@ class Crew:
         """Wait until every worker has ended well, or until interrupted.
 
         Then each of them has the order's `stop_seconds` to save what it has. Raises UserError when
-        they die without end, or say that none of them can go on.
+        they die without end, or say that none of them can go on, or that the rest would fail too.
         """
         try:
             with progress:
@@ -57,6 +57,8 @@ class Crew:
                 progress.update()
         finally:
             self._stop()
+        if (reason := self.order.stopped) is not None:
+            raise UserError(reason)
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         log = self._log(index)

@@ -19,6 +19,7 @@ from ablations.records import Record, read_record
 from ablations.sweep.backends import Speed, backend_of
 from ablations.sweep.cell import Cell
 from ablations.sweep.machine import even_lanes
+from ablations.sweep.order import Order
 
 SUPERVISOR_MEGABYTES = 500
 SPARE_MEMORY = 1.5
@@ -153,6 +154,15 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
             if found[program].measured:
                 break
     return found
+
+
+def compile_seconds(order: Order) -> float | None:
+    """Return how long the programs of an order take to compile, the slowest of them; None where
+    nothing like them was compiled."""
+    if not order.backend.compiles:
+        return None
+    known = speeds(Path(order.results), order.cells, accelerator=order.accelerator)
+    return max((speed.compile_seconds for speed in known.values() if speed.measured), default=None)
 
 
 def _records(results: Path) -> Iterable[Record]:

@@ -84,9 +84,13 @@ class Ended:
 
 
 class TrainingFailed(Exception):
-    """An error of training: the cell's own failure, unlike a disc that is full."""
+    """An error of training: the cell's own failure, unlike a disc that is full.
 
-    def __init__(self, error: Exception):
+    stops: others would fail in the same way, so no further cell of the order is begun.
+    """
+
+    def __init__(self, error: Exception, *, stops: bool = False):
         """Hold the error that was raised."""
         super().__init__(str(error))
         self.error = error
+        self.stops = stops

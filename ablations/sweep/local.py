@@ -20,7 +20,7 @@ from ablations.sweep import provenance
 from ablations.sweep.cell import Cell, backend_of_all
 from ablations.sweep.claims import running
 from ablations.sweep.crew import Crew
-from ablations.sweep.estimate import Estimate, Resources, estimate
+from ablations.sweep.estimate import Estimate, Resources, compile_seconds, estimate
 from ablations.sweep.machine import cores
 from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import Work, prepare
@@ -114,8 +114,9 @@ class Processes:
         return outcome
 
     def order(self, todo: Sequence[Cell], results: Path) -> Order:
-        """Return the work order of some cells."""
+        """Return the work order of some cells. Raises UserError where nothing here can run them."""
         backend = backend_of_all(todo)
+        backend.require_installed()
         devices = backend.accelerators()
         workers, lanes = backend.shape(len(todo), cores(), devices, self.lanes)
         checkout = provenance.of_checkout()
@@ -139,11 +140,14 @@ class Processes:
         path = order.write(results / "work" / "orders" / f"{order.run}.json")
         try:
             Crew(order, path).work(
-                Progress(order.cells, results, console=console),
+                Progress(
+                    order.cells, results, console=console, compile_seconds=compile_seconds(order)
+                ),
                 lambda: deadline is not None and time.monotonic() >= deadline,
             )
         finally:
             path.unlink(missing_ok=True)
+            order.close()
 
     def _say(self, lines: Iterable[str]) -> None:
         for line in () if self.quiet else lines:
@@ -153,10 +157,12 @@ class Processes:
         programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
         compiled = f" {count(len(programs), 'program')} to compile;"
         tasks = sorted({cell.task for cell in work.cells})
+        again = sum(order.backend.has_run(cell, Path(order.results)) for cell in order.cells)
+        read = f", {again} of them only to be read again" if again else ""
         yield (
             f"{names}: {count(len(work.cells), 'cell')} on {count(len(tasks), 'task')} "
             f"({', '.join(tasks)}): {len(work.cells) - len(work.todo)} done, {len(work.todo)} to "
-            f"run;{compiled if order.backend.compiles else ''} "
+            f"run{read};{compiled if order.backend.compiles else ''} "
             f"{self._here or order.backend.crew(order.workers, order.lanes)}"
         )
         yield from order.backend.notices(shell=self._here is None)
@@ -171,8 +177,11 @@ class ThisProcess(Processes):
         worker = Worker(order, 0)
         try:
             worker.run()
+            if (reason := order.stopped) is not None:
+                raise UserError(reason)
         finally:
             worker.release()
+            order.close()
 
 
 def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:

@@ -83,6 +83,27 @@ class Order:
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
+    def stop(self, reason: str) -> None:
+        """Have no worker begin another cell. reason: in a line, for people."""
+        write_atomically(self._stop, reason)
+
+    @property
+    def stopped(self) -> str | None:
+        """Return why cells of it are left that nobody is to begin; None where that is not so."""
+        try:
+            reason = self._stop.read_text()
+        except FileNotFoundError:
+            return None
+        return reason if self.left else None
+
+    def close(self) -> None:
+        """Delete what its workers told each other."""
+        self._stop.unlink(missing_ok=True)
+
+    @property
+    def _stop(self) -> Path:
+        return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
+
     def write(self, path: Path) -> Path:
         """Write it as JSON; return the path."""
         write_atomically(path, json.dumps(vars(self), default=vars))

@@ -84,6 +84,7 @@ def clear_the_way(
     if fresh:
         for cell in cells:
             _start_over(results, cell.hash)
+            cell.backend.forget(cell, results)
     todo = [cell for cell in cells if not _has_result(results, cell.hash, say)]
     return Work(tuple(cells), tuple(todo))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -21,10 +22,36 @@ from ablations.sweep.claims import Arrivals, Heartbeat, published, read_heartbea
 LINE_SECONDS = 10.0
 
 
+@dataclass
+class Clocks:
+    """The time of training, and the time before and between in which programs are compiled.
+
+    training, compiling: seconds. gained: steps that were trained meanwhile.
+    """
+
+    training: float = 0.0
+    compiling: float = 0.0
+    gained: int = 0
+
+    def pass_on(self, seconds: float, gained: int, *, trains: bool) -> None:
+        """Count some seconds in which `gained` steps became known. trains: a cell is training."""
+        if trains or gained > self.gained:
+            self.training += seconds
+        else:
+            self.compiling += seconds
+        self.gained = max(gained, self.gained)
+
+    @property
+    def rate(self) -> float:
+        """Return the steps per second of training; 0 before the first."""
+        return self.gained / self.training if self.training else 0.0
+
+
 class Progress:
-    """Cells done, steps, steps per second, current return, time left.
+    """Cells done, steps, steps per second of training, current return, time left.
 
     On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`.
+    compile_seconds: how long the like of these programs took to compile; None: never measured.
     """
 
     def __init__(
@@ -34,6 +61,7 @@ class Progress:
         *,
         console: Console | None = None,
         line_seconds: float = LINE_SECONDS,
+        compile_seconds: float | None = None,
     ):
         """Watch the cells of a results folder."""
         self.results = results
@@ -49,13 +77,15 @@ class Progress:
         self._done_steps = 0
         self._head_start: dict[str, int] = {}
         self._failed = 0
-        self._started = time.monotonic()
+        self._compile_seconds = compile_seconds
+        self._clocks = Clocks()
+        self._started = self._looked = time.monotonic()
         self._last_line = 0.0
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
         """Begin to measure time, and to show."""
-        self._started = time.monotonic()
+        self._started = self._looked = time.monotonic()
         if self.console.is_terminal and not self.console.quiet:
             self._live = Live(console=self.console, refresh_per_second=4, transient=True)
             self._live.start()
@@ -106,21 +136,33 @@ class Progress:
         beats = {cell: read_heartbeat(self.results, cell) for cell in shown}
         return {cell: beat for cell, beat in beats.items() if beat}
 
-    def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float, float | None]:
+    def _totals(self, beats: Mapping[str, Heartbeat]) -> tuple[int, float | None]:
+        """Let the clocks go on; return the steps so far and the seconds left, where known."""
+        now = time.monotonic()
         steps = self._done_steps + sum(beat.step for beat in beats.values())
-        elapsed = time.monotonic() - self._started
         self._head_start |= {cell: beat.start for cell, beat in beats.items() if beat.start}
-        rate = (steps - sum(self._head_start.values())) / elapsed if elapsed else 0.0
-        left = (self._total - steps) / rate if rate > 0 else None
-        if not self._told:  # how long a command runs is known when the first is done
-            done = len(self._steps) - len(self._waiting)
-            left = elapsed * len(self._waiting) / done if done else None
-        return steps, rate, left
+        trains = any(beat.phase == "training" for beat in beats.values())
+        gained = steps - sum(self._head_start.values())
+        self._clocks.pass_on(now - self._looked, gained, trains=trains)
+        self._looked = now
+        if self._told:
+            rate = self._clocks.rate
+            return steps, (self._total - steps) / rate if rate > 0 else None
+        # how long a command runs is known when the first is done
+        done = len(self._steps) - len(self._waiting)
+        return steps, (now - self._started) * len(self._waiting) / done if done else None
 
     def _left(self, seconds: float | None) -> str:
         if seconds is not None:
             return f"{_clock(seconds)} left"
-        return "compiling" if self._compiles else "time left not known yet"
+        return "time left not known yet" if not self._compiles else self._compiling()
+
+    def _compiling(self) -> str:
+        of = f" of about {_clock(self._compile_seconds)}" if self._compile_seconds else ""
+        return f"compiling {_clock(self._clocks.compiling)}{of}"
+
+    def _speed(self) -> str:
+        return f"{_si(self._clocks.rate)} steps/s"
 
     def _bar(self, steps: int, done: int) -> ProgressBar:
         """Draw steps, or cells where nobody knows how many steps there will be."""
@@ -130,13 +172,16 @@ class Progress:
 
     def _print_line(self, beats: Mapping[str, Heartbeat]) -> None:
         self._last_line = time.monotonic()
-        steps, rate, left = self._totals(beats)
+        steps, left = self._totals(beats)
         done = len(self._steps) - len(self._waiting)
         parts = [
             f"[{_clock(time.monotonic() - self._started)}] {done}/{len(self._steps)} cells",
             f"{_si(steps)}{f'/{_si(self._total)}' if self._total else ''} steps",
-            f"{_si(rate)} steps/s",
         ]
+        if self._clocks.gained:
+            parts.append(self._speed())
+            if self._compiles and self._clocks.compiling >= 1:
+                parts.append(f"compiling took {_clock(self._clocks.compiling)}")
         if self._waiting:
             parts.append(self._left(left))
         if self._failed:
@@ -151,14 +196,14 @@ class Progress:
             print(", ".join(parts), file=self.console.file, flush=True)
 
     def _picture(self, beats: Mapping[str, Heartbeat]) -> Group:
-        steps, rate, left = self._totals(beats)
+        steps, left = self._totals(beats)
         done = len(self._steps) - len(self._waiting)
         total = Table.grid(padding=(0, 2))
         total.add_row(
             self._bar(steps, done),
             f"{done}/{len(self._steps)} cells",
             f"{_si(steps)} steps",
-            f"{_si(rate)} steps/s",
+            self._speed() if self._clocks.gained else "",
             self._left(left),
             Text(f"{self._failed} failed", style="red") if self._failed else "",
         )

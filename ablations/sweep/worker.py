@@ -75,8 +75,8 @@ class Worker:
             self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
-        """Run cells until nothing is left to do."""
-        while self._waiting:
+        """Run cells until nothing is left to do, or none is to be begun any more."""
+        while self._waiting and self.order.stopped is None:
             block = self._claim_block()
             if block:
                 self._run_block(block)
@@ -202,6 +202,8 @@ class Worker:
             training.run(held, lambda: self._stopping)
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
+            if failed.stops:
+                self.order.stop(f"{cells[0].name}: {failed}; {self.backend.mending}")
             return
         finally:
             self._training = False

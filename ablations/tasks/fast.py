@@ -35,6 +35,7 @@ register(
             }
         },
         steps=50_000,
+        speed=120_000,
         source="own choice",
         check=check_episodes,
     )

@@ -32,6 +32,8 @@ class Task:
         before is renamed; `completed` puts it back.
     unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
         trainers then record the return with it too, as usual_return.
+    speed: steps per second of one core with these settings, roughly: what an estimate assumes
+        before anything like it has run.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
     """
 
@@ -46,6 +48,7 @@ class Task:
     check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
     neutral: Mapping[str, Any] = field(default_factory=dict)
     unpaid: Callable[[Mapping[str, Any]], float] = field(default=lambda settings: 0.0)
+    speed: float = 50_000.0
     revision: int = 1
 
     def completed(self, settings: Mapping[str, Any]) -> dict[str, Any]:

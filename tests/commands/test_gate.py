@@ -106,9 +106,14 @@ def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
 def test_what_noise_hides_stays_undecided(folder, ask) -> None:
     command = f"{PYTHON} score.py {{seed}} 0.01 50"
     folder.write("score.py", SCORE.replace("sys.argv[2])", "sys.argv[-1]) / 100"))
-    code, said = ask("--against", "3", "--margin", "1", "--most-seeds", "8", command=command)
-    assert code == 3, said
+    flags = ("--against", "3", "--margin", "1", "--most-seeds", "8")
+    code, said = ask(*flags, "--futility", "0", command=command)
+    assert (code, told(folder)["verdict"]) == (3, "undecided"), said
     assert [one["seeds"] for one in told(folder)["looks"]] == [3, 5, 8]
+    code, said = ask(*flags, command=command)
+    assert (code, told(folder)["verdict"]) == (3, "futile"), "no later look could pass"
+    assert told(folder)["looks"][-1]["chance"] < told(folder)["futility"] == 0.1
+    assert "is left" in said
 
 
 def test_a_change_that_fails_is_no_pass(folder, ask) -> None:

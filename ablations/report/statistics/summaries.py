@@ -85,8 +85,10 @@ def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int)
     and the sorting are done once for all data of one length, and a replicate is one row of a matrix
     product.
     """
-    index = np.sort(np.random.default_rng([seed, n]).integers(0, n, (replicates, n)), axis=-1)
-    flat = (index + n * np.arange(replicates)[:, None]).ravel()
+    index = np.random.default_rng([seed, n]).integers(0, n, (replicates, n))
+    if 2**8 < n <= 2**16:  # NumPy sorts numbers of 16 bits by their digits, in a third of the time
+        index = index.astype(np.uint16)
+    flat = (np.sort(index, axis=-1, kind="stable") + n * np.arange(replicates)[:, None]).ravel()
     each = np.tile(order_weights(n, statistic), replicates)
     counted: Floats = np.bincount(flat, each, replicates * n).astype(np.float64)
     return counted.reshape(replicates, n)

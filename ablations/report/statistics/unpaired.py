@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.summaries import LEVEL
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The number, the mean and the sample variance of runs."""
+
+    n: int
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> Moments:
+        """Summarize `[n]` scores, two or more."""
+        return cls(len(values), float(values.mean()), float(values.var(ddof=1)))
 
 
 def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:
@@ -27,13 +42,29 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
     n = min(len(a), len(b))
     if n == 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return Comparison(n, level=level)
-    difference = float(a.mean() - b.mean())
     if n == 1:
-        return Comparison(n, difference, level=level)
-    parts = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
+        return Comparison(n, float(a.mean() - b.mean()), level=level)
+    compared = welch(Moments.of(a), Moments.of(b), level, rounding_of(a, b))
+    if compared.low is None:
+        return compared
+    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
+    return replace(compared, probability_of_improvement=wins)
+
+
+def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -> Comparison:
+    """Compare the means of two groups of runs, a - b, by their moments; see `compare_unpaired`.
+
+    Args:
+        a: of two runs or more.
+        b: of two runs or more.
+        level: of the interval.
+        rounding: the error up to which all runs are one number.
+    """
+    n, difference = min(a.n, b.n), a.mean - b.mean
+    parts = [side.variance / side.n for side in (a, b)]
     error = math.sqrt(sum(parts))
-    if error <= rounding_of(a, b):
-        alike = abs(difference) <= rounding_of(a, b)
+    if error <= rounding:
+        alike = abs(difference) <= rounding
         return Comparison(
             n,
             0.0 if alike else difference,
@@ -42,10 +73,9 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
             p=1.0 if alike else 0.5 ** (n - 1),
         )
     freedom = error**4 / sum(
-        part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)
+        part**2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True)
     )
     reach = -student_quantile(freedom, level / 2) * error
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
     return Comparison(
         n=n,
         difference=difference,
@@ -54,5 +84,4 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
         level=level,
         deviation=error * math.sqrt(n),
         p=2 * student_cdf(freedom, -abs(difference) / error),
-        probability_of_improvement=wins,
     )

@@ -76,11 +76,13 @@ class Backend(Protocol):
     What a backend has no need of it inherits.
 
     compiles: whether cells share programs that are compiled first. title: what a program, whose
-    name is {}, is called in the plan of a run.
+    name is {}, is called in the plan of a run. mending: what helps where the cells of an order
+    would all fail alike.
     """
 
     compiles: bool
     title: str
+    mending: str = ""
 
     def program(self, config: Configuration, *, accelerator: bool = False) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
@@ -99,6 +101,14 @@ class Backend(Protocol):
         """Return cells as an order has them, with what their provenance will need."""
         return tuple(cells)
 
+    def has_run(self, cell: Cell, results: Path) -> bool:
+        """Return whether a cell without a record has run, so that only its curve is to be read."""
+        return False
+
+    def forget(self, cell: Cell, results: Path) -> None:
+        """Have a cell run again, though it has run."""
+        return
+
     def notices(self, *, shell: bool) -> list[str]:
         """Return lines for the user before workers start.
 
@@ -108,6 +118,10 @@ class Backend(Protocol):
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
+
+    def require_installed(self) -> None:
+        """Raise UserError where the packages that run cells are missing."""
+        return
 
     def require_device(self, order: Order) -> None:
         """Raise UserError in a worker that lacks the accelerator of its order."""

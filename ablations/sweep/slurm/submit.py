@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import os
 import re
@@ -12,14 +11,14 @@ import subprocess
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ablations import plugins
 from ablations.core.record import Checkout
-from ablations.errors import UserError, unknown
+from ablations.errors import Note, UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -34,6 +33,10 @@ from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
 
+T = TypeVar("T")
+
+USUAL_ARRAY = 1001  # tasks: Slurm's MaxArraySize where nobody has set it
+UNASKED = "Slurm does not answer here: its queue, partitions and limits are not checked"
 NOTHING = Estimate((), {})
 NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
 
@@ -73,8 +76,9 @@ class Slurm:
         Raises:
             UserError: something is wrong, as far as it can be known before it is submitted.
         """
-        commands.require_commands()
-        _require_submitit()
+        if not self.dry_run:
+            commands.require_commands()
+            require_submitit()
         results = results.resolve()
         if not str(results).isprintable():
             raise UserError(f"a job script cannot name the results folder {str(results)!a}")
@@ -93,13 +97,14 @@ class Slurm:
         return estimate(cells, results, self.cluster.resources)
 
     def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
-        held = submissions.holders(results, (cell.hash for cell in todo))
+        none: dict[str, submissions.Held] = {}
+        held = self._answer(lambda: submissions.holders(results, (c.hash for c in todo)), none)
         free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
         cells = len(needed(plans))
         counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
         if not free:
             return counts
-        _require_partition(self.cluster)
+        self._answer(lambda: _require_partition(self.cluster), None)
         estimated = self.estimate(free, results)
         submission = Submission(
             run=uuid.uuid4().hex[:8],
@@ -114,10 +119,13 @@ class Slurm:
             provenance.keep_difference(results, checkout)
             code = copy_code(code, _modules())
         megabytes = max(job.megabytes for job in estimated.jobs)
-        executor = _executor(submission, self.cluster, code, megabytes)
-        largest = commands.largest_array()
+        largest = self._answer(commands.largest_array, USUAL_ARRAY)
+        planned = replace(counts, estimate=estimated)
+        if self.dry_run and not _has_submitit():
+            return planned
+        executor = _executor(submission, self.cluster, code, megabytes, anywhere=self.dry_run)
         script = _script(executor, min(largest, len(estimated.jobs)))
-        planned = replace(counts, estimate=estimated, script=script)
+        planned = replace(planned, script=script)
         if self.dry_run:
             return planned
         orders = self._orders(submission, estimated, checkout)
@@ -132,6 +140,16 @@ class Slurm:
             raise UserError(f"sbatch refuses these jobs: {refused}")
         arrays = tuple(job for job, _, _ in submission.arrays())
         return replace(planned, arrays=arrays, taken=taken, refused=refused)
+
+    def _answer(self, question: Callable[[], T], otherwise: T) -> T:
+        """Return Slurm's answer; where a dry run gets none, what it assumes instead."""
+        try:
+            return question()
+        except commands.Silent:
+            if not self.dry_run:
+                raise
+            warnings.warn(Note(UNASKED), stacklevel=2)
+            return otherwise
 
     def _orders(
         self, submission: Submission, estimated: Estimate, checkout: Checkout
@@ -176,8 +194,16 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
     return len(every), None
 
 
-def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: int) -> Any:
+def _executor(
+    submission: Submission, cluster: Cluster, code: Path, megabytes: int, *, anywhere: bool = False
+) -> Any:
+    """Return submitit's executor. anywhere: also where there is no Slurm, to write its script."""
     import submitit
+
+    class Anywhere(submitit.SlurmExecutor):
+        @classmethod
+        def affinity(cls) -> int:
+            return 1
 
     options: dict[str, Any] = {
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
@@ -210,7 +236,8 @@ def _executor(submission: Submission, cluster: Cluster, code: Path, megabytes: i
     if cluster.gpus:
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
         options["gpus_per_node"] = f"{kind}{cluster.gpus}"
-    executor = submitit.SlurmExecutor(folder=submission.folder / "slurm")
+    kind_of = Anywhere if anywhere else submitit.SlurmExecutor
+    executor = kind_of(folder=submission.folder / "slurm")
     executor.update_parameters(**options)
     return executor
 
@@ -239,13 +266,14 @@ def _modules() -> list[Path]:
     return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
 
 
-def _require_submitit() -> None:
-    try:
-        importlib.import_module("submitit")
-    except ModuleNotFoundError:
-        raise UserError(
-            "--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'"
-        ) from None
+def _has_submitit() -> bool:
+    return importlib.util.find_spec("submitit") is not None
+
+
+def require_submitit() -> None:
+    """Raise UserError where what writes and sends the scripts is not installed."""
+    if not _has_submitit():
+        raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
 
 
 def _require_partition(cluster: Cluster) -> None:

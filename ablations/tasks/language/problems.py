@@ -176,6 +176,7 @@ def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **set
             },
             hyperparameters={"language": {"warm_start_steps": warm_start_steps}},
             steps=64 * 2000,
+            speed=5_000,
             source="own choice",
             data=PAY,
             check=_check,

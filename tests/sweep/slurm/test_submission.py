@@ -221,6 +221,16 @@ def test_without_slurm_it_says_so(shell, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_script_for_slurm_is_written_where_there_is_none(shell, tmp_path: Path) -> None:
+    shell.environment["PATH"] = str(tmp_path)
+    done = shell(*TINY, "--script", "--partition", "gpu", "--time", "90")
+    assert done.stdout.startswith("#!/bin/bash")
+    assert "#SBATCH --partition=gpu" in done.stdout
+    assert done.stderr.count("\n") == 1, "what was not checked is said once"
+    assert "8 to submit" in shell(*TINY, "--dry-run").stdout
+    assert not (shell.folder / "results" / "work" / "submissions").exists()
+
+
 def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
     deaf = tmp_path / "squeue"
     deaf.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")

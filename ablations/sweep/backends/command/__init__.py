@@ -5,6 +5,7 @@ code.py         the files that a command rests on
 repository.py   the commit of those files
 commit.py       the files of another commit
 training.py     a cell from its start to its end
+ended.py        commands that ran, for another reading of their curves
 process.py      one process, ended with all that it has started
 """
 
@@ -19,6 +20,7 @@ from ablations.errors import count, duration
 from ablations.records import digest
 from ablations.sweep import provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
+from ablations.sweep.backends.command import ended
 from ablations.sweep.backends.command.repository import noted
 from ablations.sweep.cell import Cell
 from ablations.sweep.order import Order
@@ -32,6 +34,10 @@ class CommandBackend(Backend):
 
     compiles = False
     title = "commands"  # a digest of a line tells nobody anything
+    mending = (
+        "no other run was begun. Mend curve, step or metric in the study file: what ran is then "
+        "read again, and not run again"
+    )
 
     def program(self, config: Configuration, *, accelerator: bool = False) -> str:
         """Return what names a line on a task, whose commands take about as long as each other."""
@@ -45,6 +51,14 @@ class CommandBackend(Backend):
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
         """Return the cells with the commit of their repository."""
         return noted(cells, results)
+
+    def has_run(self, cell: Cell, results: Path) -> bool:
+        """Return whether its command ended well, for this reading of its curve or another."""
+        return ended.find(results, cell.config) is not None
+
+    def forget(self, cell: Cell, results: Path) -> None:
+        """Have its command run again."""
+        ended.forget(results, cell.config)
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return that of whoever runs it; commands side by side share out the GPUs."""

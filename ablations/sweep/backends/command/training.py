@@ -18,7 +18,8 @@ from ablations.core.record import Provenance
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
-from ablations.sweep.backends.command import code
+from ablations.sweep.backends.command import code, ended
+from ablations.sweep.backends.command.ended import EndedRun
 from ablations.sweep.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.sweep.backends.command.repository import code_of
 from ablations.sweep.cell import Cell
@@ -43,6 +44,10 @@ class CommandFailed(UserError):
         """Say why, with the end of what it printed."""
         super().__init__(message)
         self.log = list(log)
+
+
+class Unreadable(CommandFailed):
+    """The reason why nothing is read of what a command left: as likely the study file's fault."""
 
 
 class Commands:
@@ -105,11 +110,13 @@ class Run:
         self.cell = cell
         self.order = order
         self.line = Line.of(cell.config["command"])
-        self.work = work_folder(results.resolve(), cell.hash)
-        self.folder = self.work / "run"
-        self._ours = results.resolve() / "work" / "code"
+        self.results = results.resolve()
+        self.work = work_folder(self.results, cell.hash)
+        self.folder = self.work / ended.FOLDER
+        self._ours = self.results / "work" / "code"
         self._process: Process | None = None
         self._abandoned = False
+        self._ended: EndedRun | None = None
         self._columns: dict[str, Any] = {}
         self._last = 0
         self._seen = _Seen()
@@ -120,38 +127,76 @@ class Run:
         self._resumed: list[int] = []
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run the command to its end; see `RunningBatch`."""
+        """Run the command and read its curve; of one that ran before, read what that left."""
         (claim,) = claims
+        try:
+            again = self._take_up()
+            self._ended = again or self._follow(claim, stopping)
+            self._columns = self._read()
+        except Unreadable as error:
+            known = ended.was_read(self.results, self.cell.config["command"])
+            if known:  # then it is this run that went wrong
+                self._forget()
+            raise TrainingFailed(error, stops=not known and again is None) from error
+        except UserError as error:
+            self._forget()
+            failed = error if isinstance(error, CommandFailed) else None
+            raise TrainingFailed(failed or CommandFailed(str(error), self._tail())) from error
+
+    def _take_up(self) -> EndedRun | None:
+        """Take what another reading of this command left, if it ran before."""
+        found = ended.find(self.results, self.cell.config)
+        if found is None:
+            return None
+        run, left = found
+        try:
+            ended.bring(left, self.folder)
+        except OSError:  # deleted meanwhile
+            return None
+        self._first, self._resumed = run.first, list(run.resumed)
+        return run
+
+    def _forget(self) -> None:
+        """Have the next try run the command, and not in files that it shares with another cell."""
+        ended.forget(self.results, self.cell.config)
+        if self._ended is not None and self._ended.cell != self.cell.hash:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _follow(self, claim: Claim, stopping: Callable[[], bool]) -> EndedRun:
+        """Start the command and wait for its end. Raises CommandFailed; and SystemExit where it is
+        asked to stop."""
         arguments = self._prepare()
         claim.start = self._first
         limit = self.cell.place.get("timeout") or math.inf
-        try:
-            self._process = process = self._start(arguments)
-            wait = FIRST_LOOK_SECONDS
-            while not process.ended(wait):
-                wait = min(2 * wait, 0.25)
-                if self._abandoned:  # before its process was known
-                    process.kill()
-                if stopping():
-                    process.stop(0.7 * self.order.stop_seconds)
-                    raise SystemExit(143)
-                if process.seconds > limit:
-                    process.stop(1.0)
-                    raise CommandFailed(
-                        f"the command still ran after its timeout of {limit:g} s", self._tail()
-                    )
-                if process.seconds > HEARTBEAT_SECONDS:
-                    self._beat(claim)
-            if self._abandoned:  # it did not fail, and the cell may be somebody else's by now
+        self._process = process = self._start(arguments)
+        wait = FIRST_LOOK_SECONDS
+        while not process.ended(wait):
+            wait = min(2 * wait, 0.25)
+            if self._abandoned:  # before its process was known
+                process.kill()
+            if stopping():
+                process.stop(0.7 * self.order.stop_seconds)
                 raise SystemExit(143)
-            process.kill()  # what it has left behind
-            if process.code:
-                raise CommandFailed(_how_it_ended(process.code), self._tail())
-            self._columns = self._read()
-        except CommandFailed as error:
-            raise TrainingFailed(error) from error
-        except UserError as error:
-            raise TrainingFailed(CommandFailed(str(error), self._tail())) from error
+            if process.seconds > limit:
+                process.stop(1.0)
+                raise CommandFailed(
+                    f"the command still ran after its timeout of {limit:g} s", self._tail()
+                )
+            if process.seconds > HEARTBEAT_SECONDS:
+                self._beat(claim)
+        if self._abandoned:  # it did not fail, and the cell may be somebody else's by now
+            raise SystemExit(143)
+        process.kill()  # what it has left behind
+        if process.code:
+            raise CommandFailed(_how_it_ended(process.code), self._tail())
+        run = EndedRun(
+            self.cell.hash,
+            round(process.seconds, 3),
+            process.peak_megabytes,
+            tuple(self._resumed),
+        )
+        ended.keep(self.results, self.cell.config, run)
+        return run
 
     def kill(self) -> None:
         """End the command at once."""
@@ -168,13 +213,13 @@ class Run:
         return Ended(columns, "diverged", reason, at, files=self.folder)
 
     def cost(self, index: int) -> Provenance:
-        """Return the seconds, speed and memory of the command."""
-        assert self._process is not None
-        seconds, steps = self._process.seconds, self._last - self._first
+        """Return the time and memory of the command, also where it ran for another reading."""
+        assert self._ended is not None
+        seconds, steps = self._ended.seconds, self._last - self._first
         cost: Provenance = {
-            "seconds": round(seconds, 3),
+            "seconds": seconds,
             "steps_per_second": round(steps / max(seconds, 1e-9), 3),
-            "peak_megabytes": self._process.peak_megabytes,
+            "peak_megabytes": self._ended.peak_megabytes,
         }
         if self._resumed:
             cost["resumed_at_steps"] = self._resumed
@@ -271,29 +316,15 @@ class Run:
         """Return the columns of its curve, and the step at which it `diverged`, or None."""
         if self._looking.is_alive():
             self._looking.join()
-        path = self._curve()
-        if path is None:
-            raise CommandFailed(
-                f"the command ended well and left no '{self._shown_curve()}'", self._tail()
-            )
+        path, log = self._log()
         line = self.line
-        try:
-            log = logs.read(
-                path,
-                line.metric,
-                line.step or None,
-                restarts=len(self._resumed),
-                events=self._events_in(path),
-            )
-        except OSError as error:
-            raise CommandFailed(f"cannot read '{path.name}': {error.strerror}") from None
         if not self._resumed:
             for note in log.notes:
                 print(f"notice: {self.cell.hash}: {note}", flush=True)
         self._last = log.last
         columns = binned(log, line.metric, self.cell.steps)
         if line.judged != line.metric:
-            minus = [None if one is None else -one for one in columns[line.metric]]
+            minus = [None if value is None else -value for value in columns[line.metric]]
             columns = {"step": columns.pop("step"), line.judged: minus, **columns}
         judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
         curve = logged([at for at, _ in judged], [value for _, value in judged])
@@ -302,6 +333,26 @@ class Run:
         if line.step or path.is_dir():
             self._require_whole(log.last)
         return {**columns, "diverged": None}
+
+    def _log(self) -> tuple[Path, logs.Log]:
+        """Return the file of its curve, and that read. Raises Unreadable, CommandFailed."""
+        try:
+            if (path := self._curve()) is None:
+                raise UserError(f"the command ended well and left no '{self._shown_curve()}'")
+            log = logs.read(
+                path,
+                self.line.metric,
+                self.line.step or None,
+                restarts=len(self._resumed),
+                events=self._events_in(path),
+            )
+        except logs.NoValue as error:
+            raise CommandFailed(str(error), self._tail()) from None
+        except UserError as error:
+            raise Unreadable(str(error), self._tail()) from None
+        except OSError as error:
+            raise CommandFailed(f"cannot read '{path}': {error.strerror}") from None
+        return path, log
 
     def _require_whole(self, last: int) -> None:
         """Raise CommandFailed for a curve that stops well before the steps that were told."""

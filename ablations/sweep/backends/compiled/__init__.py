@@ -7,12 +7,15 @@ executables.py   compiled programs kept on disk
 
 from __future__ import annotations
 
+import operator
 import resource
 import socket
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from ablations.core.decode import decode
 from ablations.core.record import Configuration, Provenance
 from ablations.errors import UserError, count
 from ablations.records import digest
@@ -23,11 +26,13 @@ from ablations.sweep.machine import even_lanes
 from ablations.sweep.order import Order
 
 LANES_PER_DEVICE = 16
-# Where nothing was measured yet: a core on a Brax task, an accelerator's block of lanes.
-ASSUMED_RATE = 50_000.0
+# Where nothing was measured yet: an accelerator's block of lanes; a core has its task's speed, with
+# networks of [64, 64] and so much more time per step for each weight between larger layers.
+SECONDS_PER_WEIGHT = 4e-10  # results/reference/speed/grid.md
 ASSUMED_BLOCK_RATE = 1_000_000.0
 ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_MEGABYTES = 2500
+_LAYERS = ("policy_layers", "value_layers")
 
 
 class CompiledBackend(Backend):
@@ -72,6 +77,11 @@ class CompiledBackend(Backend):
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return one under which numbers are the same in every shell."""
         return machine.worker_environment(accelerator=order.accelerator, native=order.native)
+
+    def require_installed(self) -> None:
+        """Refuse a light install, which plans and reads."""
+        if find_spec("jax") is None:
+            raise UserError("training needs jax: pip install 'rl-ablations[train]'")
 
     def require_device(self, order: Order) -> None:
         """Refuse to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
@@ -118,19 +128,21 @@ class CompiledBackend(Backend):
         }
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
-        """Return the task and the trainer."""
-        return config["task"]["name"], config["trainer"]["name"]
+        """Return the task, the trainer and the networks, which decide more than physics does."""
+        layers = (str(config["structure"].get(name, "")) for name in _LAYERS)
+        return config["task"]["name"], config["trainer"]["name"], *layers
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        """Return the median rate, with the longest compilation and the largest process."""
+        """Return the median rate, with the longest compilation of four in five, as others found
+        their machine at work, and the largest process."""
         timed = [one for one in made if one.get("steps_per_second")]
         rates = sorted(filter(None, (one.get("steps_per_second") for one in timed)))
-        assumed = ASSUMED_BLOCK_RATE if accelerator else ASSUMED_RATE
-        compiled = filter(None, (one.get("compile_seconds") for one in timed))
+        compiled = sorted(filter(None, (one.get("compile_seconds") for one in timed)))
         sizes = filter(None, (one.get("peak_megabytes") for one in timed))
+        at = (4 * len(compiled) - 1) // 5
         return Speed(
-            rate=rates[len(rates) // 2] if rates else assumed,
-            compile_seconds=max(compiled, default=ASSUMED_COMPILE_SECONDS),
+            rate=rates[len(rates) // 2] if rates else assumed_rate(cell.config, accelerator),
+            compile_seconds=compiled[at] if compiled else ASSUMED_COMPILE_SECONDS,
             megabytes=round(max(sizes, default=ASSUMED_MEGABYTES)),
             measured=bool(rates),
         )
@@ -151,6 +163,20 @@ class CompiledBackend(Backend):
     def pace(self, cell: Cell, speed: Speed) -> str:
         """Return the steps per second."""
         return f"{speed.rate:,.0f} steps/s per worker"
+
+
+def assumed_rate(config: Configuration, accelerator: bool) -> float:
+    """Return the steps per second of cells whose like has not run: its task's, with what larger
+    networks take."""
+    from ablations import tasks
+
+    if accelerator:
+        return ASSUMED_BLOCK_RATE
+    known = tasks.tasks().get(config["task"]["name"])
+    speed = known.speed if known else tasks.Task.speed
+    layers = [decode(list[int], config["structure"].get(name) or []) for name in _LAYERS]
+    weights = (sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes)
+    return 1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights)))
 
 
 BACKEND = CompiledBackend()

@@ -1,0 +1,77 @@
+"""The command `items`: success rates, and two evaluations compared item by item."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ablations.cli.arguments import Parser, add_command
+from ablations.cli.results import FORMATS
+from ablations.errors import UserError
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command `items`."""
+    command = add_command(
+        commands,
+        "items",
+        _items,
+        "evaluations with a row per prompt or episode: rates, and two of them compared item by "
+        "item: no worse (exit code 0), worse (1), undecided (3)",
+        reads_records="none",
+    )
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="CSV or JSON lines")
+    command.add_argument(
+        "--against", nargs="+", type=Path, metavar="FILE", help="the baseline's, on the same items"
+    )
+    command.add_argument("--item", default="item", metavar="NAME", help="column; default: item")
+    command.add_argument("--metric", required=True, metavar="NAME", help="column: a number or true")
+    command.add_argument(
+        "--cluster", metavar="NAME", help="column of what items share: a passage, a repository"
+    )
+    command.add_argument(
+        "--margin",
+        metavar="SIZE",
+        help="the difference that does not matter: 0.02, or 2%% of the "
+        "baseline's mean; default: 0.02",
+    )
+    command.add_argument("--better", choices=("higher", "lower"), default="higher")
+    command.add_argument(
+        "--require", choices=("better",), help="pass only what gains; default: what is no worse"
+    )
+    command.add_argument("--format", choices=FORMATS, default="markdown")
+
+
+def _items(options: argparse.Namespace) -> int:
+    from ablations.exchange.items import Columns, on_both, read_items
+    from ablations.gate.items import ItemTest, items_sheet, rates_sheet
+    from ablations.gate.question import CODES, Margin
+    from ablations.report import formats
+
+    columns = Columns(options.item, options.metric, options.cluster)
+    ours = read_items(options.files, columns)
+    if options.against is None:
+        if options.margin or options.require:
+            raise UserError("nothing to compare: --against FILE")
+        print(
+            formats.render(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
+        )
+        return 0
+    theirs = read_items(options.against, columns)
+    both = on_both(ours, theirs)
+    if left := len({*ours.names} ^ {*theirs.names}):
+        print(f"ablations: left out: {left} items that one side has alone", file=sys.stderr)
+    if both[0].clusters != both[1].clusters:
+        raise UserError(f"an item has another {options.cluster} on the other side")
+    test = ItemTest(
+        options.metric,
+        both[0].scores,
+        both[1].scores,
+        both[0].clusters,
+        Margin.read(options.margin or "0.02"),
+        better=options.require == "better",
+        lower=options.better == "lower",
+    )
+    print(formats.render(items_sheet(test), options.format))
+    return CODES[test.word]

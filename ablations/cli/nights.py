@@ -1,0 +1,105 @@
+"""`check --history`, one run a night, and `check --paper`, a published mean ± SD."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ablations.cli.arguments import positive
+from ablations.cli.shares import share
+from ablations.errors import UserError
+
+_OF_HISTORY = ("nights", "rate", "night", "since")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add what `check` takes for nights and papers."""
+    group = command.add_argument_group("one run a night, in place of a baseline")
+    group.add_argument(
+        "--history",
+        type=Path,
+        metavar="FILE",
+        help="a table or JSON lines with a row a night, or a folder with a run a night: is tonight "
+        "worse than the nights before, and do they drift",
+    )
+    group.add_argument("--metric", metavar="NAME", help="column or tag of the history or the runs")
+    group.add_argument("--better", choices=("higher", "lower"), default="higher")
+    group.add_argument(
+        "--nights", type=positive, metavar="N", help="that tonight is compared with; default: 39"
+    )
+    group.add_argument(
+        "--rate", type=share, metavar="SHARE", help="of false alarms, of each night; default: 5%%"
+    )
+    group.add_argument("--night", metavar="NAME", help="column with the names of the nights")
+    group.add_argument("--since", metavar="NIGHT", help="leave out the nights before this one")
+    group = command.add_argument_group("a paper's result, in place of a baseline")
+    group.add_argument(
+        "--paper",
+        metavar="RESULT",
+        help="'3200 ± 450 / 5', mean ± SD / seeds, against the runs that are named",
+    )
+
+
+def require_none(options: argparse.Namespace) -> None:
+    """Raise UserError for flags of a history where there is none."""
+    for name in (*_OF_HISTORY, "metric"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} is of --history FILE: a baseline has its own")
+
+
+def check_history(options: argparse.Namespace) -> int:
+    """Print whether tonight is as the nights before; return the exit code."""
+    from ablations.regression import history
+    from ablations.regression.nights import read_nights
+
+    if options.baselines:
+        raise UserError("--history is in place of a baseline: leave one of them out")
+    if options.metric is None:
+        raise UserError("--history needs --metric, the column of a night's result")
+    read = read_nights(options.history, options.metric, options.night)
+    if options.since is not None:
+        read = read.since(options.since)
+    terms = history.Terms(
+        options.nights or history.NIGHTS,
+        options.rate or history.RATE,
+        lower_is_better=options.better == "lower",
+    )
+    check = history.check_nights(read.values, terms)
+    line = f"{options.metric}: {check.text}"
+    print(_markdown(line) if options.format == "markdown" else line)
+    return 1 if check.failed else 0
+
+
+def check_against_paper(options: argparse.Namespace) -> int:
+    """Print whether runs are compatible with a paper's result; return the exit code."""
+    from ablations.exchange.sources import Rule, read_all
+    from ablations.regression.paper import check_paper, read_paper
+    from ablations.report.scores import final
+
+    paper = read_paper(options.paper)
+    if not options.baselines:
+        raise UserError("--paper needs the files or folders of your runs")
+    if not 0 < options.effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {options.effect:g}")
+    notes: list[str] = []
+    scores: dict[tuple[str, str], list[float]] = {}
+    metric = options.metric
+    for read in read_all(options.baselines, Rule(metric=metric), notes):
+        for (task, run, _), curve in read.curves.items():
+            score = final(curve.steps, curve.values[read.metric])
+            scores.setdefault((task, run), []).append(score)
+    for note in notes:
+        print(note, file=sys.stderr)
+    codes = []
+    for (task, run), values in scores.items():
+        check = check_paper(values, paper, options.effect)
+        line = f"{run} on {task}: {check.text}; {len(values)} seeds against {paper.n}"
+        print(_markdown(line) if options.format == "markdown" else line)
+        codes.append(check.code)
+    return max(codes, key=lambda code: (code == 1, code), default=0)
+
+
+def _markdown(line: str) -> str:
+    name, _, text = line.partition(": ")
+    return f"- **{name}**: {text}"

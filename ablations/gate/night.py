@@ -1,0 +1,308 @@
+"""A candidate against the best so far, booked in a ledger; see `ablations.gate.ledger`.
+
+Every candidate is compared with the best at the rate that the budget leaves it, and passes where it
+is better. The accepted one is the best from then on, and its stored runs are the baseline's. What
+was accepted was picked for looking good, so the difference that it was picked by is too large on
+average (the winner's curse): an estimate from fresh seeds, which no decision has seen, is booked
+beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ablations.errors import UserError
+from ablations.gate.ledger import (
+    Begun,
+    Candidate,
+    Ended,
+    Estimate,
+    Fresh,
+    Ledger,
+    Opening,
+    Terms,
+    Version,
+    append,
+    locked,
+    read_ledger,
+)
+from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
+from ablations.gate.run import DEFAULT, Gate, Say, silent
+from ablations.gate.sides import Copy, Side, Sides, code_here, copied_site, keep_copy, where_copied
+from ablations.names import NAME
+from ablations.report.statistics import Comparison
+from ablations.sweep.backends.command.code import digest_of
+from ablations.sweep.backends.command.commit import checked_out
+from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.local import Processes
+from ablations.trainers.command import Line, Site
+
+_PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
+
+
+@dataclass(frozen=True)
+class Booked:
+    """A candidate in its ledger, after a call. verdict: of this call; None where it was known."""
+
+    ledger: Ledger
+    number: int
+    verdict: Verdict | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """What is booked of it."""
+        return self.ledger.candidates[self.number - 1]
+
+    @property
+    def overtaken(self) -> bool:
+        """True where it is better than a best that was replaced while it ran."""
+        ended = self.candidate.ended
+        return ended is not None and ended.verdict == "better" and not ended.accepted
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 for what was accepted."""
+        ended = self.candidate.ended
+        if ended is None or self.overtaken:
+            return UNDECIDED
+        return CODES[ended.verdict]
+
+    @property
+    def text(self) -> str:
+        """What became of it, in a line."""
+        each, terms = self.candidate, self.ledger.opening.terms
+        if each.ended is None:
+            return self.verdict.text if self.verdict else "undecided"
+        text = each.ended.line
+        if self.overtaken:
+            return f"{text}; the best has changed meanwhile: ask again"
+        if each.ended.accepted:
+            text += "; it is the best now"
+        if each.fresh is not None:
+            text += (
+                f"; on {terms.fresh} fresh seeds {_shown(each.fresh)}: report this one, as the "
+                f"first was picked for being large"
+            )
+        return text
+
+
+def split_command(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> int:
+    """Return how many words of a command all candidates share.
+
+    Those up to the last placeholder, or the program alone where there is none.
+
+    Args:
+        run: the command.
+        fixed: the words that a ledger has; None: before it exists. Raises UserError where the
+            command does not begin with them.
+    """
+    if fixed is None:
+        named = [at for at, word in enumerate(run) if _PLACEHOLDER.search(word)]
+        return max(named, default=0) + 1
+    if run[: len(fixed)] != fixed or any(map(_PLACEHOLDER.search, run[len(fixed) :])):
+        raise UserError(
+            f"the commands of this ledger begin with `{' '.join(fixed)}`: only what follows may "
+            f"differ"
+        )
+    return len(fixed)
+
+
+class Night:
+    """The candidates of one ledger, in a folder."""
+
+    def __init__(self, path: Path, question: Question, terms: Terms, results: Path, here: Path):
+        """Prepare a candidate.
+
+        Args:
+            path: of the ledger.
+            question: with the whole command of this candidate.
+            terms: what the ledger asks of every candidate.
+            results: the results folder.
+            here: the folder in which the command runs.
+        """
+        self.path, self.terms, self.results, self.here = path, terms, results, here
+        self.code = code_here(question, here)
+        line = replace(question.line, run=terms.run)
+        arguments = question.line.run[len(terms.run) :]
+        copy = where_copied(self.code)
+        digest = digest_of(self.code.files(), here)
+        called = " ".join(arguments) or digest[:8]
+        self.now = Version(digest, arguments, called, *copy)
+        self.question = replace(
+            question,
+            line=line,
+            margin=Margin.read(terms.margin),
+            rate=terms.rate,
+            first=terms.first,
+            most=terms.most,
+            futility=terms.futility,
+            steps=terms.steps,
+            depends=terms.depends,
+            better=True,
+            baseline=None,
+            against=(),
+        )
+
+    def open(self, commit: str | None, against: tuple[str, ...]) -> bool:
+        """Begin the ledger where it does not exist.
+
+        Args:
+            commit: the first best; None: the files as they are.
+            against: the arguments that the first best has more.
+
+        Returns:
+            Whether there is a candidate beside the first best.
+        """
+        with locked(self.path):
+            if read_ledger(self.path) is not None:
+                return True
+            best = replace(self.now, arguments=(*self.now.arguments, *against))
+            if commit is not None:
+                made = checked_out(self.here, commit, self.results, self.terms.depends)
+                folder = made.here.relative_to(self.results.resolve() / "code")
+                inside = Path(*folder.parts[1:]).as_posix()
+                called = f"{commit} ({made.name[:10]})"
+                best = Version(made.digest, best.arguments, called, folder.parts[0], inside)
+            else:
+                keep_copy(self.code, self.results)
+            append(self.path, Opening(1, self.terms, best))
+        return not best.same(self.now)
+
+    def judge(
+        self, say: Say = silent, executor: Processes = DEFAULT, seconds: float | None = None
+    ) -> Booked:
+        """Judge the candidate and book it; one that is known costs nothing. Raises UserError.
+
+        Args:
+            say: takes what is planned, and the verdict of each look but the last.
+            executor: where the commands run.
+            seconds: a bound on the wall time; see `Gate.run`.
+        """
+        begun = self._begin()
+        number = begun.begin
+        ledger = self._read()
+        if ledger.candidates[number - 1].ended is not None:
+            return Booked(ledger, number)
+        gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
+        say("\n".join(gate.stated()))
+        verdict = gate.run(say, executor, seconds)
+        gate.write(gate.described(verdict))
+        if not verdict.final:
+            return Booked(ledger, number, verdict)
+        ended = self._end(number, verdict)
+        if ended.accepted and self.terms.fresh:
+            self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
+        return Booked(self._read(), number, verdict)
+
+    def _read(self) -> Ledger:
+        ledger = read_ledger(self.path)
+        if ledger is None:
+            raise UserError(f"'{self.path}' is gone")
+        return ledger
+
+    def _begin(self) -> Begun:
+        with locked(self.path):
+            ledger = self._read()
+            if ledger.version(ledger.best).same(self.now):
+                raise UserError("nothing to compare: this is the best so far, unchanged")
+            if known := ledger.known(self.now):
+                return known.begun
+            rate = ledger.next_rate()
+            if not rate:
+                raise UserError(
+                    f"the budget of '{self.path}' is spent: it was for {self.terms.candidates} "
+                    f"candidates; begin another ledger (--candidates N)"
+                )
+            begun = Begun(len(ledger.candidates) + 1, self.now, ledger.best, rate)
+            append(self.path, begun)
+            return begun
+
+    def _question(self, begun: Begun) -> Question:
+        stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
+        return replace(self.question, pass_rate=begun.rate, name=f"{stem[:80]}-{begun.begin}")
+
+    def _sides(self, ledger: Ledger, begun: Begun) -> Sides:
+        best = ledger.version(begun.best)
+        timeout = self.question.timeout
+        now = Site(self.now.code, place_of(self.code, timeout))
+        then = now
+        if best.code != self.now.code:
+            then = copied_site(Copy(best.folder, best.inside), best.code, self.results, timeout)
+        called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
+        return Sides(
+            Side(then, best.arguments, called),
+            Side(now, self.now.arguments, f"candidate {begun.begin}, {self.now.called}"),
+        )
+
+    def _end(self, number: int, verdict: Verdict) -> Ended:
+        with locked(self.path):
+            ledger = self._read()
+            each = ledger.candidates[number - 1]
+            if each.ended is not None:  # by another process, from the same runs
+                return each.ended
+            accepted = verdict.word == "better" and each.begun.best == ledger.best
+            if accepted or any(verdict.failed.values()):
+                self._require_unedited()
+            if accepted:
+                keep_copy(self.code, self.results)
+            last = verdict.looks[-1]
+            estimate = None
+            if last.difference is not None:
+                estimate = Estimate(last.difference, last.low, last.high, last.pairs)
+            ended = Ended(number, verdict.word, accepted, verdict.text, estimate)
+            append(self.path, ended)
+            return ended
+
+    def _require_unedited(self) -> None:
+        if digest_of(self.code.files(), self.here) != self.now.code:
+            raise UserError(
+                "the files were edited while the candidate ran, so its verdict is not booked: put "
+                "them back and ask again; its runs are stored"
+            )
+
+    def _book(self, entry: Fresh) -> None:
+        with locked(self.path):
+            if self._read().candidates[entry.fresh - 1].fresh is None:
+                append(self.path, entry)
+
+
+def described(booked: Booked, path: Path) -> dict[str, object]:
+    """Return a booked candidate as JSON."""
+    each, ledger = booked.candidate, booked.ledger
+    ended = each.ended
+    return {
+        "verdict": ended.verdict if ended else "undecided",
+        "exit_code": booked.code,
+        "line": f"gate: {booked.text}",
+        "ledger": str(path),
+        "candidate": booked.number,
+        "accepted": bool(ended and ended.accepted),
+        "rate": each.begun.rate,
+        "found": asdict(ended.found) if ended and ended.found else None,
+        "fresh": asdict(each.fresh) if each.fresh else None,
+        "best": ledger.best,
+        "candidates_left": max(0, ledger.opening.terms.candidates - len(ledger.candidates)),
+        "log": list(booked.verdict.log) if booked.verdict else [],
+    }
+
+
+def _estimate(compared: Comparison) -> Estimate:
+    return Estimate(compared.difference or 0.0, compared.low, compared.high, compared.n)
+
+
+def _shown(estimate: Estimate) -> str:
+    between = "" if estimate.low is None else f" [{estimate.low:+.4g}, {estimate.high:+.4g}]"
+    return f"{estimate.difference:+.4g}{between}"
+
+
+def terms_of(line: Line, run: tuple[str, ...]) -> dict[str, object]:
+    """Return what a line says of every candidate, as `Terms` has it."""
+    return {
+        "run": run,
+        "curve": line.curve,
+        "metric": line.metric,
+        "step": line.step,
+        "direction": line.better,
+    }

@@ -1,0 +1,138 @@
+"""Builds the site of these pages, without network; a link that leads nowhere fails it.
+
+    python docs/site/build.py [FOLDER]       by default site/
+
+Pages are laid out as they lie in the repository, so that their links mean the same here and there. Beside the pages
+of `nav` the site has what they link to: further pages, pictures, files, and a listing for a folder.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SITE = Path(__file__).parent
+ROOT = SITE.parents[1]
+sys.path.insert(0, str(SITE))
+STATIC = ("docs/site/extra.css", "docs/site/extra.js", "LICENSE")
+TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
+LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def settings() -> dict[str, Any]:
+    """Return what mkdocs.yml says."""
+    from mkdocs.utils.yaml import yaml_load
+
+    with (SITE / "mkdocs.yml").open() as file:
+        return yaml_load(file)
+
+
+def pages_of(nav: Any) -> Iterator[str]:
+    """Yield the paths that a navigation names, relative to the repository."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        yield from pages_of([*nav.values()])
+    else:
+        for each in nav:
+            yield from pages_of(each)
+
+
+def targets(page: Path, text: str) -> Iterator[Path]:
+    """Yield what a page links to within the repository."""
+    for target in LINK.findall(FENCE.sub("", text)):
+        if "://" not in target and not target.startswith("mailto:"):
+            yield (page.parent / target).resolve()
+
+
+def listing(folder: Path) -> str:
+    """Write a page of the files of a folder, with the text of those that are short."""
+    lines = [f"# {folder.relative_to(ROOT)}", ""]
+    for file in sorted(f for f in folder.iterdir() if f.is_file() and f.suffix != ".sha256"):
+        language = TEXTS.get(file.suffix)
+        lines.append(f"- `{file.name}`" if language is None else f"\n## {file.name}\n")
+        if language is not None:
+            lines += [f"```{language}", file.read_text().rstrip(), "```"]
+    return "\n".join([*lines, ""])
+
+
+def stage(folder: Path) -> None:
+    """Lay out the pages of the site, and what they link to, in a folder."""
+    import generate
+
+    generated = generate.pages()
+    waiting = [ROOT / name for name in (*pages_of(settings()["nav"]), *STATIC)]
+    staged: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        name = str(path.relative_to(ROOT))
+        if path in staged or not (path.exists() or name in generated):
+            continue  # mkdocs names a link that leads nowhere
+        staged.add(path)
+        to = folder / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            to.mkdir(exist_ok=True)
+            (to / "index.md").write_text(listing(path))
+        elif path.suffix == ".md":
+            text = generated.get(name) or path.read_text()
+            for target in targets(path, text):
+                waiting.append(target)
+            (to).write_text(LINK.sub(lambda link: _page(path, link[1]), text))
+        else:
+            shutil.copy(path, to)
+
+
+def _page(page: Path, target: str) -> str:
+    """Return a link to a folder as one to its listing, and one to a notebook as one to its page."""
+    folder = "://" not in target and (page.parent / target).is_dir()
+    if target.endswith(".ipynb") and page.name != "notebook.md":
+        return target.removesuffix("ipynb") + "md"
+    return f"{target.rstrip('/')}/index.md" if folder else target
+
+
+class _Warnings(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def build(site: Path) -> list[str]:
+    """Build the site into a folder; return the complaints of mkdocs, none where all is well."""
+    from mkdocs.commands.build import build as build_pages
+    from mkdocs.config import load_config
+
+    complaints = _Warnings()
+    logger = logging.getLogger("mkdocs")
+    logger.addHandler(complaints)
+    with tempfile.TemporaryDirectory() as staged:
+        stage(Path(staged))
+        config = load_config(str(SITE / "mkdocs.yml"), docs_dir=staged, site_dir=str(site.absolute()))
+        config.plugins.on_startup(command="build", dirty=False)
+        build_pages(config)
+    logger.removeHandler(complaints)
+    return complaints.lines
+
+
+def main() -> int:
+    """Build; print what is wrong."""
+    site = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "site"
+    complaints = build(site)
+    for line in complaints:
+        print(line, file=sys.stderr)
+    print(f"{site / 'index.html'}")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+// What scrolls sideways can be reached by the keyboard.
+document$.subscribe(() => {
+  for (const box of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code"))
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+});

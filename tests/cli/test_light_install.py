@@ -1,0 +1,105 @@
+"""`pip install rl-ablations` alone: all that lists, shows, plans and reads does so without JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LEFT_OUT = ("jax", "jaxlib", "flax", "optax", "brax", "mujoco", "submitit", "matplotlib", "jinja2")
+DRY = "--tasks hopper --profile smoke --dry-run"
+
+# command -> its exit code, and a part of what it prints
+COMMANDS = {
+    "list": (0, "gae: Advantage estimation"),
+    "list axes": (0, "reads discount"),
+    "list tasks": (0, "halfcheetah: run forward"),
+    "list trainers --json": (0, '"learning_rate"'),
+    "show gae": (0, "baseline  standard"),
+    "show advantage": (0, "an axis of ppo, language"),
+    "show gae/brax": (0, "advantage = brax"),
+    "show brax --against cleanrl": (0, "num_envs"),
+    "show discount": (0, "a number of ppo"),
+    f"run gae {DRY}": (0, "hopper (program"),
+    f"compare gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
+    f"explain brax cleanrl {DRY}": (0, "details, in random orders"),
+    f"run gae {DRY} --cluster slurm --time 60": (0, "to submit"),
+    "table gae --tasks hopper --profile smoke": (0, "| hopper |"),
+    "claims --file FILE --cost": (0, "ablations run gae --profile smoke"),
+    "run gae --tasks hopper --profile smoke": (2, "pip install 'rl-ablations[train]'"),
+    "run gae --script --cluster slurm": (2, "pip install 'rl-ablations[slurm]'"),
+    "figure gae": (2, "pip install 'rl-ablations[report]'"),
+    "run gae --set advantage=brx": (2, "variants of 'gae' set it themselves"),
+    "run gae --vary gae_lambda=0.9,2": (2, "out of range: it goes from 0 to 1"),
+}
+CLAIM = """
+[[claim]]
+id = "one"
+title = "It matters"
+source = "somewhere"
+published = "no number"
+judged = "it matters"
+study = "gae"
+variant = "brax"
+versus = "standard"
+metric = "training/return"
+statistic = "difference"
+direction = "higher"
+tasks = ["hopper"]
+margin = 0.05
+run = {profile = "smoke"}
+"""
+PROGRAM = """
+import contextlib, io, json, sys
+from ablations.cli import main
+
+answers = []
+for command in json.load(sys.stdin):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = main(command.split())
+    answers.append((code, out.getvalue()))
+assert not any(name in sys.modules and sys.modules[name] for name in %r)
+json.dump(answers, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    """All in one process without what the extras bring, and without Slurm."""
+    folder = tmp_path_factory.mktemp("light")
+    block = f"import sys\nfor name in {LEFT_OUT}:\n    sys.modules[name] = None\n"
+    (folder / "sitecustomize.py").write_text(block)
+    (folder / "claims.toml").write_text(CLAIM)
+    commands = [command.replace("FILE", "claims.toml") for command in COMMANDS]
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PATH": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM % (LEFT_OUT,)],
+        cwd=folder,
+        env=environment,
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(COMMANDS, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_light_install_does_what_it_says(command: str, answers) -> None:
+    code, part = COMMANDS[command]
+    assert answers[command][0] == code, answers[command][1]
+    assert part in answers[command][1]
+    if code == 2:
+        assert answers[command][1].count("\n") == 1
+
+
+def test_slurm_that_is_not_here_is_named_once(answers) -> None:
+    text = answers[f"run gae {DRY} --cluster slurm --time 60"][1]
+    assert text.count("Slurm does not answer here") == 1

@@ -1,0 +1,119 @@
+"""How a curve is read is no part of a command: another reading runs nothing again."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablations.cli import main
+from ablations.errors import UserError
+from ablations.records import read_plan
+
+COUNTING = """\
+out=$1 seed=$2 drift=$3
+echo "$drift $seed" >> ../runs
+echo "step,return,loss,ticks
+1,$((drift + seed)),$seed,10
+2,$((drift - seed)),9,20" > $out/log.csv
+"""
+IN_FOLDER = ("sh walk.sh {folder}", "sh counting.sh {folder}")
+
+
+@pytest.fixture
+def counted(folder):
+    """A study whose command notes each of its runs in a file."""
+    folder.write("counting.sh", COUNTING.replace("../runs", str(folder.path / "runs")))
+    folder.edit = lambda *edits: folder.study(IN_FOLDER, *edits)
+    folder.times = lambda: len((folder.path / "runs").read_text().splitlines())
+    folder.edit()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("edit", "column", "values"),
+    [
+        (('metric = "return"', 'metric = "loss"'), "loss", [0, 9]),
+        (('metric = "return"', 'metric = "return"\nbetter = "lower"'), "-return", [-10, -10]),
+        (('step = "step"', 'step = "ticks"'), "return", [10, 10]),
+        (("log.csv", "*.csv"), "return", [10, 10]),
+    ],
+)
+def test_another_reading_runs_nothing_again(counted, edit, column, values) -> None:
+    assert counted.run().done == 6
+    first = counted.records(read_plan(counted.results, "walk"))
+    counted.edit(edit)
+    assert counted.run().done == 6
+    assert counted.times() == 6
+    again = counted.records(read_plan(counted.results, "walk"))
+    assert counted.curve(again["slow", 0])[column] == values
+    assert {record.hash for record in again.values()}.isdisjoint(r.hash for r in first.values())
+    for place, record in again.items():
+        assert record.provenance["seconds"] == first[place].provenance["seconds"]
+        assert (counted.results / "cells" / record.hash / "run" / "log.csv").exists()
+    counted.edit()
+    assert counted.run().found == 6, "set back, the first reading is there"
+
+
+def test_the_first_that_cannot_be_read_stops_the_rest_with_the_reason(counted) -> None:
+    counted.edit(('metric = "return"', 'metric = "retrun"'))
+    with pytest.raises(UserError, match=r"walk/slow .*did you mean 'return'\?.*not run again"):
+        counted.run()
+    assert counted.times() == 1
+    counted.edit()
+    assert counted.run().done == 6
+    assert counted.times() == 6, "what ran under the wrong name is read, not run"
+
+
+def test_workers_stop_together_and_lose_nothing(counted, capsys) -> None:
+    counted.edit(('metric = "return"', 'metric = "retrun"'), ("seeds = 3", "seeds = 8"))
+    assert main(["run", "walk.toml", "--workers", "2", "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "did you mean 'return'?" in line
+    ran = counted.times()
+    assert ran < 16
+    assert not list((counted.results / "work" / "orders").iterdir())
+    counted.edit(("seeds = 3", "seeds = 8"))
+    assert main(["run", "walk.toml", "--dry-run"]) == 0
+    assert f"16 to run, {ran} of them only to be read again" in capsys.readouterr().out
+    assert main(["run", "walk.toml", "--workers", "2", "--quiet"]) == 0
+    assert counted.times() == 16
+
+
+def test_one_run_that_cannot_be_read_stops_nobody_and_is_run_again(counted) -> None:
+    broken = counted.path / "broken"
+    text = (counted.path / "counting.sh").read_text()
+    counted.write("counting.sh", f'{text}[ $3 = 12 ] && [ -e "{broken}" ] && rm $out/log.csv\n:\n')
+    broken.touch()
+    outcome = counted.run()
+    assert (outcome.done, len(outcome.failed)) == (3, 3)
+    broken.unlink()
+    assert counted.run().done == 6
+    assert counted.times() == 9
+
+
+def test_fresh_runs_again_also_what_another_reading_left(counted) -> None:
+    counted.run()
+    counted.edit(('metric = "return"', 'metric = "loss"'))
+    counted.run(fresh=True)
+    assert counted.times() == 12
+
+
+def test_an_edited_command_runs_anew(counted) -> None:
+    counted.run()
+    counted.edit(("drift = 12", "drift = 13"))
+    assert counted.run().done == 6
+    assert counted.times() == 9
+
+
+def test_what_was_deleted_is_run_again_and_its_note_is_waste(counted) -> None:
+    from ablations.sweep.clean import delete, waste
+
+    counted.run()
+    for cell in (counted.results / "cells").iterdir():
+        for path in (cell / "run").iterdir():
+            path.unlink()
+        (cell / "run").rmdir()
+    counted.edit(('metric = "return"', 'metric = "loss"'))
+    assert len([path for path in waste(counted.results) if path.parent.name == "ended"]) == 6
+    delete(counted.results, waste(counted.results))
+    assert counted.run().done == 6
+    assert counted.times() == 12

@@ -1,0 +1,276 @@
+"""Many candidates against a moving best: one budget, one file, whatever kills or shares it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ablations.cli import main
+from ablations.core.decode import Mismatch
+from ablations.errors import UserError
+from ablations.gate import ledger as books
+from ablations.gate.budget import Budget
+from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version
+from ablations.sweep import local
+
+PYTHON = f"{sys.executable} -S -E"
+SCORE = """\
+import random, sys
+seed, gain = int(sys.argv[1]), float((sys.argv + ["0"])[2])
+print("score:", 10 + random.Random(seed).gauss(0, 1) + gain
+      + random.Random(f"{seed} {gain}").gauss(0, 0.1))
+"""
+VERSION = Version("0123456789abcdef", ("--lr", "1"), "--lr 1", "0123456789abcdef")
+TERMS = books.sound_terms(
+    {
+        **{"run": ("python", "t.py", "{seed}"), "curve": "stdout", "metric": "score", "step": ""},
+        **{"direction": "higher", "margin": "1", "rate": 0.05, "candidates": 4, "first": 3},
+        **{"most": 8, "fresh": 3, "futility": 0.1, "steps": None, "depends": None},
+    }
+)
+
+
+@pytest.fixture
+def ask(folder, capsys, monkeypatch):
+    """A gate with the ledger `night.jsonl`; its exit code and what it said."""
+    folder.write("score.py", SCORE)
+    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+
+    def ask(*flags: str, words: str = "") -> tuple[int, str]:
+        command = f"{PYTHON} score.py {{seed}} {words}".split()
+        fixed = ["gate", "--ledger", "night.jsonl", "--metric", "score", "--quiet"]
+        code = main([*fixed, *flags, "--", *command])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, re.sub(r"(?m)^(began|ended|program) .*\n", "", said.out + said.err)
+
+    return ask
+
+
+OPEN = ("--margin", "1", "--first-seeds", "3", "--most-seeds", "8", "--candidates", "4")
+
+
+def lines(path: Path = Path("night.jsonl")) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_accepted_is_the_best_with_its_runs(folder, ask, capsys) -> None:
+    assert ask(*OPEN)[0] == 0
+    assert len(lines()) == 1, "the files as they are, the first best"
+    code, said = ask(words="0.01")
+    assert code in (1, 3), said
+    assert ask(words="3")[0] == 0
+    begun, ended, fresh = lines()[-3:]
+    assert begun["rate"] == pytest.approx(0.05 / 4)
+    assert (ended["accepted"], ended["found"]["seeds"] >= 3) == (True, True)
+    assert fresh["estimate"]["seeds"] == 5
+    assert fresh["estimate"]["low"] < 3 < fresh["estimate"]["high"]
+    cells = len(list(folder.results.glob("cells/*")))
+    code, said = ask("--json", words="3.1")
+    told = json.loads(said)
+    assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
+    assert told["rate"] == pytest.approx(2 * 0.05 / 4), "what was found wins budget back"
+    assert len(list(folder.results.glob("cells/*"))) - cells <= 8, "the best's runs are there"
+    assert ask(words="3") == (
+        2,
+        "ablations: nothing to compare: this is the best so far, unchanged\n",
+    )
+    main(["gate", "--ledger", "night.jsonl"])
+    shown = capsys.readouterr().out
+    assert re.search(r"\| 2 +\| 3 +\| the first +\|.*accepted", shown)
+
+
+def test_a_known_candidate_costs_nothing_and_keeps_its_verdict(ask) -> None:
+    ask(*OPEN)
+    first = ask(words="-2")
+    before = Path("night.jsonl").read_bytes()
+    assert first[0] == 1
+    assert ask(words="-2") == first
+    assert Path("night.jsonl").read_bytes() == before
+
+
+def test_a_spent_budget_is_said(ask) -> None:
+    ask(*OPEN[:-1], "1")
+    ask(words="-2")
+    code, said = ask(words="-3")
+    assert (code, "the budget of 'night.jsonl' is spent" in said) == (2, True)
+
+
+def test_edited_code_is_kept_as_the_best(folder, ask) -> None:
+    """The best was never committed, and its file is gone: it runs on from its copy."""
+    ask(*OPEN)
+    folder.write("score.py", SCORE.replace("10 +", "14 +"))
+    assert ask()[0] == 0
+    folder.write("score.py", SCORE.replace("10 +", "9 +"))
+    assert ask()[0] == 1
+    assert lines()[-2]["best"] == 1, "compared with the accepted one"
+    copy = folder.results / "code" / lines()[1]["candidate"]["code"] / "score.py"
+    copy.write_text("print('score: 99')")
+    folder.write("score.py", SCORE.replace("10 +", "11 +"))
+    code, said = ask()
+    assert (code, "cannot be used" in said, said.count("\n")) == (2, True, 1)
+
+
+def test_a_candidate_that_was_killed_goes_on_at_its_rate(ask) -> None:
+    ask(*OPEN)
+    assert ask(words="-2")[0] == 1
+    whole = Path("night.jsonl").read_bytes().splitlines(keepends=True)
+    for torn in (b"", b'{"end": 1, "verd'):
+        Path("night.jsonl").write_bytes(b"".join(whole[:2]) + torn)
+        assert ask(words="-2")[0] == 1
+        assert Path("night.jsonl").read_bytes() == b"".join(whole)
+
+
+def test_a_better_one_than_an_overtaken_best_is_no_best(ask) -> None:
+    ask(*OPEN)
+    begun = Begun(1, replace(VERSION, arguments=("4",), code="f" * 16), 0, 0.0125)
+    books.append(Path("night.jsonl"), begun)
+    books.append(Path("night.jsonl"), Ended(1, "better", False, "better", None))
+    ledger = books.read_ledger(Path("night.jsonl"))
+    assert ledger.best == 0
+    assert ledger.next_rate() == pytest.approx(0.025), "a discovery all the same"
+
+
+def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "night.jsonl"
+    books.append(path, Opening(1, replace(TERMS, candidates=100), VERSION))
+
+    def begin() -> None:
+        for _ in range(10):
+            with books.locked(path):
+                number = len(books.read_ledger(path).candidates) + 1
+                books.append(path, Begun(number, VERSION, 0, 0.01))
+
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(books.read_ledger(path).candidates) == 40
+
+
+GOOD = [
+    asdict(Opening(1, TERMS, VERSION)),
+    asdict(Begun(1, VERSION, 0, 0.0125)),
+    asdict(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5))),
+    asdict(Fresh(1, Estimate(0.8, None, None, 3))),
+]
+
+
+def write(path: Path, entries: list) -> Path:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return path
+
+
+def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
+    ledger = books.read_ledger(write(tmp_path / "l", GOOD))
+    assert ledger.best == 1
+    assert ledger.version(1) == VERSION
+    assert ledger.candidates[0].fresh == Estimate(0.8, None, None, 3)
+    assert books.read_ledger(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "change", "says"),
+    [
+        (0, {"ledger": 2}, "line 1 of the ledger"),
+        (0, {"terms": {**asdict(TERMS), "candidates": 10**9}}, "candidates"),
+        (0, {"terms": {**asdict(TERMS), "first": 9}}, "a first look of 9 seeds and a last one"),
+        (0, {"best": {**asdict(VERSION), "inside": "../../etc"}}, "a folder"),
+        (0, {"best": {**asdict(VERSION), "folder": ".."}}, "16 hexadecimal digits"),
+        (1, {"begin": 3}, "begins candidate 3 after 0"),
+        (1, {"best": 1}, "compared with 1, which never was the best"),
+        (1, {"rate": -1}, "rate"),
+        (2, {"end": 2}, "candidate 2, which never began"),
+        (2, {"verdict": "splendid"}, "verdict"),
+        (2, {"verdict": "not better"}, "accepts candidate 1, which is not better"),
+        (2, {"more": 1}, "unknown part 'more'"),
+        (3, {"estimate": {"difference": "x"}}, "estimate"),
+        (3, {"fresh": 5}, "candidate 5, which never began"),
+    ],
+)
+def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -> None:
+    entries = [{**entry, **change} if at == line else entry for at, entry in enumerate(GOOD)]
+    path = write(tmp_path / "l", entries)
+    with pytest.raises(UserError, match=re.escape(says)) as error:
+        books.read_ledger(path)
+    assert f"line {line + 1} " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("data", [b"no ledger", b"[]\n", b"\xff\xfe\n", b"{" * 5000 + b"\n"])
+def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
+    path = tmp_path / "l"
+    path.write_bytes(data)
+    with pytest.raises(UserError):
+        books.read_ledger(path)
+
+
+def test_a_second_verdict_of_a_candidate_is_damage() -> None:
+    ledger = books.Ledger(Opening(1, TERMS, VERSION)).with_entry(Begun(1, VERSION, 0, 0.01))
+    ended = Ended(1, "not better", False, "", None)
+    with pytest.raises(Mismatch, match="again"):
+        ledger.with_entry(ended).with_entry(ended)
+    with pytest.raises(Mismatch, match="was not accepted"):
+        ledger.with_entry(ended).with_entry(Fresh(1, Estimate(1.0, None, None, 3)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--margin", "2"), "this ledger has margin 1, not 2"),
+        (("--rate", "1%"), "this ledger has rate 0.05, not 0.01"),
+        (("--metric", "other"), "this ledger has metric score, not other"),
+        (("--noise",), "leave --ledger out"),
+    ],
+)
+def test_what_was_agreed_is_not_changed(ask, flags, says: str) -> None:
+    ask(*OPEN)
+    code, said = ask(*flags, words="1")
+    assert (code, says in said, said.count("\n")) == (2, True, 1)
+
+
+def test_commands_that_begin_otherwise_are_refused(ask, capsys) -> None:
+    ask(*OPEN)
+    code = main(["gate", "--ledger", "night.jsonl", "--metric", "score", "--", "sh", "x", "{seed}"])
+    assert (code, "begin with" in capsys.readouterr().err) == (2, True)
+    assert main(["gate", "--ledger", "none.jsonl"]) == 2
+    assert main(["gate", "--candidates", "3", "--margin", "1", "--", "sh", "{seed}"]) == 2
+
+
+def test_levels_are_lond_s() -> None:
+    budget = Budget(0.05, 50)
+    assert budget.level(1, 0) == pytest.approx(0.001)
+    assert budget.level(50, 3) == pytest.approx(0.004)
+    assert budget.level(51, 3) == 0
+    assert budget.level(50, 10**6) == 0.05
+    assert sum(budget.level(j, 0) for j in range(1, 60)) == pytest.approx(0.05)
+
+
+def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> None:
+    """2,000 nights of 50 candidates of which a tenth helps, tests of one look each that share the
+    baseline's runs: the mean share of false ones among the accepted."""
+    random, budget = np.random.default_rng(0), Budget(0.05, 50)
+    shares, any_false = [], 0
+    for _ in range(2000):
+        helps = random.random(50) < 0.1
+        z = (4.5 * helps + random.normal(size=50) + random.normal()) / np.sqrt(2)
+        null = (random.normal(size=50) + random.normal()) / np.sqrt(2)
+        better = 0
+        false = 0
+        for j in range(50):
+            if norm.sf(z[j]) < budget.level(j + 1, better):
+                better += 1
+                false += not helps[j]
+        shares.append(false / max(better, 1))
+        any_false += any(norm.sf(null[j]) < budget.level(j + 1, 0) for j in range(50))
+    assert np.mean(shares) < 0.06
+    assert any_false / 2000 < 0.06

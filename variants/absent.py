@@ -1,0 +1,86 @@
+"""Stand-ins for JAX where it is not installed: choices can then be read, and none of them computes.
+
+The light install lists axes, shows formulas and plans studies, for which the modules of this
+package are imported and no function of theirs is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+
+class Absent(ModuleType):
+    """A module that is not there, or a part of it: has every attribute.
+
+    To call one raises ModuleNotFoundError, but for what an importing module makes of shapes.
+    """
+
+    importing = False
+
+    def __getattr__(self, name: str) -> Absent:
+        """Return an attribute. Raise AttributeError for those of Python itself."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self.__name__}.{name}")
+
+    def __or__(self, other: object) -> Absent:
+        """Return a stand-in for a union of types."""
+        return self
+
+    __ror__ = __or__
+
+    def __call__(self, *arguments: object, **keywords: object) -> Absent:
+        """Return a stand-in for what a call on import returns. Raise ModuleNotFoundError later."""
+        root = self.__name__.partition(".")[0]
+        if not Absent.importing:
+            raise ModuleNotFoundError(f"No module named '{root}'", name=root)
+        return self
+
+
+class _Finder(MetaPathFinder, Loader):
+    def __init__(self, name: str):
+        self.name = name
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != self.name:
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Absent(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        return
+
+
+@contextmanager
+def stand_in(name: str) -> Iterator[None]:
+    """Have a module that is not installed stand-ins, for what is imported meanwhile.
+
+    Afterwards an import of it fails as before.
+    """
+    if find_spec(name) is not None:
+        yield
+        return
+    blocked = {name} & sys.modules.keys()  # None: import is to fail
+    for module in blocked:
+        del sys.modules[module]
+    finder = _Finder(name)
+    sys.meta_path.insert(0, finder)
+    Absent.importing = True
+    try:
+        yield
+    finally:
+        Absent.importing = False
+        sys.meta_path.remove(finder)
+        for module in [m for m in sys.modules if m.partition(".")[0] == name]:
+            del sys.modules[module]
+        sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]
