@@ -105,7 +105,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """The x with P(X <= x) = p of a beta-distributed X, by bisection."""
+    """Return the x with P(X <= x) = p of a beta-distributed X, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
