@@ -105,7 +105,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """The x with P(X <= x) = p of a beta-distributed X, by bisection."""
+    """Return the x with P(X <= x) = p of a beta-distributed X, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -135,7 +135,7 @@ def chi_squared_quantile(freedom: float, p: ArrayLike) -> Floats:
         w = w - step
         if np.all(np.abs(step) <= 1e-9):  # of which the next is the square
             break
-    return freedom * np.exp(w)
+    return np.asarray(freedom * np.exp(w))
 
 
 def _tail(a: float, w: Floats, side: NDArray[np.int_]) -> Floats:

@@ -377,8 +377,10 @@ def _mapping(key: Hint, kind: Hint) -> Check:
 
 
 def _remembering(check: Check) -> Check:
-    """Check a value once where thousands are equal, as the choices of all seeds are, and keep one
-    object of them."""
+    """Check a value once where thousands are equal, as the choices of all seeds are.
+
+    One object of them is kept.
+    """
     accepted: dict[bytes, Decoded] = {}
 
     def run(value: Decoded) -> Decoded:

@@ -157,8 +157,10 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
 
 
 def compile_seconds(order: Order) -> float | None:
-    """Return how long the programs of an order take to compile, the slowest of them; None where
-    nothing like them was compiled."""
+    """Return how long the slowest program of an order takes to compile.
+
+    None where nothing like them was compiled.
+    """
     if not order.backend.compiles:
         return None
     known = speeds(Path(order.results), order.cells, accelerator=order.accelerator)

@@ -30,12 +30,12 @@ def deviation(values: ArrayLike) -> Floats:
     """
     rows = np.asarray(values, dtype=np.float64)
     power = powers(rows)
-    return np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power)
+    return np.asarray(np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power))
 
 
 def powers(values: ArrayLike) -> NDArray[np.int32]:
     """Return the power of two just above all sizes along the last axis: `[..., n]` -> `[...]`."""
-    return np.frexp(np.abs(np.asarray(values, dtype=np.float64)).max(axis=-1))[1]
+    return np.asarray(np.frexp(np.abs(np.asarray(values, np.float64)).max(axis=-1))[1])
 
 
 def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:

@@ -14,9 +14,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ablations import plugins
+from ablations.core.decode import Json
 from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
 from ablations.records import Plan
@@ -32,6 +33,9 @@ from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
+
+if TYPE_CHECKING:
+    import submitit
 
 T = TypeVar("T")
 
@@ -176,7 +180,9 @@ class Slurm:
         ]
 
 
-def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str | None]:
+def _send(
+    executor: submitit.SlurmExecutor, submission: Submission, largest: int
+) -> tuple[int, str | None]:
     """Return how many of the jobs Slurm took, and why not all of them."""
     every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
     for first in range(0, len(every), largest):
@@ -196,7 +202,7 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
 
 def _executor(
     submission: Submission, cluster: Cluster, code: Path, megabytes: int, *, anywhere: bool = False
-) -> Any:
+) -> submitit.SlurmExecutor:
     """Return submitit's executor. anywhere: also where there is no Slurm, to write its script."""
     import submitit
 
@@ -205,7 +211,15 @@ def _executor(
         def affinity(cls) -> int:
             return 1
 
-    options: dict[str, Any] = {
+    more: dict[str, Json] = {
+        "requeue": True,
+        # Python looks there first: the code as it was submitted, whatever lies in this folder
+        "chdir": str(code),
+        **cluster.sbatch,
+    }
+    if more["requeue"] is False:
+        more["no-requeue"] = True
+    options: dict[str, Json] = {
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
         "time": cluster.time_limit,
         "cpus_per_task": cluster.cpus,
@@ -217,17 +231,8 @@ def _executor(
             *cluster.setup,
             f"export PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}",
         ],
-        "additional_parameters": {
-            "requeue": True,
-            # Python looks there first: the code as it was submitted, whatever lies in this folder
-            "chdir": str(code),
-            **cluster.sbatch,
-        },
+        "additional_parameters": {n: value for n, value in more.items() if value is not False},
     }
-    more = options["additional_parameters"]
-    if more["requeue"] is False:
-        more["no-requeue"] = True
-    options["additional_parameters"] = {n: value for n, value in more.items() if value is not False}
     if cluster.memory != 0:
         options["mem"] = f"{cluster.memory or megabytes}M"
     for name in ("partition", "account", "qos", "constraint"):
@@ -242,7 +247,7 @@ def _executor(
     return executor
 
 
-def _script(executor: Any, jobs: int) -> str:
+def _script(executor: submitit.SlurmExecutor, jobs: int) -> str:
     """Return the script that submitit writes for the first array."""
     from submitit.slurm.slurm import _make_sbatch_string
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ablations.core.files import require_regular
 from ablations.errors import UserError
@@ -29,6 +30,7 @@ from ablations.sweep.claims import TICK_SECONDS
 MOST_FILES = 5_000
 LARGE_BYTES = 16 * 2**20
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
 
@@ -208,7 +210,7 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
                 yield here / name
 
 
-def stamps(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
+def stamps(files: Iterable[Path]) -> Stamps:
     """Return path, size and time of files, which change with every edit and need no reading."""
     found = []
     for path in files:

@@ -1,4 +1,4 @@
-"""Runs of commands that ended well, found again by whoever reads their curves in another way.
+"""Find runs of commands that ended well, to read their curves in another way.
 
     results/work/ended/<key>.json   the cell whose command it was, and what it took
 
@@ -12,14 +12,13 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ablations.core.decode import Count, Matches
 from ablations.core.files import Foreign, read_json
-from ablations.core.record import Configuration, Seconds
+from ablations.core.record import CommandLine, Configuration, Seconds
 from ablations.errors import UserError
 from ablations.records import cell_folder, digest, read_record, write_atomically
 from ablations.sweep.claims import work_folder
@@ -60,8 +59,7 @@ def keep(results: Path, config: Configuration, run: EndedRun) -> None:
 
 
 def find(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
-    """Return the run of a configuration with the folder of what it left; None where there is none,
-    or no longer."""
+    """Return the run of a configuration and the folder of what it left; None where that is gone."""
     return _noted(results, path_of(results, config))
 
 
@@ -86,7 +84,10 @@ def forget(results: Path, config: Configuration) -> None:
 
 def bring(left: Path, folder: Path) -> None:
     """Put what a run left into another cell's folder: the same files, where the disc has links.
-    Raise OSError."""
+
+    Raises:
+        OSError: it is gone, or the disc is full.
+    """
     if left == folder:
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -100,7 +101,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def was_read(results: Path, command: Mapping[str, Any]) -> bool:
+def was_read(results: Path, command: CommandLine) -> bool:
     """Return whether a curve of this command was read in this way before."""
     for path in (results / "cells").glob("[!.]*"):
         with contextlib.suppress(UserError):  # of another version, or damaged

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ablations import logs
+from ablations.core.decode import Json
 from ablations.core.record import Provenance
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
@@ -59,7 +59,7 @@ class Commands:
     def __init__(self, order: Order):
         """Run nothing yet."""
         self.order = order
-        self._known: dict[str, tuple[str, tuple[Path, ...], Any]] = {}
+        self._known: dict[str, tuple[str, tuple[Path, ...], code.Stamps]] = {}
         self._running: Run | None = None
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Run:
@@ -117,7 +117,7 @@ class Run:
         self._process: Process | None = None
         self._abandoned = False
         self._ended: EndedRun | None = None
-        self._columns: dict[str, Any] = {}
+        self._outcome: Ended | None = None
         self._last = 0
         self._seen = _Seen()
         self._events: logs.Events | None = None
@@ -132,7 +132,7 @@ class Run:
         try:
             again = self._take_up()
             self._ended = again or self._follow(claim, stopping)
-            self._columns = self._read()
+            self._outcome = self._read()
         except Unreadable as error:
             known = ended.was_read(self.results, self.cell.config["command"])
             if known:  # then it is this run that went wrong
@@ -163,8 +163,12 @@ class Run:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _follow(self, claim: Claim, stopping: Callable[[], bool]) -> EndedRun:
-        """Start the command and wait for its end. Raises CommandFailed; and SystemExit where it is
-        asked to stop."""
+        """Start the command and wait for its end.
+
+        Raises:
+            CommandFailed: it did not end well.
+            SystemExit: it was asked to stop.
+        """
         arguments = self._prepare()
         claim.start = self._first
         limit = self.cell.place.get("timeout") or math.inf
@@ -205,12 +209,9 @@ class Run:
             self._process.kill()
 
     def ended(self, index: int) -> Ended:
-        """Return how it ended: a curve that ends in no number has diverged."""
-        columns = dict(self._columns)
-        if (at := columns.pop("diverged")) is None:
-            return Ended(columns, files=self.folder)
-        reason = diverged(self.line.metric, at)
-        return Ended(columns, "diverged", reason, at, files=self.folder)
+        """Return how it ended, after `run`."""
+        assert self._outcome is not None
+        return self._outcome
 
     def cost(self, index: int) -> Provenance:
         """Return the time and memory of the command, also where it ran for another reading."""
@@ -245,7 +246,7 @@ class Run:
         count.write_text(" ".join(map(str, self._resumed)))
         return filled([*self.line.run, *self.line.resume], values)
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Json]:
         config = self.cell.config
         return {
             **config["structure"],
@@ -312,8 +313,8 @@ class Run:
         (name,) = filled([self.line.curve], self._values())
         return logs.find(name)
 
-    def _read(self) -> dict[str, Any]:
-        """Return the columns of its curve, and the step at which it `diverged`, or None."""
+    def _read(self) -> Ended:
+        """Return the end of the cell by its curve: one that ends in no number has diverged."""
         if self._looking.is_alive():
             self._looking.join()
         path, log = self._log()
@@ -329,10 +330,12 @@ class Run:
         judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
         curve = logged([at for at, _ in judged], [value for _, value in judged])
         if curve.status == "diverged":
-            return {**columns, "diverged": int(curve.end)}
+            at = int(curve.end)
+            reason = diverged(line.metric, at)
+            return Ended(columns, "diverged", reason, at, files=self.folder)
         if line.step or path.is_dir():
             self._require_whole(log.last)
-        return {**columns, "diverged": None}
+        return Ended(columns, files=self.folder)
 
     def _log(self) -> tuple[Path, logs.Log]:
         """Return the file of its curve, and that read. Raises Unreadable, CommandFailed."""

@@ -133,8 +133,10 @@ class CompiledBackend(Backend):
         return config["task"]["name"], config["trainer"]["name"], *layers
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        """Return the median rate, with the longest compilation of four in five, as others found
-        their machine at work, and the largest process."""
+        """Return the median rate, the largest process and the longest compilation.
+
+        Of the compilations four in five count, as others found their machine at work.
+        """
         timed = [one for one in made if one.get("steps_per_second")]
         rates = sorted(filter(None, (one.get("steps_per_second") for one in timed)))
         compiled = sorted(filter(None, (one.get("compile_seconds") for one in timed)))
@@ -166,8 +168,10 @@ class CompiledBackend(Backend):
 
 
 def assumed_rate(config: Configuration, accelerator: bool) -> float:
-    """Return the steps per second of cells whose like has not run: its task's, with what larger
-    networks take."""
+    """Return the steps per second of cells whose like has not run.
+
+    Those of the task, less what larger networks take.
+    """
     from ablations import tasks
 
     if accelerator:
@@ -175,8 +179,8 @@ def assumed_rate(config: Configuration, accelerator: bool) -> float:
     known = tasks.tasks().get(config["task"]["name"])
     speed = known.speed if known else tasks.Task.speed
     layers = [decode(list[int], config["structure"].get(name) or []) for name in _LAYERS]
-    weights = (sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes)
-    return 1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights)))
+    weights = [sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes]
+    return float(1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights))))
 
 
 BACKEND = CompiledBackend()
