@@ -11,7 +11,7 @@ import numpy as np
 from ablations.trainers.trainer import Tree
 
 
-class Mismatch(ValueError):  # noqa: N818  # as in ablations.core.decode
+class Mismatch(ValueError):
     """Arrays that are not those of the expected pytree; the message says what differs."""
 
 
