@@ -30,7 +30,16 @@ from ablations.gate.ledger import (
 )
 from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
 from ablations.gate.run import DEFAULT, Gate, Say, silent
-from ablations.gate.sides import Copy, Side, Sides, code_here, copied_site, keep_copy, where_copied
+from ablations.gate.sides import (
+    Copy,
+    Side,
+    Sides,
+    code_here,
+    copied_site,
+    keep_commit,
+    keep_copy,
+    where_copied,
+)
 from ablations.names import NAME
 from ablations.report.statistics import Comparison
 from ablations.sweep.backends.command.code import digest_of
@@ -161,10 +170,9 @@ class Night:
             best = replace(self.now, arguments=(*self.now.arguments, *against))
             if commit is not None:
                 made = checked_out(self.here, commit, self.results, self.terms.depends)
-                folder = made.here.relative_to(self.results.resolve() / "code")
-                inside = Path(*folder.parts[1:]).as_posix()
                 called = f"{commit} ({made.name[:10]})"
-                best = Version(made.digest, best.arguments, called, folder.parts[0], inside)
+                copy = keep_commit(made, self.results)
+                best = Version(made.digest, best.arguments, called, *copy)
             else:
                 keep_copy(self.code, self.results)
             append(self.path, Opening(1, self.terms, best))

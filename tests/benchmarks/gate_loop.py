@@ -9,7 +9,7 @@ the 14th raise the learning rate by 40%, worth about two standard deviations of 
 - the ledger: `gate --ledger`, budget 5% over 20 candidates
 - gate alone: `gate --require better` against the best so far, 5% for each candidate
 - the rule of rigor.py (github.com/trevin-creator/autoresearch-mlx, commit c59286c): 3 runs; out if
-  the first is no better than the best's mean, kept if a bootstrap of both means says better with 95%
+  the first is no better than the best's mean, kept if a bootstrap of both means has 95% for better
 - better mean of 3 seeds
 
 Each accepts into a best of its own, whose arguments the next candidate builds on.
