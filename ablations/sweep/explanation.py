@@ -163,8 +163,7 @@ def _side(name: str, request: Request) -> Side:
 
 
 def _require_flags(request: Request) -> None:
-    if request.variants or request.vary or request.base:
-        given = [n for n in ("variants", "vary", "base") if getattr(request, n)]
+    if given := [n for n in ("variants", "vary", "base") if getattr(request, n)]:
         raise UserError(f"--{given[0]} is for studies: an explanation is of the two that it names")
 
 
