@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
 from ablations.request import Selection
+from ablations.selecting import selecting
 
 if TYPE_CHECKING:
     import pandas
@@ -68,6 +69,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ablations' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+@selecting
 def run(
     study: str | Sequence[str],
     *,
@@ -106,6 +112,7 @@ def run(
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def compare(
     levels: Mapping[str, Sequence[Any]],
     *,
@@ -130,6 +137,7 @@ def compare(
     return table(asked.study, results=results, **vary)
 
 
+@selecting
 def explain(
     start: str,
     end: str,
@@ -161,6 +169,7 @@ def explain(
     return tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 
+@selecting
 def status(
     study: str | Sequence[str] = (),
     *,
@@ -180,6 +189,7 @@ def status(
     return frame
 
 
+@selecting
 def curves(
     study: str | Sequence[str],
     *,
@@ -193,6 +203,7 @@ def curves(
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def table(
     study: str | Sequence[str],
     *,
@@ -202,8 +213,8 @@ def table(
     score: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
-    studies with the study in front.
+    """The comparison, one row per variant and task, by the columns that docs/tables.md lists;
+    caption and notes are in `.attrs`. Of several studies with the study in front.
 
     kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
     "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
@@ -218,6 +229,7 @@ def table(
     return _framed(study, _planned(study, results, selection), made)
 
 
+@selecting
 def figure(
     study: str | Sequence[str],
     *,
@@ -249,6 +261,7 @@ def figure(
     return drawn
 
 
+@selecting
 def page(
     study: str | Sequence[str] = (),
     *,
@@ -263,6 +276,7 @@ def page(
     return write(_planned(study, results, selection), Path(results))
 
 
+@selecting
 def make_trainer(
     task: str,
     *,
