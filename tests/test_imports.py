@@ -29,7 +29,7 @@ ALLOWED = {
     "request": {"errors"},
     "looks": {"distributions"},
     "tasks": {"errors"},
-    "studies": {"errors", "names"},
+    "studies": {"core", "errors", "names"},
     "presets": {"errors"},
     "logs": {"core", "curve", "errors"},
     "trainers": {"core", "variants", "tasks", "errors", "records"},
