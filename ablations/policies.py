@@ -11,17 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablations.core.plan import Settings
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
 from ablations.sweep.snapshots import ABOUT
 
 if TYPE_CHECKING:
-    from ablations.trainers import Trainer
+    import jax
+    from jax.typing import ArrayLike
+
+    from ablations.trainers import Trainer, Tree
 
 
 @dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
@@ -37,10 +41,10 @@ class Policy:
 
     config: Configuration
     step: int
-    state: Any = field(repr=False)
+    state: Tree = field(repr=False)
     trainer: Trainer = field(repr=False)
 
-    def __call__(self, observation: Any, key: Any = None) -> Any:
+    def __call__(self, observation: ArrayLike, key: jax.Array | None = None) -> jax.Array:
         """Act on observations [..., O]."""
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
@@ -148,7 +152,7 @@ class Saved:
         return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
 
 
-def brax_saved(folder: Path, task: str | None, settings: Mapping[str, Any]) -> list[Saved]:
+def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
     """Return the checkpoints of Brax's, with the return in 16 episodes here."""
     name = "evaluation/return"
     return [
@@ -208,7 +212,7 @@ def load_policy(
     *,
     results: str | Path = "results",
     task: str | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> Policy:
     """Load a saved policy, ready to act.
 
@@ -240,7 +244,7 @@ def _of_brax(
     theirs: Mapping[int, Path],
     step: int | str,
     task: str | None,
-    settings: Mapping[str, Any],
+    settings: Settings,
 ) -> Policy:
     from ablations import tasks
     from ablations.trainers.control import brax_policies

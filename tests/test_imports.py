@@ -30,7 +30,7 @@ ALLOWED = {
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
     "tasks": {"errors"},
-    "studies": {"errors", "names"},
+    "studies": {"core", "errors", "names"},
     "presets": {"errors"},
     "logs": {"core", "curve", "errors"},
     "trainers": {"core", "variants", "tasks", "errors", "records"},

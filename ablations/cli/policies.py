@@ -93,17 +93,16 @@ def _render(options: argparse.Namespace) -> None:
     else:
         _require_no_path(name)
         (plan,), variants = plans(options), options.variant or [None]
-    path = rendering.render(
-        plan,
-        options.results,
+    selected = rendering.Selected(
         task=options.task,
         variants=variants,
-        settings=None if plan else selection(options).get("set"),
         seed=options.seed,
         snapshots=options.snapshot,
-        format=options.format,
-        output=options.output,
         length=options.length,
+        settings=None if plan else selection(options).get("set"),
+    )
+    path = rendering.render(
+        plan, options.results, selected, format=options.format, output=options.output
     )
     print(path)
 
