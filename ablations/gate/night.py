@@ -191,15 +191,17 @@ class Night:
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
-        if ledger.candidates[number - 1].ended is not None:
+        ended, verdict = ledger.candidates[number - 1].ended, None
+        if ended is not None and not self._lacks_fresh(ledger, number):
             return Booked(ledger, number)
         gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
-        say("\n".join(gate.stated()))
-        verdict = gate.run(say, executor, seconds)
-        gate.write(gate.described(verdict))
-        if not verdict.final:
-            return Booked(ledger, number, verdict)
-        ended = self._end(number, verdict)
+        if ended is None:
+            say("\n".join(gate.stated()))
+            verdict = gate.run(say, executor, seconds)
+            gate.write(gate.described(verdict))
+            if not verdict.final:
+                return Booked(ledger, number, verdict)
+            ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
             self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
         return Booked(self._read(), number, verdict)
@@ -214,6 +216,8 @@ class Night:
         with locked(self.path):
             ledger = self._read()
             if ledger.version(ledger.best).same(self.now):
+                if self._lacks_fresh(ledger, ledger.best):
+                    return ledger.candidates[ledger.best - 1].begun
                 raise UserError("nothing to compare: this is the best so far, unchanged")
             if known := ledger.known(self.now):
                 return known.begun
@@ -226,6 +230,11 @@ class Night:
             begun = Begun(len(ledger.candidates) + 1, self.now, ledger.best, rate)
             append(self.path, begun)
             return begun
+
+    def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
+        """Return whether it was killed between its verdict and its estimate."""
+        fresh = number in ledger.bests[1:] and ledger.candidates[number - 1].fresh is None
+        return fresh and self.terms.fresh > 0
 
     def _question(self, begun: Begun) -> Question:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"

@@ -63,7 +63,7 @@ class Tuning:
         return found
 
     def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
-        """Task -> setting -> the value that was chosen for a variant; {} where none was."""
+        """Return task -> setting -> the value that was chosen for a variant; {} where none was."""
         chosen = self.read().get("chosen", {})
         return {
             task: {self.setting: values[variant]}

@@ -91,7 +91,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
         where: Variant(
             {**sets, **{name: value for name, value in at.items() if name != PRESET}},
             grid=grid,
-            preset=at.get(PRESET, baseline.preset),
+            preset=str(at[PRESET]) if PRESET in at else baseline.preset,
             tuned=baseline.tuned,
         )
         for where, at in combinations(request.vary, level_text)

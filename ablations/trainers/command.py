@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.core.plan import Context, Formula
+from ablations.core.decode import Json
+from ablations.core.plan import Context, Formula, Settings
 from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Definition, Option, Trainer
+from ablations.trainers.trainer import Definition, Option, Trainer, Tree
 
 if TYPE_CHECKING:
     from variants import Number
@@ -139,7 +140,7 @@ def require_sound(line: Line, *, repeats: bool = False) -> None:
         )
 
 
-def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+def filled(texts: Iterable[str], values: Settings) -> list[str]:
     """Fill in the placeholders of arguments.
 
     One that is nothing but a placeholder whose value is a list becomes as many arguments.
@@ -147,8 +148,8 @@ def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for text in texts:
         whole = _PLACEHOLDER.fullmatch(text)
-        if whole and isinstance(values.get(whole[1]), (list, tuple)):
-            found += [as_text(one) for one in values[whole[1]]]
+        if whole and isinstance(several := values.get(whole[1]), (list, tuple)):
+            found += map(as_text, several)
         else:
             found.append(
                 _PLACEHOLDER.sub(lambda m: as_text(values[m[1]]) if m[1] in values else m[0], text)
@@ -156,7 +157,7 @@ def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def as_text(value: Any) -> str:
+def as_text(value: Json) -> str:
     """Write a value as an argument: text as it is, numbers, true and false as JSON has them."""
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -197,16 +198,14 @@ class CommandTrainer:
 
     def reads(
         self,
-        structure: Mapping[str, Any],
+        structure: Settings,
         choices: Mapping[str, str],
-        settings: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
     ) -> frozenset[str]:
         """Return all placeholders."""
         return frozenset(self.structure)
 
-    def resolve(
-        self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
-    ) -> Configuration:
+    def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
         """Return the configuration of one command: its line, its placeholders' values, its code."""
         used, structure = self.line.placeholders(), self.structure
         for name in values:
@@ -270,16 +269,16 @@ class CommandTrainer:
         code = config["command"]["revision"]
         return next(site.place for site in self.sites.values() if site.code == code)
 
-    def _site(self, values: Mapping[str, Any]) -> Site:
-        name = values.get(CODE, next(iter(self.sites)))
+    def _site(self, values: Settings) -> Site:
+        name = str(values.get(CODE, next(iter(self.sites))))
         if name not in self.sites:
-            raise unknown("code", str(name), self.sites)
+            raise unknown("code", name, self.sites)
         return self.sites[name]
 
 
-def _require_plain(name: str, value: Any, line: Line) -> None:
+def _require_plain(name: str, value: Json, line: Line) -> None:
     listed = isinstance(value, (list, tuple))
-    for one in value if listed else [value]:
+    for one in value if isinstance(value, (list, tuple)) else [value]:
         if not isinstance(one, (str, int, float, bool)):
             raise UserError(f"{name} must be a number, a text, true, false or a list of these")
         if isinstance(one, str) and "\0" in one:
@@ -292,7 +291,7 @@ def _require_plain(name: str, value: Any, line: Line) -> None:
         )
 
 
-def _make(**_: Any) -> Trainer:
+def _make(**_: Tree) -> Trainer:
     raise UserError("a command is no program of JAX: there is nothing to compose")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 import variants as registry
-from ablations.core.plan import Formula
+from ablations.core.decode import Json
+from ablations.core.plan import Formula, Settings
 from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
@@ -50,9 +51,9 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
 
 def reads(
     definition: Definition,
-    structure: Mapping[str, Any],
+    structure: Settings,
     choices: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Settings,
 ) -> frozenset[str]:
     """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
@@ -63,7 +64,7 @@ def reads(
 
 
 def resolve(
-    task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
+    task: Task, definition: Definition, values: Settings, more: Collection[str] = ()
 ) -> Configuration:
     """Return a configuration without its seed and its run: the values over the defaults, checked.
 
@@ -120,7 +121,7 @@ def resolve(
     return config
 
 
-def _without(neutral: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _without(neutral: Mapping[str, T], values: Mapping[str, T]) -> dict[str, T]:
     return {name: one for name, one in values.items() if neutral.get(name) != one}
 
 
@@ -259,13 +260,13 @@ def data(definition: Definition, config: Configuration) -> Variant:
     )
 
 
-def _seen_by_rules(config: Configuration) -> dict[str, Any]:
-    """Choices, counts and numbers by name: what rules look at, such as samples_per_prompt."""
+def _seen_by_rules(config: Configuration) -> dict[str, str | float]:
+    """Return choices, counts and numbers by name, such as samples_per_prompt, for rules."""
     settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
-    found: dict[str, Any] = {
-        name: value for name, value in settings.items() if isinstance(value, int | float)
+    return {
+        **{name: value for name, value in settings.items() if isinstance(value, int | float)},
+        **{name: choice["name"] for name, choice in config["choices"].items()},
     }
-    return found | {name: choice["name"] for name, choice in config["choices"].items()}
 
 
 def formulas(
@@ -294,14 +295,14 @@ def formulas(
     }
 
 
-def _choice(axis: str, name: Any) -> str:
+def _choice(axis: str, name: Json) -> str:
     try:
-        return registry.axis(axis)[name].name
+        return registry.axis(axis)[name if isinstance(name, str) else repr(name)].name
     except registry.UnknownName as error:
         raise UserError(str(error)) from None
 
 
-def _within(name: str, value: Any, of: Number) -> float:
+def _within(name: str, value: Json, of: Number) -> float:
     return number(name, value, of.low, of.high)
 
 

@@ -467,6 +467,9 @@ def both(kind: Kind) -> tuple[bool, ...]:
 
 
 def some(kind: Kind) -> tuple[bool, ...]:
+    """In ledgers candidates and best share no noise: there is no pairing to gain."""
+    if "0.5" in kind.name:
+        return ()
     return (True, False) if "TD3" in kind.name or kind.name == "normal, pair 0" else (True,)
 
 

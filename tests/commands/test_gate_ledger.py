@@ -156,6 +156,18 @@ def test_a_candidate_that_was_killed_goes_on_at_its_rate(ask) -> None:
         assert Path("night.jsonl").read_bytes() == b"".join(whole)
 
 
+def test_one_that_was_killed_before_its_estimate_gets_it(ask) -> None:
+    ask(*OPEN)
+    ask(words="3")
+    whole = Path("night.jsonl").read_bytes()
+    *first, fresh = whole.splitlines(keepends=True)
+    assert b"fresh" in fresh
+    Path("night.jsonl").write_bytes(b"".join(first))
+    assert ask(words="3")[0] == 0
+    assert Path("night.jsonl").read_bytes() == whole
+    assert ask(words="3")[0] == 2, "it is the best, with all that it needs"
+
+
 def test_a_better_one_than_an_overtaken_best_is_no_best(ask) -> None:
     ask(*OPEN)
     begun = Begun(1, replace(VERSION, arguments=("4",), code="f" * 16), 0, 0.0125)

@@ -5,24 +5,30 @@ FOLDER/<step>/ppo_network_config.json     and orbax's files beside it
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import jax
 import numpy as np
 
+from ablations.core.decode import Json
+from ablations.core.files import Foreign, read_json
+from ablations.core.plan import Settings
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
+from ablations.trainers.control.acting import Policy
+from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.settings import DEFINITION
 from ablations.trainers.leaves import to_arrays
+from ablations.trainers.trainer import Tree
+from ablations.trainers.values import count
 
 EXPRESSED = {
     "action_distribution": "tanh_normal",
@@ -43,7 +49,14 @@ NETWORKS = {
 ACTIVATIONS = {"silu": "swish"}  # two names of one
 
 
-def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Path) -> Path:
+class Described(TypedDict):
+    """Brax's description of a checkpoint."""
+
+    network_factory_kwargs: Mapping[str, Json]
+    normalize_observations: bool
+
+
+def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path:
     """Write what `PPO.policy` keeps as Brax does.
 
     Returns the folder that Brax's `load_policy` takes, named by the step.
@@ -58,7 +71,7 @@ def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Pa
             f"'{config['trainer']['name']}' has none"
         )
     config = DEFINITION.completed(config)
-    structure: Mapping[str, Any] = config["structure"]
+    structure: Tree = config["structure"]
     if structure["torso"] != "separate":
         raise UserError(
             f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "
@@ -112,13 +125,13 @@ def write(state: Mapping[str, Any], config: Configuration, step: int, folder: Pa
     return final
 
 
-def _samples(normalizer: Any, config: Mapping[str, Any]) -> int:
+def _samples(normalizer: Normalizer, config: Configuration) -> int:
     """Return how many observations the statistics hold."""
     kind = config["choices"].get("observation_statistics", {"name": "per_batch"})["name"]
     batch = config["run"]["iteration_steps"] if kind == "per_batch" else 1
     # Pooled statistics of environments of their own count the steps of one.
     if kind not in ("per_batch", "per_step_forgetting"):
-        batch = config["structure"]["num_envs"]
+        batch = count("num_envs", config["structure"]["num_envs"], 1)
     return round(float(normalizer.batches) * batch)
 
 
@@ -134,7 +147,7 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def read(
-    folder: Path, task: Task, settings: Mapping[str, Any]
+    folder: Path, task: Task, settings: Settings
 ) -> tuple[Configuration, dict[str, np.ndarray]]:
     """Read a checkpoint of Brax's PPO: its configuration, and its arrays as a policy of ours.
 
@@ -149,7 +162,7 @@ def read(
                 f"'{folder}' has {name}={given[name]}: only policies of Brax's PPO with "
                 f"{name}={known} can be read"
             )
-    activation = given.get("activation", "swish")
+    activation = str(given.get("activation", "swish"))
     values = {
         **EXPRESSED,
         "torso": "separate",
@@ -165,13 +178,11 @@ def read(
     return config, _arrays(folder, described["normalize_observations"])
 
 
-def _described(folder: Path) -> dict[str, Any]:
+def _described(folder: Path) -> Described:
     try:
-        described = json.loads((folder / DESCRIPTION).read_text())
-        described["network_factory_kwargs"].get, described["normalize_observations"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return read_json(folder / DESCRIPTION, Described)
+    except (OSError, Foreign):
         raise UserError(f"'{folder / DESCRIPTION}' is not what Brax's PPO writes") from None
-    return dict(described)
 
 
 def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
