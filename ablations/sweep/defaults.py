@@ -1,4 +1,4 @@
-"""Return the settings under all that a study sets: the task's own, or those of a library."""
+"""Return the settings beneath those of a study: the task's own, or those of a library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def preset_study(name: str) -> Study:
 def defaults(
     task: Task, definition: Composer, study: Study, variant: Variant, request: Request
 ) -> dict[str, Json]:
-    """Return the settings of a variant where neither the study nor a flag says anything.
+    """Return the settings of a variant that neither the study nor a flag sets.
 
     Those of the task; where the variant has a preset, or the request names a base, those of that
     instead, but for the structure where the geometry is common.
