@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from variants.shapes import Tree
 
 
-class UnknownName(KeyError):  # noqa: N818  # a name that users of the package know
+class UnknownName(KeyError):
     """An axis or a choice that does not exist; the message names the nearest one that does."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
