@@ -88,7 +88,7 @@ PICTURES = (
 COMMITTED = (
     ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/README.md).", "../results/claims.svg", "ablations claims --write"),
     ("One claim", "A published sentence, judged: differences in margins, task by task.", "../results/claims/libraries.svg", "ablations claims --write"),
-    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --conditions --write"),
+    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --write"),
 )  # fmt: skip
 
 
