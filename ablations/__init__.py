@@ -1,5 +1,4 @@
-"""Does this RL implementation detail matter? Interchangeable components, paired seeds, honest
-tables.
+"""Measure whether an RL implementation detail matters: components, paired seeds, honest tables.
 
 From Python, with the commands' selection:
 
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
 from ablations.request import Selection
+from ablations.selecting import selecting
 
 if TYPE_CHECKING:
     import pandas
@@ -68,6 +68,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ablations' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+@selecting
 def run(
     study: str | Sequence[str],
     *,
@@ -78,11 +83,19 @@ def run(
     budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Runs whatever is missing of what is selected, and returns its curves (see `curves`). A preset
-    is a study too, of one variant.
+    """Run whatever is missing of what is selected; return its curves (see `curves`).
 
-    fresh: computes it again. budget: of until="decided", how long it may go on, such as "2h".
-    Raises UserError on bad input; a cell that failed does not raise, see `status`.
+    Args:
+        study: a name, a study file, a preset (which is a study of one variant), or several.
+        results: the results folder.
+        workers: processes; None: one per core.
+        quiet: print nothing.
+        fresh: compute it again.
+        budget: of until="decided", how long it may go on, such as "2h".
+        selection: see `Selection`.
+
+    Raises:
+        UserError: bad input. A cell that failed raises nothing, see `status`.
     """
     from ablations.exchange import restore
     from ablations.report.units import keep_units
@@ -106,6 +119,7 @@ def run(
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def compare(
     levels: Mapping[str, Sequence[Any]],
     *,
@@ -117,19 +131,22 @@ def compare(
     """Compare values of settings: run whatever is missing, and return the table (see `table`).
 
     levels: name of a setting -> its values, the first of them the baseline; under "preset"
-    libraries. Several settings are crossed. Raises UserError on bad input.
+    libraries. Several settings are crossed.
+
+    Raises:
+        UserError: bad input.
     """
     from ablations import plugins
     from ablations.sweep import comparison
 
     plugins.load()
-    given = {name: value for name, value in selection.items() if value is not None}
-    asked = comparison.request(levels, given)
+    asked = comparison.request(levels, selection)
     vary: dict[str, Any] = {**selection, "vary": asked.vary}
     run(asked.study, results=results, workers=workers, quiet=quiet, **vary)
     return table(asked.study, results=results, **vary)
 
 
+@selecting
 def explain(
     start: str,
     end: str,
@@ -140,8 +157,9 @@ def explain(
     quiet: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Which details make the gap between two presets, or two variants of studies: runs whatever is
-    missing, and returns the shares, one row per detail and task (see `table`, kind "shares").
+    """Explain the gap between two presets, or two variants of studies: run whatever is missing.
+
+    Return the shares, one row per detail and task (see `table`, kind "shares").
 
     together: names of details to switch as one. `table`, `figure`, `status` and `report` know the
     explanation as "<start>_to_<end>".
@@ -154,21 +172,22 @@ def explain(
     from ablations.sweep.local import Processes
 
     plugins.load()
-    given = {name: value for name, value in selection.items() if value is not None}
-    plan = explanation.plan(explanation.request(start, end, together, given))
+    plan = explanation.plan(explanation.request(start, end, together, selection))
     restore(Path(results))
     Processes(workers, quiet=quiet).run([plan], Path(results))
     return tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 
+@selecting
 def status(
     study: str | Sequence[str] = (),
     *,
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """What became of every cell, one row each: study, task, variant, seed, hash, state, and what
-    there is to say of it; of all studies that ran, where none is named.
+    """Return the state of every cell, one row each: study, task, variant, seed, hash, state, ...
+
+    Of all studies that ran, where none is named.
     """
     import pandas
 
@@ -180,19 +199,22 @@ def status(
     return frame
 
 
+@selecting
 def curves(
     study: str | Sequence[str],
     *,
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """The curves, one row per point: task, variant, seed, step, then the metrics. Of several
-    studies with the study in front.
+    """Return the curves, one row per point: task, variant, seed, step, then the metrics.
+
+    Of several studies with the study in front.
     """
     plans = _planned(study, results, selection)
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def table(
     study: str | Sequence[str],
     *,
@@ -202,8 +224,9 @@ def table(
     score: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """The comparison, one row per variant and task; caption and notes are in `.attrs`. Of several
-    studies with the study in front.
+    """Return the comparison, one row per variant and task; caption and notes are in `.attrs`.
+
+    Of several studies with the study in front.
 
     kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
     "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
@@ -218,6 +241,7 @@ def table(
     return _framed(study, _planned(study, results, selection), made)
 
 
+@selecting
 def figure(
     study: str | Sequence[str],
     *,
@@ -227,9 +251,10 @@ def figure(
     each_seed: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
-    """The figures by name: curves, and those of differences, improvement, intervals, profiles,
-    efficiency, sensitivity, effects and diagnostics that the study has. Of several studies
-    named <study>_<figure>.
+    """Draw the figures of a study, by name; of several studies named <study>_<figure>.
+
+    Curves, and those of differences, improvement, intervals, profiles, efficiency, sensitivity,
+    effects and diagnostics that the study has.
 
     width: for a paper, in inches or a name such as "icml-column", without title and footnote.
     each_seed: learning curves with a faint line for every seed.
@@ -249,20 +274,23 @@ def figure(
     return drawn
 
 
+@selecting
 def page(
     study: str | Sequence[str] = (),
     *,
     results: str | Path = "results",
     **selection: Unpack[Selection],
 ) -> Path:
-    """Writes the page, report/index.html in the results folder, and returns its path; of all
-    studies that ran, where none is named.
+    """Write the page, report/index.html in the results folder; return its path.
+
+    Of all studies that ran, where none is named.
     """
     from ablations.report.page import write
 
     return write(_planned(study, results, selection), Path(results))
 
 
+@selecting
 def make_trainer(
     task: str,
     *,
@@ -272,7 +300,7 @@ def make_trainer(
     evaluation_envs: int = 16,
     **settings: Any,
 ) -> tuple[Trainer, Variant]:
-    """One composed trainer and its variant, for use without the engine.
+    """Return a composed trainer and its variant, for use without the engine.
 
         trainer, variant = make_trainer("reacher", advantage="brax", num_envs=64)
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
@@ -303,9 +331,7 @@ def _names(study: str | Sequence[str]) -> list[str]:
     return [study] if isinstance(study, str) else list(study)
 
 
-def _planned(
-    study: str | Sequence[str], results: str | Path, selection: Mapping[str, Any]
-) -> list[Plan]:
+def _planned(study: str | Sequence[str], results: str | Path, selection: Selection) -> list[Plan]:
     from ablations.exchange import restore
     from ablations.sweep.planned import planned
 
@@ -319,7 +345,7 @@ def _framed(
     plans: Sequence[Plan],
     frame_of: Callable[[Plan], pandas.DataFrame],
 ) -> pandas.DataFrame:
-    """The frame of the one study, or those of several with the study in front."""
+    """Return the frame of the one study, or those of several with the study in front."""
     import pandas
 
     if isinstance(study, str):

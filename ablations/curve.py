@@ -1,4 +1,4 @@
-"""A run's curve of one metric: one object from reading to verdict.
+"""Hold a run's curve of one metric: one object from reading to verdict.
 
 It keeps its own steps, says where it ended and how, and is read off at the steps of others only
 when a mean over runs is taken. NumPy alone.
@@ -37,13 +37,15 @@ class Curve:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The steps of the first and the last finite value; None where there is none."""
+        """Return the steps of the first and the last finite value; None where there is none."""
         finite = self.steps[np.isfinite(self.values)]
         return (finite[0], finite[-1]) if len(finite) else None
 
     def at(self, steps: Steps) -> Floats:
-        """The values at any steps `[m]`, on the straight lines between its own; NaN outside of
-        its range, as nothing is known there."""
+        """Return the values at any steps `[m]`, on the straight lines between its own.
+
+        NaN outside of its range, as nothing is known there.
+        """
         finite = np.isfinite(self.values)
         if not finite.any():
             return np.full(np.shape(steps), np.nan)
@@ -51,16 +53,23 @@ class Curve:
         return np.interp(steps, known, values, left=np.nan, right=np.nan)
 
     def bridged(self) -> Floats:
-        """Its own values `[n]`, with those that are missing between two others read off."""
+        """Return its own values `[n]`, with those interpolated that are missing between others."""
         finite = np.isfinite(self.values)
         return self.values if finite.all() else np.where(finite, self.values, self.at(self.steps))
 
 
-def logged(steps: ArrayLike, values: Sequence[float | None] | Floats, whole: float = 0) -> Curve:
-    """A run as it was logged.
+def logged(
+    steps: Sequence[float | None] | Steps,
+    values: Sequence[float | None] | Floats,
+    whole: float = 0,
+) -> Curve:
+    """Return a run as it was logged.
 
-    values: None where the metric was not logged, such as no finished episode; NaN and infinities
-    count as logged. whole: how many steps a whole run has, where known.
+    Args:
+        steps: `[n]`, increasing.
+        values: `[n]`, None where the metric was not logged, such as no finished episode; NaN and
+            infinities count as logged.
+        whole: the steps of a whole run, where known.
     """
     marks = np.asarray(steps)
     numbers = np.asarray(values, np.float64)
@@ -78,8 +87,7 @@ def is_cut(end: float, whole: float) -> bool:
 
 
 def diverged_from(values: ArrayLike, *, logged: bool = False) -> int | None:
-    """The place from which on values `[n]` are no finite numbers up to the end; None: it has not
-    diverged.
+    """Return the index from which on values `[n]` are no finite numbers; None: none such.
 
     logged: each NaN was logged as such. Otherwise it may be an empty field of a table, and a metric
     that is logged less often than others ends in such fields too: so many as it leaves empty
@@ -96,23 +104,23 @@ def diverged_from(values: ArrayLike, *, logged: bool = False) -> int | None:
 
 
 def diverged(metric: str, step: float) -> str:
-    """The reason that a record gives for it."""
+    """Return the reason that a record gives for a divergence."""
     return f"{metric} is no finite number from step {step:,.0f} on"
 
 
 def _tail(finite: NDArray[np.bool_]) -> int:
-    """Where what follows the last True begins."""
+    """Return the index after the last True."""
     places = np.flatnonzero(finite)
     return int(places[-1]) + 1 if len(places) else 0
 
 
 def share_steps(curves: Sequence[Curve]) -> bool:
-    """Whether all were logged at the same steps."""
+    """Return whether all were logged at the same steps."""
     return all(np.array_equal(one.steps, curves[0].steps) for one in curves[1:])
 
 
 def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[Steps, Floats]:
-    """Several curves at the same steps: `[n]` and `[curves, n]`, NaN where one has no value.
+    """Return several curves at the same steps: `[n]` and `[curves, n]`, NaN without a value.
 
     Curves that share their steps keep them, and their values. Others are read off on the straight
     lines between their points, from where the last of them begins to where the first of them ends:
@@ -133,7 +141,7 @@ def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[St
 
 
 def thinned(one: Curve, most: int) -> Curve:
-    """A curve of at most so many points: means of consecutive ones, of steps and values."""
+    """Thin a curve to at most so many points: means of consecutive ones, of steps and values."""
     finite = np.flatnonzero(np.isfinite(one.values))
     if len(finite) <= most:
         return one

@@ -1,5 +1,4 @@
-"""The normal, Student's, the chi-squared and the beta distribution, and Fisher's exact test: what
-intervals, tests and power rest on.
+"""Compute normal, Student's, chi-squared and beta distributions, and Fisher's exact test.
 
 In place of scipy, which would be most of an install that prints tables.
 """
@@ -20,7 +19,7 @@ _NODES = 64
 
 
 def normal_cdf(z: ArrayLike) -> Floats:
-    """P(Z <= z) of a standard normal Z; any shape."""
+    """Return P(Z <= z) of a standard normal Z; any shape."""
     return np.asarray(_erfc(np.asarray(z, np.float64) / -math.sqrt(2)), np.float64) / 2
 
 
@@ -28,12 +27,12 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def normal_quantile(p: float) -> float:
-    """The z with P(Z <= z) = p."""
+    """Return the z with P(Z <= z) = p."""
     return NormalDist().inv_cdf(p)
 
 
 def student_cdf(freedom: float, t: float) -> float:
-    """P(T <= t) of Student's T with `freedom` degrees of freedom, which need not be whole."""
+    """Return P(T <= t) of Student's T; the degrees of freedom need not be whole."""
     # Beyond 1e150, whose square is no float any more, there is nothing but 0 left to say.
     tail = _student(freedom, -math.asinh(min(abs(t), 1e150) / math.sqrt(freedom)))[0]
     return tail if t < 0 else 1 - tail
@@ -41,8 +40,11 @@ def student_cdf(freedom: float, t: float) -> float:
 
 @lru_cache(maxsize=4096)
 def student_quantile(freedom: float, p: float) -> float:
-    """The t with P(T <= t) = p, by Newton's method on log P against asinh(t / sqrt(freedom)): a
-    concave function, so that after one step it nears the root from one side."""
+    """Return the t with P(T <= t) = p.
+
+    By Newton's method on log P against asinh(t / sqrt(freedom)): a concave function, so that after
+    one step it nears the root from one side.
+    """
     if p > 0.5:
         return -student_quantile(freedom, 1 - p)
     u = math.asinh(normal_quantile(p) / math.sqrt(freedom))
@@ -56,8 +58,11 @@ def student_quantile(freedom: float, p: float) -> float:
 
 
 def _student(freedom: float, u: float) -> tuple[float, float]:
-    """P(U <= u) for u <= 0 and the density of U = asinh(T / sqrt(freedom)) there, which is
-    cosh(u)^-freedom / B(freedom / 2, 1 / 2): half an incomplete beta function at 1 / cosh(u)^2."""
+    """Return P(U <= u) for u <= 0 and the density of U = asinh(T / sqrt(freedom)) there.
+
+    The density is cosh(u)^-freedom / B(freedom / 2, 1 / 2), and P half an incomplete beta function
+    at 1 / cosh(u)^2.
+    """
     a, y = freedom / 2, math.tanh(u) ** 2
     if a < 100:
         ratio = math.gamma(a + 0.5) / math.gamma(a)
@@ -70,8 +75,10 @@ def _student(freedom: float, u: float) -> tuple[float, float]:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """a B(a, b) I_x(a, b) / (x^a (1 - x)^b) for x < (a + 1) / (a + b + 2): the continued fraction
-    of the incomplete beta function (DLMF 8.17.22), evaluated by Lentz's method."""
+    """Return a B(a, b) I_x(a, b) / (x^a (1 - x)^b) for x < (a + 1) / (a + b + 2).
+
+    The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method.
+    """
     c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     found = d
     for m in range(1, 1000):
@@ -98,7 +105,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """The x with P(X <= x) = p of a beta-distributed X, by bisection."""
+    """Return the x with P(X <= x) = p of a beta-distributed X, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -107,7 +114,7 @@ def beta_quantile(a: float, b: float, p: float) -> float:
 
 
 def chi_squared_quantile(freedom: float, p: ArrayLike) -> Floats:
-    """The x with P(X <= x) = p of a chi-squared X; p of any shape.
+    """Return the x with P(X <= x) = p of a chi-squared X; p of any shape.
 
     By Newton's method on the logarithm of the nearer tail against w = log(x / freedom), which is
     concave. The density of w is exp(-a (e^w - 1 - w)) up to a factor, with a = freedom / 2.
@@ -128,11 +135,11 @@ def chi_squared_quantile(freedom: float, p: ArrayLike) -> Floats:
         w = w - step
         if np.all(np.abs(step) <= 1e-9):  # of which the next is the square
             break
-    return freedom * np.exp(w)
+    return np.asarray(freedom * np.exp(w))
 
 
 def _tail(a: float, w: Floats, side: NDArray[np.int_]) -> Floats:
-    """The integral of exp(-a (e^s - 1 - s)) over s beyond w, on the side away from 0."""
+    """Return the integral of exp(-a (e^s - 1 - s)) over s beyond w, on the side away from 0."""
     slope, bend = a * np.abs(np.expm1(w)), a * np.exp(w)
     # How far it is until the exponent has fallen by 40, or somewhat more
     reach = 2 * _NEGLIGIBLE / (slope + np.sqrt(slope**2 + 4 / 3 * _NEGLIGIBLE * bend))
@@ -150,8 +157,10 @@ def _legendre() -> tuple[Floats, Floats]:
 
 
 def fisher_p(events: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Fisher's exact p, two-sided, for as many events in each of two groups of trials: the share of
-    the tables with the same sums that are no likelier than this one."""
+    """Return Fisher's exact p, two-sided, for as many events in each of two groups of trials.
+
+    The share of the tables with the same sums that are no likelier than this one.
+    """
     total, several = sum(trials), sum(events)
     counts = range(max(0, several - trials[1]), min(several, trials[0]) + 1)
     ways = {k: math.comb(trials[0], k) * math.comb(trials[1], several - k) for k in counts}

@@ -1,4 +1,4 @@
-"""What a user is told in one line: what was wrong, and how many of a thing there are."""
+"""Word what a user is told in one line: an error, a number of things, a span of time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
+    "completion": ("shtab",),
 }
 
 
 class Note(UserWarning):
-    """What a user should know about how a command understood him; a line, no error."""
+    """A line on how a command understood its input; no error."""
 
 
 class UserError(Exception):
-    """Bad input: the message says what is wrong and what would be right. Exit code 2, no
-    traceback.
-    """
+    """Bad input: the message says what is wrong and what would be right. Exit code 2."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that does not exist, with the nearest one that does."""
+    """Return the error for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
     hint = f"did you mean '{near[0]}'? " if near else ""
@@ -38,12 +37,12 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things, such as "1 cell" or "1,200 cells"."""
+    """Word a number of things, such as "1 cell" or "1,200 cells"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """A span of time, such as "40 s", "12 min" or "3.5 h"."""
+    """Word a span of time, such as "40 s", "12 min" or "3.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
@@ -60,7 +59,7 @@ def one_line(text: str) -> str:
 
 
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:
-    """The error for a module that an extra brings, or None for any other."""
+    """Return the error for a module that an extra brings, or None for any other."""
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:

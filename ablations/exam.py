@@ -1,4 +1,4 @@
-"""`ablations exam`: whether a baseline learns enough on a task for the task to judge a detail.
+"""Examine whether a baseline learns enough on a task to judge a detail: `ablations exam`.
 
 Its rule, which looks at baselines and at policies that learn nothing, is in
 `ablations.report.exam`.
@@ -7,11 +7,13 @@ Its rule, which looks at baselines and at policies that learn nothing, is in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ablations.core.plan import Settings
 from ablations.errors import UserError
 from ablations.records import Plan, read_runs
 from ablations.report.exam import EVALUATIONS, METRIC, Candidate, Task
@@ -37,7 +39,7 @@ def requests(
     seeds: Sequence[int] = SEEDS,
     steps: int | None = None,
     profile: str = "paper",
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> list[Request]:
     """Return what an exam runs: trivial policies, the baseline at each rate, and presets.
 
@@ -47,31 +49,27 @@ def requests(
     given = dict(settings or {})
     own = {name for one in tasks for name in task(one).settings}
     of_task = {name: value for name, value in given.items() if name in own}
-    common: dict[str, Any] = {
-        "profile": profile,
-        "tasks": tuple(tasks),
-        "seeds": tuple(seeds),
-        "steps": steps,
-    }
     run = {"evaluations": SPACED, "points": SPACED}
-    trained = {**common, "set": {**given, **run}, "variants": ("baseline",)}
-    if len(rates) > 1:
-        trained["vary"] = {"learning_rate": tuple(rates)}
-    elif rates:
-        trained["set"] = {**trained["set"], "learning_rate": rates[0]}
-    asked = [
-        Request("trivial_policies", **common, set={**of_task, **run}),
-        Request("exam", **trained),
-    ]
-    if presets:
-        of_presets = {**common, "variants": tuple(presets), "set": {**of_task, **run}}
-        asked.append(Request("exam", **of_presets))
-    return asked
+    plain = Request(
+        "exam", profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
+    )
+    rate = {"learning_rate": rates[0]} if len(rates) == 1 else {}
+    trained = replace(
+        plain,
+        variants=("baseline",),
+        set={**given, **run, **rate},
+        vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
+    )
+    asked = [replace(plain, study="trivial_policies"), trained]
+    return [*asked, *([replace(plain, variants=tuple(presets))] if presets else [])]
 
 
 def plans(asked: Sequence[Request]) -> list[Plan]:
-    """Return the plans of an exam. Raises UserError for what makes no sense, and for runs that are
-    too short for its evaluations."""
+    """Return the plans of an exam.
+
+    Raises:
+        UserError: settings make no sense, or runs are too short for its evaluations.
+    """
     planned = [plan(request) for request in asked]
     for cell in (cell for made in planned for cell in made.cells):
         run = cell.config["run"]
@@ -85,7 +83,7 @@ def plans(asked: Sequence[Request]) -> list[Plan]:
 
 
 def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
-    """Return what the records say of each task; cells that have not run are left out."""
+    """Return the results on each task; cells that have not run are left out."""
     trivial, *trained = [(made, _curves(made, results)) for made in planned]
     return [
         Task(
@@ -132,8 +130,10 @@ def _candidates(name: str, variant: str, curves: Sequence[Curve | None]) -> Iter
 
 
 def _curves(made: Plan, results: Path) -> dict[tuple[str, str], list[Curve | None]]:
-    """Return the steps and returns `[n]` of all evaluations of each cell that has run, by task and
-    variant; None for one that failed, or has an evaluation that is no number."""
+    """Return steps and returns `[n]` of the evaluations of cells that ran, by task and variant.
+
+    None for one that failed, or has an evaluation that is no number.
+    """
     import numpy as np
 
     found: dict[tuple[str, str], list[Curve | None]] = {}

@@ -1,4 +1,4 @@
-"""Git, asked about a repository that may be somebody else's, whose settings name programs."""
+"""Ask git about a repository that may be somebody else's, whose settings name programs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ def git(
 ) -> bytes:
     """Return what git prints about the repository at a folder.
 
-    codes: with which it may end. Raises OSError where there is no git, and SubprocessError where it
-    ends otherwise or takes longer.
+    codes: with which it may end.
+
+    Raises:
+        OSError: there is no git.
+        subprocess.SubprocessError: it ends otherwise or takes longer.
     """
     command = ["git", *_STARTS_NOTHING, "-C", str(root), *arguments]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Names that become paths: of studies, plans, cells, gates."""
+"""Check names that become paths: of studies, plans, cells, gates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 def require_name(what: str, text: str) -> str:
-    """Return a name that is safe as one part of a path. Raise UserError for one that could lead
-    elsewhere or that a file system refuses."""
+    """Return a name that is safe as one part of a path.
+
+    Raises:
+        UserError: it could lead elsewhere, or a file system refuses it.
+    """
     if not isinstance(text, str) or not NAME.fullmatch(text):
         shown = ascii(text)
         raise UserError(

@@ -1,4 +1,4 @@
-"""Parquet: named columns as bytes and back. Same columns, same bytes.
+"""Encode named columns as Parquet and decode them. Same columns, same bytes.
 
 A column holds int64, float64 or text, or lists of numbers, and None where there is nothing.
 """
@@ -9,22 +9,23 @@ import io
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ablations.core.parquet_size import MOST_UNPACKED, ROWS_AT_ONCE, require_size
 
 if TYPE_CHECKING:
     from arro3.core import Array
 
-Columns = dict[str, list[Any]]
+Value: TypeAlias = int | float | str | list[float] | None
+Columns: TypeAlias = dict[str, list[Value]]
 
 
 def encode(
-    columns: Mapping[str, Iterable[Any]],
+    columns: Mapping[str, Iterable[Value]],
     about: tuple[str, str] | None = None,
     compression: str = "snappy",
 ) -> bytes:
-    """The bytes of a file with these columns, all of one length.
+    """Return the bytes of a file with these columns, all of one length.
 
     about: a name and a text kept beside them; one, as the writer puts several in any order.
     """
@@ -80,16 +81,15 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
     return columns, texts
 
 
-def _array(values: Sequence[Any]) -> Array:
+def _array(values: Sequence[Value]) -> Array:
     from arro3.core import Array, DataType, Field, list_array
 
     known = [one for one in values if one is not None]
-    if known and isinstance(known[0], list):
-        flat = _array([*itertools.chain(*known)])
-        ends = Array([0, *itertools.accumulate(map(len, known))], DataType.int32())
-        lists = list_array(ends, flat, type=DataType.list(Field("element", flat.type)))
+    if lists := [one for one in known if isinstance(one, list)]:
+        flat = _array([*itertools.chain(*lists)])
+        ends = Array([0, *itertools.accumulate(map(len, lists))], DataType.int32())
         place = itertools.count()
-        return lists.take(
+        return list_array(ends, flat, type=DataType.list(Field("element", flat.type))).take(
             Array([None if one is None else next(place) for one in values], DataType.uint32())
         )
     if known and isinstance(known[0], str):

@@ -1,4 +1,4 @@
-"""Modules of the user's that register choices, axes, tasks, trainers or studies."""
+"""Load modules of the user's that register choices, axes, tasks, trainers or studies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ _loaded: dict[str, str] = {}  # name -> digest
 
 
 def load(names: Iterable[str] = ()) -> None:
-    """Imports the installed plugins (entry point group `ablations.plugins`) and the named modules.
+    """Import the installed plugins (entry point group `ablations.plugins`) and the named modules.
 
-    A module is looked for in the current folder too. Raises UserError for one that does not import.
+    A module is looked for in the current folder too.
+
+    Raises:
+        UserError: one does not import.
     """
     for name in [*(point.value for point in entry_points(group=GROUP)), *names]:
         if name in _loaded:
@@ -40,8 +43,10 @@ def load(names: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _current_folder_first() -> Iterator[None]:
-    """Look for modules in the current folder first, and afterwards last: what is imported later may
-    be a module of Python's that a file there is named as."""
+    """Look for modules in the current folder first, and afterwards last.
+
+    What is imported later may be a module of Python's that a file there is named as.
+    """
     if "" in sys.path:
         sys.path.remove("")
     sys.path.insert(0, "")
@@ -53,13 +58,12 @@ def _current_folder_first() -> Iterator[None]:
 
 
 def loaded() -> tuple[str, ...]:
-    """What was loaded so far: what a worker has to load too."""
+    """Return what was loaded so far, which a worker has to load too."""
     return tuple(_loaded)
 
 
 def digests() -> dict[str, str]:
-    """Module -> digest of its source, of what was loaded so far: part of where a record comes
-    from."""
+    """Return the digest of the source of each loaded module, for the provenance of records."""
     return dict(_loaded)
 
 
@@ -83,7 +87,7 @@ def edited(used: Iterable[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _digest(module: ModuleType) -> str:
-    """Of the Python files of its top-level package, as they are when it is imported."""
+    """Digest the Python files of a module's top-level package, as they are now."""
     top = sys.modules[module.__name__.partition(".")[0]].__file__ or module.__file__ or ""
     path, whole = Path(top), hashlib.sha256()
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]

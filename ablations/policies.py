@@ -11,16 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablations.core.plan import Settings
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
 from ablations.sweep.snapshots import ABOUT
 
 if TYPE_CHECKING:
-    from ablations.trainers import Trainer
+    import jax
+    from jax.typing import ArrayLike
+
+    from ablations.trainers import Trainer, Tree
 
 
 @dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
@@ -34,12 +39,12 @@ class Policy:
     state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
     """
 
-    config: Mapping[str, Any]
+    config: Configuration
     step: int
-    state: Any = field(repr=False)
+    state: Tree = field(repr=False)
     trainer: Trainer = field(repr=False)
 
-    def __call__(self, observation: Any, key: Any = None) -> Any:
+    def __call__(self, observation: ArrayLike, key: jax.Array | None = None) -> jax.Array:
         """Act on observations [..., O]."""
         assert self.trainer.act is not None
         return self.trainer.act(self.state, observation, key)
@@ -55,6 +60,7 @@ class Policy:
         from ablations import tasks
         from ablations.trainers.control.environment import Environments
         from ablations.trainers.control.outcomes import whole_episodes
+        from ablations.trainers.values import count
 
         about = self.config["task"]
         if self.config["trainer"]["name"] != "ppo":
@@ -64,7 +70,7 @@ class Policy:
         environments = Environments(
             task.make(settings),
             episodes,
-            settings["episode_length"],
+            count("episode_length", settings["episode_length"], 1),
             unpaid=task.unpaid(settings),
         )
         metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
@@ -130,28 +136,56 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
 
 
-def brax_listing(folder: Path, task: str | None, settings: Mapping[str, Any]) -> str:
-    """Write a line per checkpoint of Brax's: step, return in 16 episodes here, folder."""
-    rows = [["step", "evaluation/return", "file"]]
-    for step, path in brax_checkpoints(folder).items():
-        policy = load_policy(path, task=task, settings=settings)
-        rows.append([f"{step:,}", f"{policy.evaluate()['evaluation/return']:.4g}", str(path)])
-    return _aligned(rows)
+@dataclass(frozen=True)
+class Saved:
+    """A saved policy: its step, returns there by name, its file, and whether it is the best or last
+    of its run.
+    """
+
+    step: int
+    returns: Mapping[str, float | None]
+    file: Path
+    marks: tuple[str, ...] = ()
+
+    def data(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
 
 
-def listing(cell: str | Path, *, results: str | Path = "results") -> str:
-    """Write a line per saved policy: its step, the returns of the curve there, its file."""
+def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
+    """Return the checkpoints of Brax's, with the return in 16 episodes here."""
+    name = "evaluation/return"
+    return [
+        Saved(step, {name: load_policy(path, task=task, settings=settings).evaluate()[name]}, path)
+        for step, path in brax_checkpoints(folder).items()
+    ]
+
+
+def saved(cell: str | Path, *, results: str | Path = "results") -> list[Saved]:
+    """Return the saved policies of a cell, with the returns of its curve there."""
     folder = _cell(cell, results)
     record = _record(folder)
     _file_of(record, folder, "last")  # or it says that there are none
     curve = read_curve(folder.resolve().parent.parent, record)
-    shown = [name for name in ("training/return", "evaluation/return") if name in curve]
-    rows = [["step", *shown, "", "file"]]
-    for step in saved_steps(folder):
-        at = curve["step"].index(step)
-        scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
-        marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
-        rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    names = [name for name in ("training/return", "evaluation/return") if name in curve]
+    return [
+        Saved(
+            step,
+            {name: curve[name][curve["step"].index(step)] for name in names},
+            _file_of(record, folder, step)[0],
+            tuple(mark for mark in ("best", "last") if record.policies[mark] == step),
+        )
+        for step in saved_steps(folder)
+    ]
+
+
+def listing(policies: Sequence[Saved]) -> str:
+    """Write a line per saved policy: its step, its returns, its file."""
+    names = list(policies[0].returns) if policies else []
+    rows = [["step", *names, "", "file"]]
+    for policy in policies:
+        returns = ("" if value is None else f"{value:.4g}" for value in policy.returns.values())
+        rows.append([f"{policy.step:,}", *returns, " ".join(policy.marks), str(policy.file)])
     return _aligned(rows)
 
 
@@ -178,7 +212,7 @@ def load_policy(
     *,
     results: str | Path = "results",
     task: str | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> Policy:
     """Load a saved policy, ready to act.
 
@@ -210,7 +244,7 @@ def _of_brax(
     theirs: Mapping[int, Path],
     step: int | str,
     task: str | None,
-    settings: Mapping[str, Any],
+    settings: Settings,
 ) -> Policy:
     from ablations import tasks
     from ablations.trainers.control import brax_policies
@@ -238,7 +272,7 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
 
 
 def _composed(
-    misfit: str, config: Mapping[str, Any], step: int, arrays: Mapping[str, np.ndarray]
+    misfit: str, config: Configuration, step: int, arrays: Mapping[str, np.ndarray]
 ) -> Policy:
     """Return the policy of these arrays; misfit: how the error for others' begins."""
     import jax

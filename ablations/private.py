@@ -1,5 +1,7 @@
-"""Folders of this user's alone, for what can be made again: a results folder may be shared, and
-what another user put into a cache there would be executed, or shown, as ours.
+"""Make folders of this user's alone, for what can be made again.
+
+A results folder may be shared, and what another user put into a cache there would be executed, or
+shown, as ours.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from pathlib import Path
 
 
 def private_folder(part: str) -> Path | None:
-    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made where it is not there; None where this user
-    cannot have one that nobody else may write to."""
+    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made where it is not there.
+
+    None where this user cannot have one that nobody else may write to.
+    """
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rl-ablations"
         folder = base / part

@@ -8,12 +8,16 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
 
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from ablations.core.decode import Json
+    from ablations.core.plan import Flags, Settings
     from ablations.studies import Study
+
+T = TypeVar("T")
 
 PROFILE = "quick"
 MOST_SEEDS = 100_000
@@ -26,8 +30,9 @@ SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 
 class Selection(TypedDict, total=False):
-    """A part of a study, at some settings: what all verbs take. Without one they mean the last run,
-    and `run` means the profile `quick`.
+    """A part of a study, at some settings: what all verbs take.
+
+    Without one they mean the last run, and `run` means the profile `quick`.
 
     profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
     0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
@@ -45,8 +50,8 @@ class Selection(TypedDict, total=False):
     until: str | None
     most_seeds: int | None
     steps: int | None
-    set: Mapping[str, Any] | None
-    vary: Mapping[str, Iterable[Any]] | None
+    set: Settings | None
+    vary: Mapping[str, Iterable[Json]] | None
     base: str | None
     geometry: str | None
 
@@ -71,8 +76,8 @@ class Request:
     until: str | None = None
     most_seeds: int | None = None
     steps: int | None = None
-    set: Mapping[str, Any] = field(default_factory=dict)
-    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    set: Settings = field(default_factory=dict)
+    vary: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     base: str | None = None
     geometry: str | None = None
     explain: tuple[str, str] | None = None
@@ -80,6 +85,7 @@ class Request:
     brought: tuple[Study, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Read each field. Raise UserError for what no study can answer."""
         held = {
             "tasks": _names(self.tasks),
             "variants": _names(self.variants),
@@ -95,9 +101,17 @@ class Request:
         for name, value in held.items():
             object.__setattr__(self, name, value)
 
-    def flags(self) -> dict[str, Any]:
+    @classmethod
+    def of(
+        cls, study: str, selection: Selection | Flags, brought: tuple[Study, ...] = ()
+    ) -> Request:
+        """Return the request of a selection, or of what a stored plan has; None is left out."""
+        given: dict[str, Any] = {n: value for n, value in selection.items() if value is not None}
+        return cls(study, **given, brought=brought)
+
+    def flags(self) -> Flags:
         """Return it as plain data, which names the plan that answers it."""
-        return {
+        flags: Flags = {
             "profile": self.profile,
             "tasks": None if self.tasks is None else list(self.tasks),
             "variants": None if self.variants is None else list(self.variants),
@@ -107,8 +121,17 @@ class Request:
             "steps": self.steps,
             "set": dict(self.set),
             "vary": {name: list(values) for name, values in self.vary.items()},
-            **{name: value for name, value in self._rarer().items() if value},
         }
+        # These name a plan only where they are given.
+        if self.base:
+            flags["base"] = self.base
+        if self.geometry:
+            flags["geometry"] = self.geometry
+        if self.explain:
+            flags["explain"] = list(self.explain)
+        if self.together:
+            flags["together"] = [list(names) for names in self.together]
+        return flags
 
     def command(self) -> str:
         """Return the command that runs it, as a shell reads it."""
@@ -118,21 +141,12 @@ class Request:
                 continue
             words.append(f"--{flag.replace('_', '-')}")
             if flag == "set":
-                words += [f"{name}={_as_text(one)}" for name, one in value.items()]
+                words += [f"{name}={_as_text(one)}" for name, one in self.set.items()]
             elif flag == "vary":
-                words += [f"{n}={','.join(map(_as_text, some))}" for n, some in value.items()]
+                words += [f"{n}={','.join(map(_as_text, some))}" for n, some in self.vary.items()]
             else:
                 words += [str(one) for one in (value if isinstance(value, list) else [value])]
         return shlex.join(words)
-
-    def _rarer(self) -> dict[str, Any]:
-        """Return what names a plan only where it is given."""
-        return {
-            "base": self.base,
-            "geometry": self.geometry,
-            "explain": self.explain and list(self.explain),
-            "together": [list(names) for names in self.together],
-        }
 
 
 def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
@@ -147,10 +161,16 @@ def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
             asked = int(asked)
         else:
             raise UserError(f"seeds must be {SEEDS}, not '{asked}'")
+    seeds: Sequence[int]
     try:
-        seeds: Sequence[int] = range(operator.index(asked))  # type: ignore[arg-type]
+        if not isinstance(asked, Iterable):
+            seeds = range(operator.index(asked))
+        else:
+            seeds = asked if isinstance(asked, range) else [operator.index(one) for one in asked]
     except TypeError:
-        seeds = asked if isinstance(asked, range) else _whole_seeds(asked)
+        raise UserError(f"seeds must be {SEEDS}, not {asked!r}") from None
+    if isinstance(seeds, list) and (twice := _first_twice(seeds)):
+        raise UserError(f"seeds names {twice[0]} twice")
     if not 0 < len(seeds) <= MOST_SEEDS:
         given = asked if isinstance(asked, int) else f"{len(seeds)} of them"
         raise UserError(f"seeds must be {SEEDS}, not {given}")
@@ -158,16 +178,6 @@ def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
         wrong = min(seeds) if min(seeds) < 0 else max(seeds)
         raise UserError(f"a seed must be from 0 to {SEEDS_BELOW - 1}, not {wrong}")
     return tuple(sorted(seeds))
-
-
-def _whole_seeds(asked: Any) -> list[int]:
-    try:
-        seeds = [operator.index(one) for one in asked]
-    except TypeError:
-        raise UserError(f"seeds must be {SEEDS}, not {asked!r}") from None
-    if twice := _first_twice(seeds):
-        raise UserError(f"seeds names {twice[0]} twice")
-    return seeds
 
 
 def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | None:
@@ -194,8 +204,10 @@ def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | Non
 
 
 def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
-    """Return the seconds that a budget such as "2h" allows, None for any number. Raises UserError
-    also where flags contradict each other."""
+    """Return the seconds that a budget such as "2h" allows, None for any number.
+
+    Raises UserError also where flags contradict each other.
+    """
     if until is None:
         if budget is not None:
             raise UserError("--budget is for --until decided, which may stop between seeds")
@@ -220,7 +232,7 @@ def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool)
 
 
 def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
-    """As `seeds_of` reads it, in the shortest way."""
+    """Write seeds as `seeds_of` reads them, in the shortest way."""
     if seeds == tuple(range(len(seeds))):
         return len(seeds)
     if seeds == tuple(range(seeds[0], seeds[-1] + 1)):
@@ -228,7 +240,7 @@ def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
     return list(seeds)
 
 
-def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
+def parse_settings(assignments: Iterable[str]) -> dict[str, Json]:
     """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
     settings = {}
     for assignment in assignments:
@@ -239,10 +251,12 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
-def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
-    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values, each as
-    `parse_settings` does."""
-    levels: dict[str, list[Any]] = {}
+def parse_levels(assignments: Iterable[str]) -> dict[str, list[Json]]:
+    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values.
+
+    Each value is read as `parse_settings` does.
+    """
+    levels: dict[str, list[Json]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         values = re.split(r",(?![^\[]*\])", text)
@@ -254,19 +268,20 @@ def parse_levels(assignments: Iterable[str]) -> dict[str, list[Any]]:
     return levels
 
 
-def _as_text(value: Any) -> str:
-    """As `_parsed` reads it."""
+def _as_text(value: Json) -> str:
+    """Write a value as `_parsed` reads it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _parsed(name: str, text: str) -> Any:
+def _parsed(name: str, text: str) -> Json:
     def refuse(constant: str) -> NoReturn:
         raise UserError(f"{name} must be a finite number, not {constant}")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        value: Json = json.loads(text, parse_constant=refuse)
     except ValueError:
         return text
+    return value
 
 
 def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -275,9 +290,9 @@ def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
     return (asked,) if isinstance(asked, str) else tuple(asked)
 
 
-def _levels(name: str, values: Any) -> tuple[Any, ...]:
+def _levels(name: str, levels: Json) -> tuple[Json, ...]:
     """Read what a setting is varied over: two values or more, each once."""
-    values = _plain(name, values)
+    values = _plain(name, levels)
     if not isinstance(values, list) or len(values) < 2:
         raise UserError(
             f"to vary {name} takes two values or more, such as {name}=a,b; one value is for --set"
@@ -289,25 +304,27 @@ def _levels(name: str, values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def level_text(value: Any) -> str:
+def level_text(value: Json) -> str:
     """Return a value in the name of a variant: as one would type it."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _plain(name: str, value: Any) -> Any:
-    """As JSON has it, whatever it came as: a tuple, an array."""
+def _plain(name: str, value: Json) -> Json:
+    """Return a value as JSON has it, whatever it came as: a tuple, an array."""
     try:
-        return json.loads(json.dumps(value, default=_listed, allow_nan=False))
+        plain: Json = json.loads(json.dumps(value, default=_listed, allow_nan=False))
     except (TypeError, ValueError):
         raise UserError(
             f"{name} must be a finite number, a text, true, false or a list, not {value!r}"
         ) from None
+    return plain
 
 
-def _listed(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else list(value)
+def _listed(value: Iterable[Json]) -> Json:
+    listed: Json = value.tolist() if hasattr(value, "tolist") else list(value)
+    return listed
 
 
-def _first_twice(values: Sequence[Any]) -> list[Any]:
-    """The first that is there before, or nothing."""
+def _first_twice(values: Sequence[T]) -> list[T]:
+    """Return the first that is there before, or nothing."""
     return [value for place, value in enumerate(values) if value in values[:place]][:1]

@@ -1,4 +1,4 @@
-"""`ablations tune`: each variant's best value of a setting on each task, on seeds of its own.
+"""Find each variant's best value of a setting on each task, on seeds of its own: `ablations tune`.
 
 Every variant gets the same values on a task. Where the best of one of them stands at an edge, the
 values of that task go on beyond it for all of its variants, until no best does. The cells are those
@@ -12,14 +12,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from ablations.errors import UserError
 from ablations.records import read_curve, read_record, write_atomically
 from ablations.report.scores import final
 from ablations.request import Request
 from ablations.studies import Study, study
-from ablations.studies.tuned import Tuning
+from ablations.studies.tuned import OfTask, Scores, Tuned, Tuning
 from ablations.sweep.cell import Cell, cells_of, distinct
 from ablations.sweep.local import Processes
 from ablations.sweep.order import Keeping
@@ -32,9 +33,6 @@ RULE = (
 )
 MOST_EXTENSIONS = 6  # of a task's values, beyond those that the study names
 
-# task -> variant -> value, as text -> the score of each seed, None where it failed
-Scores = dict[str, dict[str, dict[str, list[float | None]]]]
-
 
 def tune(
     name: str,
@@ -45,12 +43,21 @@ def tune(
     output: Path | None = None,
     workers: int | None = None,
     quiet: bool = False,
-) -> dict[str, Any]:
-    """Runs what tuning needs and nobody has, writes the file, and returns what is in it.
+) -> Tuned:
+    """Run what tuning needs and nobody has; write the file, and return its content.
 
-    tasks, variants: to tune again; the others stay as they are in the file. output: the file, where
-    it is not the study's own. Raises UserError for a study that tunes nothing, where a task's best
-    stays at the edge, and where all values of a variant fail.
+    Args:
+        name: of the study.
+        results: the results folder.
+        tasks: to tune again; the others stay as they are in the file.
+        variants: likewise.
+        output: the file, where it is not the study's own.
+        workers: processes; None: one per core.
+        quiet: print nothing.
+
+    Raises:
+        UserError: the study tunes nothing, a task's best stays at the edge, or all values of a
+            variant fail.
     """
     asked = study(name)
     tuning = asked.tuning
@@ -61,15 +68,14 @@ def tune(
     tasks = tuple(tasks or profile.tasks)
     variants = tuple(variants or profile.variants or asked.variants)
     before = tuning.read() if file == tuning.file else {}
-    scores: Scores = dict(before.get("scores", {}))
-    chosen: dict[str, dict[str, float]] = dict(before.get("chosen", {}))
+    scores, chosen = dict(before.get("scores", {})), dict(before.get("chosen", {}))
     processors: set[str] = set()
     # All tasks at once, so that their programs compile side by side; what is added comes after.
     whole = [_cells(asked, tuning, task, variants, tuning.grid) for task in tasks]
     _run([cell for cells in whole for _, cell in cells], name, results, workers, quiet)
     for task in tasks:
 
-        def measure(values: Sequence[float], task: str = task) -> Mapping[str, Any]:
+        def measure(values: Sequence[float], task: str = task) -> OfTask:
             cells = _cells(asked, tuning, task, variants, values)
             _run([cell for _, cell in cells], name, results, workers, quiet)
             return _scores(cells, asked.metric, results, processors)[task]
@@ -80,7 +86,7 @@ def tune(
             **chosen.get(task, {}),
             **{variant: best(of_values) for variant, of_values in found.items()},
         }
-    about = {
+    about: Tuned = {
         "study": name,
         "setting": tuning.setting,
         "metric": asked.metric,
@@ -96,7 +102,11 @@ def tune(
 
 
 def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
-    """By the rule. Raises UserError where every value failed."""
+    """Return the best value by the rule.
+
+    Raises:
+        UserError: every value failed.
+    """
     means = {
         float(value): sum(x for x in seeds if x is not None) / len(seeds)
         for value, seeds in of_values.items()
@@ -109,9 +119,13 @@ def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
 
 def _widened(
     grid: Sequence[float],
-    measure: Callable[[Sequence[float]], Mapping[str, Any]],
-) -> Mapping[str, Any]:
-    """The scores at values that no variant's best is at the edge of. Raises UserError."""
+    measure: Callable[[Sequence[float]], OfTask],
+) -> OfTask:
+    """Return the scores at values of which no variant's best is at the edge.
+
+    Raises:
+        UserError: there are none after `MOST_EXTENSIONS`.
+    """
     values, extended = list(grid), 0
     while True:
         found = measure(values)
@@ -132,8 +146,7 @@ def _widened(
 
 
 def next_value(edge: float, inner: float, third: float) -> float:
-    """The value beyond an edge of an even grid, of whose values it is the first: 3e-3 after 1e-3,
-    which follows 3e-4 and 1e-4."""
+    """Return the value beyond an edge of an even grid: 3e-3 after 1e-3, 3e-4 and 1e-4."""
     return float(f"{inner * edge / third:.3g}")
 
 
@@ -177,16 +190,15 @@ def _scores(
         score = None
         if record.status == "done":
             curve = read_curve(results / "tuning", record)
-            score = round(
-                final(curve["step"], [float("nan") if x is None else x for x in curve[metric]]), 4
-            )
+            numbers = (np.array(curve[name], np.float64) for name in ("step", metric))
+            score = round(final(*numbers), 4)
         of_variant = found.setdefault(cell.task, {}).setdefault(cell.variant, {})
         of_variant.setdefault(f"{value:g}", []).append(score)
     return found
 
 
-def _text(about: Mapping[str, Any]) -> str:
-    """JSON with a line for the scores of each value."""
+def _text(about: Tuned) -> str:
+    """Encode as JSON with a line for the scores of each value."""
     text = json.dumps({**about, "scores": None}, indent=1)
     lines = [
         f'  "{task}": {{\n'
@@ -202,9 +214,12 @@ def _text(about: Mapping[str, Any]) -> str:
     return text.replace('"scores": null', '"scores": {\n' + ",\n".join(lines) + "\n }") + "\n"
 
 
-def table(about: Mapping[str, Any]) -> str:
-    """Markdown: each variant's mean score at each value, the chosen one in bold; what it scores at
-    the one value that is best for all, and how far the score falls within a step of the best."""
+def table(about: Tuned) -> str:
+    """Return a Markdown table of each variant's mean score at each value, the chosen one in bold.
+
+    Beside it the score at the one value that is best for all, and how far the score falls within a
+    step of the best.
+    """
     seeds = about["seeds"]
     lines = [
         f"{about['study']}: {about['metric']} by {about['setting']}, mean over seeds {seeds[0]} to "
@@ -238,7 +253,7 @@ def table(about: Mapping[str, Any]) -> str:
 
 
 def _mean(scores: Sequence[float | None]) -> float:
-    """A failure counts as nothing learned."""
+    """Return the mean score; a failure counts as nothing learned."""
     return sum(x or 0.0 for x in scores) / len(scores)
 
 

@@ -16,13 +16,13 @@ Gradients flow: a trainer that treats advantages and targets as constants stops 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Description, register
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -67,8 +67,8 @@ class Steps(NamedTuple):
 Estimate = Callable[[Steps], tuple[Array, Array]]
 
 
-def _choice(name: str, **description: Any) -> Callable[[Estimate], Estimate]:
-    """Decorator: makes a function of `Steps` a choice of the axis."""
+def _choice(name: str, **description: Unpack[Description]) -> Callable[[Estimate], Estimate]:
+    """Register a function of `Steps` as a choice of the axis."""
 
     def register_estimate(estimate: Estimate) -> Estimate:
         @AXIS.choice(name, **description)

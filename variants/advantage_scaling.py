@@ -25,7 +25,10 @@ _STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
 
 
 class Spread(NamedTuple):
-    """current: float32 scalar, S of the batches so far; only percentile changes it."""
+    """The spread of returns so far.
+
+    current: float32 scalar, S of the batches so far; only percentile changes it.
+    """
 
     current: Array
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 import jax
 
 from variants.agreement import first_difference, split_inputs
+from variants.shapes import Tree
 
 if TYPE_CHECKING:
     from variants.choice import Choice
@@ -22,25 +23,30 @@ class RegistrationError(ValueError):
 
 
 def require_identifier(kind: str, name: object) -> None:
+    """Raise RegistrationError for a name that is no identifier."""
     if not isinstance(name, str) or not name.isidentifier():
         raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
 
 
 def require_text(where: str, **texts: object) -> None:
+    """Raise RegistrationError for a description that is missing."""
     for name, text in texts.items():
         if not isinstance(text, str) or not text.strip():
             raise RegistrationError(f"{where} needs a {name}, in words")
 
 
 def require_revision(where: str, revision: object) -> None:
+    """Raise RegistrationError for a revision that is no whole number from 1 upwards."""
     if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
         raise RegistrationError(
             f"{where}: revision is a whole number from 1 upwards, not {revision!r}"
         )
 
 
-def require_free_names(where: str, kind: str, names: Mapping[str, Any], taken: Any) -> None:
-    """Names of inputs or numbers that are identifiers and mean nothing else on the axis."""
+def require_free_names(
+    where: str, kind: str, names: Collection[str], taken: Collection[str]
+) -> None:
+    """Raise RegistrationError for names that are no identifiers or are taken on the axis."""
     for name in names:
         require_identifier(f"{kind} of {where}", name)
         if name in RESERVED:
@@ -53,13 +59,13 @@ def require_free_names(where: str, kind: str, names: Mapping[str, Any], taken: A
 
 def arguments_read(
     where: str,
-    function: Callable[..., Any],
+    function: Callable[..., Tree],
     *,
     stateful: bool,
-    offered: Mapping[str, Any],
-    defaults: Mapping[str, Any],
+    offered: Collection[str],
+    defaults: Mapping[str, Tree],
 ) -> tuple[str, ...]:
-    """The names in a function's signature, after its state: what it reads.
+    """Return the names in a function's signature, after its state: what it reads.
 
     offered: all that it may name, inputs and numbers. defaults: of those that may be left out. A
     default in the signature is one of them, or refused: nobody but the axis decides what is left
@@ -95,15 +101,16 @@ def require_same_returns(
     axis: str,
     one: Choice,
     first: Choice,
-    stand_ins: Mapping[str, Any],
-    init: Callable[..., Any] | None,
-    init_inputs: Mapping[str, Any],
+    stand_ins: Mapping[str, Tree],
+    init: Callable[..., Tree] | None,
+    init_inputs: Mapping[str, Tree],
 ) -> None:
-    """A choice that can be traced on the stand-ins of its axis and returns what the first does.
+    """Raise RegistrationError for a choice that returns other shapes than the first of its axis.
 
-    init, init_inputs: of a stateful axis, whose choices also return a state like the one they take.
+    stand_ins: on which both are traced. init, init_inputs: of a stateful axis, whose choices also
+        return a state like the one they take.
     """
-    state: tuple[Any, ...] = ()
+    state: tuple[Tree, ...] = ()
     if init is not None:
         data, static = split_inputs(init_inputs)
         state = (jax.eval_shape(lambda data: init(**data, **static), data),)
@@ -119,9 +126,11 @@ def require_same_returns(
         )
 
 
-def _returns(where: str, one: Choice, state: tuple[Any, ...], stand_ins: Mapping[str, Any]) -> Any:
-    """What a choice returns, as shapes and dtypes."""
-    function: Any = one.fn
+def _returns(
+    where: str, one: Choice, state: tuple[Tree, ...], stand_ins: Mapping[str, Tree]
+) -> Tree:
+    """Return the shapes and dtypes of a choice's output."""
+    function: Tree = one.fn
     data, static = split_inputs({name: stand_ins[name] for name in (*one.inputs, *one.numbers)})
     try:
         returns = jax.eval_shape(

@@ -5,22 +5,27 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from variants.checks import RegistrationError, require_text
+
+if TYPE_CHECKING:
+    from variants.shapes import Tree
 
 
 class UnknownName(KeyError):
     """An axis or a choice that does not exist; the message names the nearest one that does."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
+        """Say what kind of name is unknown, where, and what is known there."""
         names = list(known)
         near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'{where}: {hint}known: {', '.join(names)}")
 
-    def __str__(self) -> str:  # KeyError would show the repr of its message
-        return self.args[0]
+    def __str__(self) -> str:
+        """Return the message, of which KeyError would show the repr."""
+        return str(self.args[0])
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Number:
     neutral: float | None = None
 
     def __post_init__(self) -> None:
+        """Raise RegistrationError for a value outside the bounds."""
         require_text("a number", summary=self.summary)
         if self.neutral is not None and not self.low <= self.neutral <= self.high:
             raise RegistrationError(
@@ -68,4 +74,4 @@ class Choice:
     revision: int = 1
     inputs: tuple[str, ...] = ()
     numbers: Mapping[str, Number] = field(default_factory=dict, hash=False)
-    fn: Callable[..., Any] | None = None
+    fn: Callable[..., Tree] | None = None

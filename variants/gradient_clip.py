@@ -7,15 +7,18 @@ whichever norm: of the whole gradient, of each network's, or of each single entr
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
+from variants.shapes import Tree
 
 Array = jax.Array
+Gradients = TypeVar("Gradients")
 
 AXIS = register(
     Axis(
@@ -40,7 +43,7 @@ AXIS = register(
 
 
 @AXIS.choice("none", formula="g", source="Brax's default", summary="the gradient as it is")
-def none(*, gradients: Any) -> Any:
+def none(*, gradients: Gradients) -> Gradients:
     """g, unchanged."""
     return gradients
 
@@ -55,8 +58,8 @@ def none(*, gradients: Any) -> Any:
     summary="the whole gradient is shortened to a maximal length, its direction kept",
 )
 def global_norm(
-    *, gradients: Any, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
-) -> Any:
+    *, gradients: Tree, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
+) -> Tree:
     """g·min(1, c/(‖g‖₂ + ε)); a zero gradient stays zero."""
     squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
     # A gradient within the limit is returned bit by bit: its factor is exactly 1.
@@ -74,8 +77,11 @@ def global_norm(
     summary="a large gradient of the critic does not shorten the policy's step",
 )
 def per_network(
-    *, gradients: Any, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
-) -> Any:
+    *,
+    gradients: Mapping[str, Tree],
+    max_gradient_norm: Array | float,
+    gradient_norm_epsilon: Array | float,
+) -> dict[str, Tree]:
     """g·min(1, c/(‖g‖₂ + ε)) for each outermost entry."""
     return {
         name: global_norm(
@@ -93,7 +99,7 @@ def per_network(
     source="optax.clip; PyTorch's clip_grad_value_",
     summary="each entry by itself is cut to the limit: the direction may change",
 )
-def element_wise(*, gradients: Any, max_gradient_norm: Array | float) -> Any:
+def element_wise(*, gradients: Tree, max_gradient_norm: Array | float) -> Tree:
     """clip(g, -c, c), entry by entry."""
     limit = jnp.asarray(max_gradient_norm)
     return jax.tree.map(

@@ -31,7 +31,9 @@ Array = jax.Array
 
 
 class KL(NamedTuple):
-    """reward: what is taken off the reward of each token, a constant in differentiation. loss: what
+    """The price of a divergence, where it is paid.
+
+    reward: what is taken off the reward of each token, a constant in differentiation. loss: what
     is added to the loss of each token. sample: what each token takes off the completion's reward.
     """
 

@@ -35,8 +35,10 @@ TARGET_KL = Number(0.02, 0.0, 1e3, "divergence at which kl_stop ends an update")
 
 
 class Stop(NamedTuple):
-    """Bool scalars. here: this step and all after it in the update are not taken. later: those
-    after it are not."""
+    """Bool scalars that end an update.
+
+    here: this step and all after it in the update are not taken. later: those after it are not.
+    """
 
     here: Array
     later: Array

@@ -125,7 +125,7 @@ def adaptive_kl(
     learning_rate_high: Array | float,
     learning_rate_factor: Array | float,
 ) -> tuple[Rate, Array]:
-    """Changes the rate of the step before; α counts at the first step alone.
+    """Change the rate of the step before; α counts at the first step alone.
 
     On the first minibatch of a batch the divergence is 0 and the rate grows: an exception of
     exactly 0 would let rounding decide. NaN leaves the rate alone.

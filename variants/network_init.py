@@ -41,7 +41,7 @@ AXIS = register(
 )
 def lecun_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±√(3/I))."""
-    return initializers.lecun_uniform()(key, shape)
+    return jnp.asarray(initializers.lecun_uniform()(key, shape))
 
 
 @AXIS.choice(
@@ -69,7 +69,7 @@ def orthogonal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0)
 
 
 def _orthonormal(matrix: Array) -> Array:
-    """The Q [M, N] of matrix = QR, M >= N, R with a positive diagonal: Gram and Schmidt, twice.
+    """Return the Q [M, N] of matrix = QR, M >= N, R's diagonal positive: Gram and Schmidt, twice.
 
     LAPACK, which would do it, takes other code on other processors, and so gives other bits.
     """
@@ -80,9 +80,9 @@ def _orthonormal(matrix: Array) -> Array:
             along = jnp.where(jnp.arange(matrix.shape[1]) < place, one @ done, 0.0)
             one = one - done @ along
         one = one / jnp.linalg.norm(one)
-        return jax.lax.dynamic_update_index_in_dim(done, one, place, axis=1)
+        return jnp.asarray(jax.lax.dynamic_update_index_in_dim(done, one, place, axis=1))
 
-    return jax.lax.fori_loop(0, matrix.shape[1], column, matrix)
+    return jnp.asarray(jax.lax.fori_loop(0, matrix.shape[1], column, matrix))
 
 
 @AXIS.choice(
@@ -93,7 +93,7 @@ def _orthonormal(matrix: Array) -> Array:
 )
 def xavier_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     """U(±√(6/(I+O)))."""
-    return initializers.xavier_uniform()(key, shape)
+    return jnp.asarray(initializers.xavier_uniform()(key, shape))
 
 
 @AXIS.choice(

@@ -34,7 +34,7 @@ DUAL_CLIP = Number(3.0, 1.0, 1e6, "c of policy_loss=dual_clip and dual_clip_high
 
 
 def _in_order(shape: tuple[int, ...]) -> Array:
-    """The noise of who has none: the first come first."""
+    """Return ascending numbers in place of noise: the first come first."""
     return jnp.linspace(0.0, 1.0, math.prod(shape), endpoint=False).reshape(shape)
 
 

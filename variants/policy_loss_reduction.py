@@ -35,7 +35,7 @@ AXIS = register(
 
 
 def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
-    """The losses with 0 where masked, and the number of valid tokens of each sample [B]."""
+    """Return the losses with 0 where masked, and how many valid tokens each sample has [B]."""
     require_equal_shapes(losses=losses, mask=mask)
     valid = mask > 0
     return jnp.where(valid, losses, 0), jnp.sum(valid, axis=-1, dtype=losses.dtype)
@@ -74,8 +74,9 @@ def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Array | float |
     summary="every completion weighs the same, so the tokens of a long one weigh less",
 )
 def sequence_mean(*, losses: Array, mask: Array) -> Array:
-    """The mean over the samples that have a token of their mean loss. (TRL counts the empty ones
-    too; OpenRLHF and verl do not.)
+    """Mean over the samples that have a token of their mean loss.
+
+    TRL counts the empty ones too; OpenRLHF and verl do not.
     """
     losses, lengths = _valid(losses, mask)
     means = jnp.sum(losses, axis=-1) / jnp.maximum(lengths, 1)

@@ -27,18 +27,19 @@ The statistics are sums over whole axes: the same numbers however the arrays are
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from variants.advantage_statistics import standardised
 from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Description, register
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
 Scalar = Array | float
+Estimate = TypeVar("Estimate", bound=Callable[..., Array])
 
 SAMPLES_EPSILON = Number(
     1e-4, 0.0, 1.0, "ε of prompt_advantage=per_prompt_mean_batch_std, added to the std"
@@ -99,13 +100,15 @@ class Completions(NamedTuple):
         return jnp.where(valid, jax.lax.cumsum(paid, axis=2, reverse=True), 0)
 
 
-def _choice(name: str, *, statistics: bool = False, **description: Any) -> Callable[[Any], Any]:
-    """Decorator: makes a function of `Completions` a choice of the axis.
+def _choice(
+    name: str, *, statistics: bool = False, **description: Unpack[Description]
+) -> Callable[[Estimate], Estimate]:
+    """Register a function of `Completions` as a choice of the axis.
 
     statistics: whether it takes ddof and epsilon too, by keyword, with the defaults of its source.
     """
 
-    def register_function(function: Callable[..., Array]) -> Callable[..., Array]:
+    def register_function(function: Estimate) -> Estimate:
         if statistics:
 
             @AXIS.choice(name, **description)
@@ -146,7 +149,7 @@ def _choice(name: str, *, statistics: bool = False, **description: Any) -> Calla
 
 
 def _constant_prompts(rewards: Array) -> Array:
-    """Which prompts have no two different rewards, as with K = 1: bool [P, 1]."""
+    """Return which prompts have no two different rewards, as with K = 1: bool [P, 1]."""
     return jnp.max(rewards, -1, keepdims=True) == jnp.min(rewards, -1, keepdims=True)
 
 
@@ -168,7 +171,7 @@ def _divided_by_std(centred: Array, samples: Array, ddof: Scalar, epsilon: Scala
 
 
 def centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
-    """Returns less their mean over valid tokens, how many those are, whether they differ."""
+    """Return returns less their mean over valid tokens, how many those are, whether they differ."""
     valid = mask > 0
     count = jnp.sum(valid, dtype=returns.dtype)
     mean = jnp.sum(jnp.where(valid, returns, 0)) / jnp.maximum(count, 1)
@@ -319,8 +322,9 @@ def per_prompt_baseline_batch_mean(completions: Completions) -> Array:
 def per_prompt_baseline_batch_samples(
     completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
 ) -> Array:
-    """G_t with a = clip(b / (std b + ε)): the mean of b is 0, and is not computed, so that a
-    constant prompt gets exactly 0.
+    """G_t with a = clip(b / (std b + ε)).
+
+    The mean of b is 0, and is not computed, so that a constant prompt gets exactly 0.
     """
     baselined = _less_prompt_mean(completions.rewards)
     values = _divided_by_std(baselined, baselined, ddof, epsilon)

@@ -24,12 +24,15 @@ from __future__ import annotations
 
 import numbers as numerical
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import NotRequired, TypeAlias, TypedDict, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 
 from variants.agreement import differences
 from variants.checks import (
@@ -42,10 +45,23 @@ from variants.checks import (
     require_text,
 )
 from variants.choice import Choice, Number, UnknownName
+from variants.shapes import Tree
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Tree])
+Result = TypeVar("Result")
+NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice on its axis
 
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+class Description(TypedDict):
+    """The keywords of `Axis.choice`."""
+
+    formula: str
+    source: str
+    summary: str
+    revision: NotRequired[int]
+    numbers: NotRequired[Mapping[str, Number]]
 
 
 class Axis(Mapping[str, Choice]):
@@ -70,13 +86,14 @@ class Axis(Mapping[str, Choice]):
         name: str,
         *,
         summary: str,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Tree] | None = None,
         numbers: Mapping[str, Number] | None = None,
-        defaults: Mapping[str, Any] | None = None,
-        init: Callable[..., Any] | None = None,
-        init_inputs: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Tree] | None = None,
+        init: Callable[..., Tree] | None = None,
+        init_inputs: Mapping[str, Tree] | None = None,
         structural: bool = False,
     ) -> None:
+        """Describe the decision. Raise RegistrationError for names that do not fit."""
         require_identifier("axis", name)
         where = f"axis '{name}'"
         require_text(where, summary=summary)
@@ -93,13 +110,14 @@ class Axis(Mapping[str, Choice]):
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
         self.numbers = MappingProxyType(dict(numbers or {}))
         self.defaults = MappingProxyType(dict(defaults or {}))
-        self.init: Any = init
+        self.init: Tree = init  # without None, which only axes without a state have
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.structural = structural
         self._choices: dict[str, Choice] = {}
         self._known_numbers = dict(self.numbers)
 
     def __repr__(self) -> str:
+        """Return the axis' name and those of its choices."""
         return f"Axis({self.name!r}: {', '.join(self)})"
 
     # Two axes are never the same decision, whatever their choices.
@@ -107,20 +125,23 @@ class Axis(Mapping[str, Choice]):
     __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> Choice:
+        """Return the choice of that name. Raise UnknownName."""
         try:
             return self._choices[name]
         except (KeyError, TypeError):
             raise UnknownName("choice", name, self, where=f" of axis '{self.name}'") from None
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the choices, in the order of registration."""
         return iter(self._choices)
 
     def __len__(self) -> int:
+        """Return how many choices there are."""
         return len(self._choices)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The choices in the order of registration, which is that of their indices."""
+        """Names of the choices in the order of registration, which is that of their indices."""
         return tuple(self._choices)
 
     @property
@@ -130,11 +151,11 @@ class Axis(Mapping[str, Choice]):
 
     @property
     def loop(self) -> bool:
-        """Whether the trainer's loop reads this axis, instead of calling a function."""
+        """True where the trainer's loop reads this axis, instead of calling a function."""
         return self.inputs is None
 
     def index(self, name: str) -> int:
-        """What selects a choice in a running program. Never stored: it depends on plugins."""
+        """Return the index of a choice in a running program. Never stored: plugins change it."""
         return self.names.index(self[name].name)
 
     def choice(
@@ -147,7 +168,7 @@ class Axis(Mapping[str, Choice]):
         revision: int = 1,
         numbers: Mapping[str, Number] | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorator: makes a function a choice of this axis and returns it unchanged.
+        """Register the decorated function, which stays as it is, as a choice of this axis.
 
         The function takes keywords, after a *: of the axis' inputs and numbers those that it reads,
         and the `numbers` that it brings; on a stateful axis `state` before them. It returns the
@@ -180,8 +201,8 @@ class Axis(Mapping[str, Choice]):
                 raise RegistrationError(
                     f"{where} brings {', '.join(unread)} and does not take it as an argument"
                 )
-            one = Choice(
-                **described,
+            one = replace(
+                described,
                 inputs=tuple(n for n in reads if n in inputs),
                 numbers=MappingProxyType({n: known[n] for n in reads if n in known}),
                 fn=function,
@@ -195,8 +216,10 @@ class Axis(Mapping[str, Choice]):
         return register_function
 
     def check(self) -> None:
-        """Trace every choice on the stand-ins; RegistrationError where one cannot be traced or
-        returns other shapes than the first."""
+        """Trace every choice on the stand-ins.
+
+        Raise RegistrationError where one cannot be traced or returns other shapes than the first.
+        """
         for one in self._choices.values():
             if one.fn is not None:
                 self._check(one)
@@ -217,8 +240,9 @@ class Axis(Mapping[str, Choice]):
         revision: int = 1,
         numbers: Mapping[str, Number] | None = None,
     ) -> Choice:
-        """Names a choice of a loop axis, and the numbers that a trainer reads for it. Only a
-        trainer that knows the name can run it.
+        """Name a choice of a loop axis, and the numbers that a trainer reads for it.
+
+        Only a trainer that knows the name can run it.
         """
         if self.inputs is not None:
             raise RegistrationError(
@@ -227,17 +251,17 @@ class Axis(Mapping[str, Choice]):
         described = self._describe(name, formula, source, summary, revision)
         own = self._own_numbers(name, numbers)
         self._known_numbers.update(own)
-        self._choices[name] = Choice(**described, numbers=MappingProxyType(own))
+        self._choices[name] = replace(described, numbers=MappingProxyType(own))
         return self._choices[name]
 
     def apply(
         self,
-        choice: Any,
+        choice: NameOrIndex,
         /,
-        *state: Any,
-        numbers: Mapping[str, Any] | None = None,
-        **inputs: Any,
-    ) -> Any:
+        *state: Tree,
+        numbers: Mapping[str, ArrayLike] | None = None,
+        **inputs: Tree,
+    ) -> Tree:
         """Apply a choice to the inputs; on a stateful axis to its state too: (state, output).
 
         choice: a name (picked when tracing), or an int scalar, traced or not, that
@@ -276,8 +300,8 @@ class Axis(Mapping[str, Choice]):
         return self.switch(choice, branches, *state)
 
     def switch(
-        self, choice: Any, branches: Mapping[str, Callable[..., Any]], *operands: Any
-    ) -> Any:
+        self, choice: NameOrIndex, branches: Mapping[str, Callable[..., Result]], *operands: Tree
+    ) -> Result:
         """Call the branch of a choice, a name or an index as in `apply`: how a loop acts on it.
 
         branches: choice name -> function(*operands), one for every choice; for an index they must
@@ -297,17 +321,19 @@ class Axis(Mapping[str, Choice]):
                 f"axis '{self.name}' has the choices {', '.join(self)}: "
                 + differences(sorted(missing), sorted(unknown))
             )
-        return jax.lax.switch(self._checked_index(choice), [branches[n] for n in self], *operands)
+        index = self._checked_index(choice)
+        result: Result = jax.lax.switch(index, [branches[name] for name in self], *operands)
+        return result
 
-    def matches(self, choice: Any, *names: str) -> Any:
-        """Whether a choice is one of the names: a bool for a name, a bool scalar for an index."""
+    def matches(self, choice: NameOrIndex, *names: str) -> bool | jax.Array:
+        """Return whether a choice is among the names: a bool for a name, else a bool scalar."""
         indices = [self.index(name) for name in names]
         if isinstance(choice, str):
             return self.index(choice) in indices
-        choice = self._checked_index(choice)
-        return jnp.any(jnp.asarray([choice == index for index in indices]))
+        index = self._checked_index(choice)
+        return jnp.any(jnp.asarray([index == one for one in indices]))
 
-    def _checked_index(self, choice: Any) -> Any:
+    def _checked_index(self, choice: int | np.integer | jax.Array) -> int | np.integer | jax.Array:
         if self.structural:
             raise TypeError(
                 f"a choice of axis '{self.name}' is compiled in: give its name, not an index"
@@ -334,22 +360,16 @@ class Axis(Mapping[str, Choice]):
 
     def _describe(
         self, name: str, formula: str, source: str, summary: str, revision: int
-    ) -> dict[str, Any]:
+    ) -> Choice:
         require_identifier(f"choice of axis '{self.name}'", name)
         self._require_new(name)
         where = f"choice '{name}' of axis '{self.name}'"
         require_text(where, formula=formula, source=source, summary=summary)
         require_revision(where, revision)
-        return {
-            "name": name,
-            "formula": formula,
-            "source": source,
-            "summary": summary,
-            "revision": revision,
-        }
+        return Choice(name, formula, source, summary, revision)
 
     def _own_numbers(self, name: str, numbers: Mapping[str, Number] | None) -> dict[str, Number]:
-        """The numbers that a choice brings, of which none may mean two things on the axis."""
+        """Return the numbers that a choice brings, none of which means two things on the axis."""
         where = f"choice '{name}' of axis '{self.name}'"
         require_free_names(where, "number", numbers or {}, self.inputs or {})
         for number, one in (numbers or {}).items():
@@ -374,7 +394,7 @@ _AXES: dict[str, Axis] = {}
 
 
 def register(axis: Axis) -> Axis:
-    """Makes an axis known to every command, and returns it."""
+    """Make an axis known to every command, and return it."""
     if axis.name in _AXES:
         raise RegistrationError(f"axis '{axis.name}' is registered twice: choose another name")
     _AXES[axis.name] = axis
@@ -382,12 +402,12 @@ def register(axis: Axis) -> Axis:
 
 
 def axes() -> Mapping[str, Axis]:
-    """All axes by name, a read-only view."""
+    """Return all axes by name, a read-only view."""
     return MappingProxyType(_AXES)
 
 
 def axis(name: str) -> Axis:
-    """The axis of that name. Raises UnknownName."""
+    """Return the axis of that name. Raise UnknownName."""
     try:
         return _AXES[name]
     except (KeyError, TypeError):

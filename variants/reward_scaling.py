@@ -88,7 +88,7 @@ def constant(
 
 
 def _absorb(state: Returns, running: Array) -> Returns:
-    """The statistics with N more returns, the prior counted as samples too."""
+    """Return the statistics with N more returns, the prior counted as samples too."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT / running.size)
     mean, variance = merged(
         state.mean[0], state.variance[0], jnp.mean(running), jnp.var(running), weight
@@ -98,7 +98,7 @@ def _absorb(state: Returns, running: Array) -> Returns:
 
 
 def _absorb_apart(state: Returns, running: Array) -> Returns:
-    """The statistics of each environment with one more return of its own, the prior counted too."""
+    """Return each environment's statistics with one more return of its own, the prior counted."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT)
     mean, variance = merged(state.mean, state.variance, running, jnp.zeros_like(running), weight)
     return Returns(running, mean, variance, state.steps + 1)

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 from variants.checks import RegistrationError
-from variants.registry import Function, axes, axis
+from variants.registry import axes, axis
+
+Setting: TypeAlias = str | float  # the name of a choice, or a number
+Answer = TypeVar("Answer")
+Conflict = TypeVar("Conflict", bound=Callable[..., str | None])
+Inert = TypeVar("Inert", bound=Callable[..., Mapping[str, str]])
 
 _CONFLICTS: list[Callable[..., str | None]] = []
 _INERT: list[Callable[..., Mapping[str, str]]] = []
 
 
-def conflict(rule: Function) -> Function:
-    """Decorator: a rule about combinations that make no sense, returning what is wrong, or None."""
+def conflict(rule: Conflict) -> Conflict:
+    """Register a rule about combinations that make no sense: it says what is wrong, or None."""
     _require_names(rule)
     _CONFLICTS.append(rule)
     return rule
 
 
-def conflicts(variant: Mapping[str, Any]) -> list[str]:
-    """What makes no sense in a variant, in words; [] when all is well.
+def conflicts(variant: Mapping[str, Setting]) -> list[str]:
+    """Return what makes no sense in a variant, in words; [] when all is well.
 
     variant: axis name -> choice name. Values that are not strings are numbers and settings for the
         rules that look at them. Raises UnknownName for a choice, or for a string under a name that
@@ -34,12 +39,12 @@ def conflicts(variant: Mapping[str, Any]) -> list[str]:
     """
     for name, value in variant.items():
         if name in axes() or isinstance(value, str):
-            axis(name)[value]
+            axis(name)[str(value)]
     return [complaint for complaint in _answers(_CONFLICTS, variant) if complaint]
 
 
-def inert(rule: Function) -> Function:
-    """Decorator: a rule about what is read but cannot act.
+def inert(rule: Inert) -> Inert:
+    """Register a rule about settings that are read but cannot act.
 
     It returns {} or, for each axis or number that changes nothing there, name -> why, in words.
     """
@@ -48,22 +53,22 @@ def inert(rule: Function) -> Function:
     return rule
 
 
-def inert_settings(variant: Mapping[str, Any]) -> dict[str, str]:
-    """What a variant reads and yet cannot act in it: name -> why.
+def inert_settings(variant: Mapping[str, Setting]) -> dict[str, str]:
+    """Return the settings that a variant reads and that cannot act in it: name -> why.
 
     variant: axis name -> choice name, and numbers, structure and settings by name. Raises
         UnknownName for a choice that does not exist.
     """
     for name, value in variant.items():
         if name in axes():
-            axis(name)[value]
+            axis(name)[str(value)]
     found: dict[str, str] = {}
     for reasons in _answers(_INERT, variant):
         found = {**reasons, **found}
     return found
 
 
-def _require_names(rule: Callable[..., Any]) -> None:
+def _require_names(rule: Callable[..., Mapping[str, str] | str | None]) -> None:
     parameters = inspect.signature(rule).parameters.values()
     if any(p.kind not in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
         raise RegistrationError(
@@ -71,7 +76,9 @@ def _require_names(rule: Callable[..., Any]) -> None:
         )
 
 
-def _answers(rules: list[Callable[..., Any]], variant: Mapping[str, Any]) -> Iterator[Any]:
+def _answers(
+    rules: list[Callable[..., Answer]], variant: Mapping[str, Setting]
+) -> Iterator[Answer]:
     for rule in rules:
         parameters = inspect.signature(rule).parameters
         seen = {name: variant[name] for name in parameters if name in variant}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+Tree: TypeAlias = Any  # a pytree of arrays or other leaves
 
 
-def require_equal_shapes(**arrays: Any) -> None:
-    """Raises ValueError, naming the arrays, unless all of them have one shape."""
+def require_equal_shapes(**arrays: ArrayLike) -> None:
+    """Raise ValueError, naming the arrays, unless all of them have one shape."""
     shapes = {name: jnp.shape(array) for name, array in arrays.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())

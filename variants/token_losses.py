@@ -19,7 +19,7 @@ Array = jax.Array
 
 
 def _sequence_mean(log_ratio: Array, mask: Array | None) -> Array:
-    """log s: the mean log ρ of each sequence's tokens that count, at every token of it."""
+    """Return log s, the mean log ρ of each sequence's tokens that count, at every token of it."""
     if log_ratio.ndim == 1:
         return log_ratio
     if mask is None:
@@ -30,7 +30,7 @@ def _sequence_mean(log_ratio: Array, mask: Array | None) -> Array:
 
 
 def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
-    """log s: the sum of log ρ over each sequence's tokens that count, at every token of it."""
+    """Return log s, the sum of log ρ of each sequence's tokens that count, at every token of it."""
     if log_ratio.ndim == 1:
         return log_ratio
     if mask is None:
@@ -103,7 +103,10 @@ def gspo_token(
     clip_epsilon: Array | float,
     clip_epsilon_high: Array | float,
 ) -> tuple[Array, Array]:
-    """gspo with s_t = sg(s)·π_t/sg(π_t). (verl also bounds log s_t by 10, out of reach here.)"""
+    """gspo with s_t = sg(s)·π_t/sg(π_t).
+
+    verl also bounds log s_t by 10, out of reach here.
+    """
     own = log_ratio - jax.lax.stop_gradient(log_ratio)
     sequence = jax.lax.stop_gradient(_sequence_mean(log_ratio, mask))
     surrogate, fraction = clipped_surrogate(
@@ -206,7 +209,7 @@ def sapo(
         "clip_cov_high": Number(5.0, -1e6, 1e6, "highest covariance that it drops"),
     },
 )
-def clip_cov(
+def clip_cov(  # noqa: PLR0913  # a choice names all that it reads
     *,
     log_ratio: Array,
     advantages: Array,

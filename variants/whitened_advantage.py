@@ -1,5 +1,7 @@
 """A choice of prompt_advantage: scaled by the spread of the rewards, then by that of the tokens.
-Shapes as there."""
+
+Shapes as there.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablations.core.plan import Flags
 from ablations.errors import UserError
 from ablations.request import Request
 
@@ -27,7 +28,7 @@ class Under:
     @property
     def run(self) -> str:
         """The command that runs it."""
-        return Request(self.plan.study.name, **self.plan.request).command()
+        return Request.of(self.plan.study.name, self.plan.request).command()
 
 
 def under_conditions(
@@ -76,7 +77,7 @@ def _plan(claims: Sequence[Claim], condition: Condition, task: str, results: Pat
     from ablations.sweep.planned import planned
 
     names = (name for claim in claims for name in (*claim.versus, *claim.variant))
-    selection = {
+    selection: Flags = {
         **claims[0].run,
         "tasks": [task],
         "variants": list(dict.fromkeys(names)),

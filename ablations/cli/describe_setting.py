@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import variants as registry
+from ablations.core.record import settings_read
 from ablations.presets import presets
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
@@ -94,16 +95,12 @@ def _range(number: Number) -> str:
 
 def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
     """Return value, as text -> the presets of these trainers that have it."""
-    left_out = {
-        one.name: {n: v for part in neutral(one).values() for n, v in part.items()}.get(name)
-        for one in having
-    }
+    left_out = {one.name: settings_read(neutral(one)).get(name) for one in having}
     users: dict[str, list[str]] = {}
     for preset in presets().values():
         if preset.trainer not in left_out:
             continue
         value = preset.values().get(name, left_out[preset.trainer])
-        value = value["name"] if isinstance(value, dict) else value
         if value is not None:
             shown = f"{value:g}" if isinstance(value, float) else str(value)
             users.setdefault(shown, []).append(preset.name)

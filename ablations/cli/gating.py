@@ -124,11 +124,16 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     group.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     group.add_argument("--threads", type=positive, metavar="N", help="of each command")
     group.add_argument("--quiet", action="store_true", help="the verdict alone")
+    group.add_argument(
+        "--markdown", action="store_true", help="the verdict and a table of its looks"
+    )
     group.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
 
 
 def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate, compared_sides
+    from ablations.gate.sheets import looks_sheet
+    from ablations.report import formats
 
     if options.ledger:
         return _book(options)
@@ -140,7 +145,7 @@ def _gate(options: argparse.Namespace) -> int:
         return _noise(options)
     question = _question(options)
     gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
-    quiet = options.quiet or options.json
+    quiet = options.quiet or options.json or options.markdown
     if not quiet:
         print("\n".join(gate.stated()), flush=True)
     verdict = gate.run(_say(options), _executor(options), _seconds(options))
@@ -152,7 +157,9 @@ def _gate(options: argparse.Namespace) -> int:
         return verdict.code
     print(f"gate: {verdict.text}")
     _print_log(verdict)
-    if not quiet:
+    if options.markdown:
+        print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
+    elif not quiet:
         print(f"{path}\n{figure}")
     return verdict.code
 
@@ -165,6 +172,7 @@ def _print_log(verdict: Verdict | None) -> None:
 def _book(options: argparse.Namespace) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
     from ablations.gate import ledger, night
+    from ablations.gate.sheets import ledger_sheet
     from ablations.report import formats
 
     path = options.ledger
@@ -173,7 +181,7 @@ def _book(options: argparse.Namespace) -> int:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
         form = "json" if options.json else "markdown"
-        print(formats.render(night.ledger_sheet(known), form))
+        print(formats.render(ledger_sheet(known), form))
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
@@ -229,14 +237,14 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
 
 def _say(options: argparse.Namespace) -> Callable[[str], None]:
     """Return what prints the verdict of a look, or nothing."""
-    quiet = options.quiet or options.json
+    quiet = options.quiet or options.json or options.markdown
     return (lambda line: None) if quiet else (lambda line: print(line, flush=True))
 
 
 def _executor(options: argparse.Namespace) -> Processes:
     from ablations.sweep.local import Processes
 
-    quiet = options.quiet or options.json
+    quiet = options.quiet or options.json or options.markdown
     return Processes(workers=options.workers, threads=options.threads, quiet=quiet)
 
 

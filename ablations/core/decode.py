@@ -8,9 +8,9 @@ A type says all that is checked, so that whoever holds a decoded value need not 
     Annotated[X, Matches]   also of a pattern
     list[X], tuple[X, ...]  a list; tuple[X, Y] one of that length
     Annotated[X, As]        what another type says, held as X
-    object                  any JSON value of such numbers and texts, at most `MOST_DEPTH` deep
+    Json                    any JSON value of such numbers and texts, at most `MOST_DEPTH` deep
     a dataclass             an object with its fields and no others
-    a TypedDict             an object with its keys; others are `object`, unless it is `closed`
+    a TypedDict             an object with its keys; others are `Json`, unless it is `closed`
 
 TypedDicts and mappings stay the dictionaries that they are, so that what is hashed keeps its bytes.
 """
@@ -22,26 +22,34 @@ import marshal
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
     NotRequired,
+    TypeAlias,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
     is_typeddict,
 )
 
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+else:
+    Json = object
+
 T = TypeVar("T")
-Check = Callable[[Any], Any]
+Hint: TypeAlias = Any  # a type as annotations have it, for which Python has no type
+Decoded: TypeAlias = Any  # a value of the type that was asked for
+Check: TypeAlias = Callable[[Json], Decoded]
 
 MOST_DEPTH = 32
 _REMEMBERED = 1000
@@ -58,7 +66,7 @@ class Mismatch(ValueError):
         super().__init__(f"{place.lstrip('.') or 'it'} {what}")
         self.what, self.place = what, place
 
-    def within(self, part: object) -> Mismatch:
+    def within(self, part: str | int) -> Mismatch:
         """Return the same mismatch in a part of a list, by its number, or of an object."""
         name = f"[{part}]" if isinstance(part, int) else f".{shown(part)[1:-1]}"
         return Mismatch(self.what, name + self.place)
@@ -84,7 +92,7 @@ class Matches:
 class As:
     """The type that is checked, where code reads the value by a wider one."""
 
-    kind: Any
+    kind: Hint
 
 
 _ANY = "infinite and NaN too"
@@ -107,12 +115,14 @@ def repeated(kind: type[T]) -> type[T]:
     return kind
 
 
-def decode(kind: type[T], value: object) -> T:
+def decode(kind: type[T], value: Json) -> T:
     """Return a JSON value as a type. Raise Mismatch."""
-    return cast(T, _check(cast(Any, kind))(value))
+    hint: Hint = kind
+    decoded: T = _check(hint)(value)
+    return decoded
 
 
-def shown(value: object) -> str:
+def shown(value: Json) -> str:
     """Return the beginning of a value, for a line of text."""
     if type(value) is int and not -(2**63) <= value < 2**63:
         return "one of more than 64 bits"  # of thousands of digits Python prints none
@@ -120,26 +130,17 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-_KINDS: Mapping[Any, str] = {dict: "an object", list: "a list"}
+_KINDS: Mapping[type, str] = {dict: "an object", list: "a list"}
 
 
 @cache
-def _check(kind: Any) -> Check:
-    origin, arguments = get_origin(kind), get_args(kind)
+def _check(kind: Hint) -> Check:
+    origin: Hint = get_origin(kind)
+    arguments = get_args(kind)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    if origin is Annotated:
-        return _annotated(*arguments)
-    if origin is Literal:
-        return _literal(arguments)
-    if origin in (Union, types.UnionType):
-        return _union(arguments)
-    if origin is NotRequired:
-        return _check(arguments[0])
-    if origin is list:
-        return _list(arguments[0])
-    if origin is tuple:
-        return _tuple(arguments[0]) if arguments[-1] is ... else _row(arguments)
+    if origin in _GENERIC:
+        return _GENERIC[origin](*arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping(*arguments)
     if is_typeddict(kind):
@@ -149,7 +150,15 @@ def _check(kind: Any) -> Check:
     raise TypeError(f"no JSON is decoded as {kind}")
 
 
-def _text(value: Any) -> str:
+def texts(value: Json) -> tuple[str, ...] | None:
+    """Return a list of texts; None for any other value."""
+    if not isinstance(value, list | tuple):
+        return None
+    found = tuple(text for text in value if isinstance(text, str))
+    return found if len(found) == len(value) else None
+
+
+def _text(value: Json) -> str:
     if type(value) is not str:
         raise Mismatch(f"must be a text, not {shown(value)}")
     if not value.isascii():
@@ -160,7 +169,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _path_text(value: Any) -> str:
+def _path_text(value: Json) -> str:
     try:
         return _text(value)
     except Mismatch:
@@ -173,13 +182,13 @@ def _path_text(value: Any) -> str:
     return value
 
 
-def _int(value: Any) -> int:
+def _int(value: Json) -> int:
     if type(value) is not int or not -(2**63) <= value < 2**63:
         raise Mismatch(f"must be a whole number, not {shown(value)}")
     return value
 
 
-def _float(value: Any) -> float:
+def _float(value: Json) -> float:
     if type(value) is int:
         return _int(value)
     if type(value) is not float or not math.isfinite(value):
@@ -187,22 +196,22 @@ def _float(value: Any) -> float:
     return value
 
 
-def _any_float(value: Any) -> float:
+def _any_float(value: Json) -> float:
     return value if type(value) is float else _float(value)
 
 
-def _bool(value: Any) -> bool:
+def _bool(value: Json) -> bool:
     if type(value) is not bool:
         raise Mismatch(f"must be true or false, not {shown(value)}")
     return value
 
 
-def _none(value: Any) -> None:
+def _none(value: Json) -> None:
     if value is not None:
         raise Mismatch(f"must be null, not {shown(value)}")
 
 
-def _json(value: Any, depth: int = MOST_DEPTH) -> Any:
+def _json(value: Json, depth: int = MOST_DEPTH) -> Json:
     """Check any JSON value: it can be hashed, printed and written again."""
     kind = type(value)
     if kind is str:
@@ -213,30 +222,34 @@ def _json(value: Any, depth: int = MOST_DEPTH) -> Any:
         return _float(value)
     if not depth:
         raise Mismatch(f"is more than {MOST_DEPTH} deep")
-    if kind is dict or kind is list:
-        for name, inner in value.items() if kind is dict else enumerate(value):
-            try:
-                if kind is dict and not str(name).isascii():
-                    _text(name)
-                _json(inner, depth - 1)
-            except Mismatch as why:
-                raise why.within(name) from None
+    parts: Iterable[tuple[str | int, Json]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    for name, inner in parts:
+        try:
+            if not str(name).isascii():
+                _text(name)
+            _json(inner, depth - 1)
+        except Mismatch as why:
+            raise why.within(name) from None
     return value
 
 
-_SIMPLE: Mapping[Any, Check] = {
+_SIMPLE: Mapping[Hint, Check] = {
     str: _text,
     int: _int,
     float: _float,
     bool: _bool,
     None: _none,
     type(None): _none,
-    object: _json,
+    Json: _json,
     Any: _json,
 }
 
 
-def _annotated(kind: Any, *conditions: Any) -> Check:
+def _annotated(kind: Hint, *conditions: Hint) -> Check:
     kind = next((one.kind for one in conditions if isinstance(one, As)), kind)
     special: Mapping[object, Check] = {_ANY: _any_float, _BYTES: _path_text}
     check = next((special[one] for one in conditions if one in special), None) or _check(kind)
@@ -252,7 +265,7 @@ def _annotated(kind: Any, *conditions: Any) -> Check:
 def _within(check: Check, bounds: Within) -> Check:
     low, high = bounds.low, bounds.high
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         decoded = check(value)
         if not low <= decoded <= high:
             raise Mismatch(f"must be from {low:g} to {high:g}, not {decoded}")
@@ -264,7 +277,7 @@ def _within(check: Check, bounds: Within) -> Check:
 def _matching(check: Check, wanted: Matches) -> Check:
     matches = re.compile(wanted.pattern).fullmatch
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         decoded = check(value)
         if not matches(str(decoded)):
             raise Mismatch(f"must be {wanted.called}, not {shown(decoded)}")
@@ -273,10 +286,10 @@ def _matching(check: Check, wanted: Matches) -> Check:
     return run
 
 
-def _literal(values: tuple[Any, ...]) -> Check:
+def _literal(*values: str) -> Check:
     known = " or ".join(map(repr, values))
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         if type(value) is not str or value not in values:
             raise Mismatch(f"must be {known}, not {shown(value)}")
         return value
@@ -284,11 +297,11 @@ def _literal(values: tuple[Any, ...]) -> Check:
     return run
 
 
-def _union(kinds: tuple[Any, ...]) -> Check:
+def _union(*kinds: Hint) -> Check:
     *others, last = [_check(kind) for kind in kinds if kind is not type(None)]
     nullable = type(None) in kinds
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         if value is None and nullable:
             return None
         for check in others:
@@ -301,16 +314,16 @@ def _union(kinds: tuple[Any, ...]) -> Check:
     return run
 
 
-def _require(kind: type[Any], value: Any) -> Any:
+def _require(kind: type[T], value: Json) -> T:
     if type(value) is not kind:
         raise Mismatch(f"must be {_KINDS[kind]}, not {shown(value)}")
     return value
 
 
-def _list(kind: Any) -> Check:
+def _list(kind: Hint) -> Check:
     check = _check(kind)
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         decoded = []
         for number, inner in enumerate(_require(list, value)):
             try:
@@ -322,26 +335,36 @@ def _list(kind: Any) -> Check:
     return run
 
 
-def _tuple(kind: Any) -> Check:
-    check = _list(kind)
-    return lambda value: tuple(check(value))
-
-
-def _row(kinds: tuple[Any, ...]) -> Check:
+def _tuple(*kinds: Hint) -> Check:
+    if kinds[-1] is ...:
+        check = _list(kinds[0])
+        return lambda value: tuple(check(value))
     parts = _parts(dict(enumerate(map(_check, kinds))))
 
-    def run(value: Any) -> Any:
-        if len(_require(list, value)) != len(kinds):
-            raise Mismatch(f"must have {len(kinds)} entries, not {len(value)}")
-        return tuple(parts(dict(enumerate(value))).values())
+    def run(value: Json) -> Decoded:
+        entries = _require(list, value)
+        if len(entries) != len(kinds):
+            raise Mismatch(f"must have {len(kinds)} entries, not {len(entries)}")
+        return tuple(parts(dict(enumerate(entries))).values())
 
     return run
 
 
-def _mapping(key: Any, kind: Any) -> Check:
+_GENERIC: Mapping[Hint, Callable[..., Check]] = {
+    Annotated: _annotated,
+    Literal: _literal,
+    Union: _union,
+    types.UnionType: _union,
+    NotRequired: _check,
+    list: _list,
+    tuple: _tuple,
+}
+
+
+def _mapping(key: Hint, kind: Hint) -> Check:
     named, check = _check(key), _check(kind)
 
-    def run(value: Any) -> Any:
+    def run(value: Json) -> Decoded:
         decoded = {}
         for name, inner in _require(dict, value).items():
             try:
@@ -354,11 +377,13 @@ def _mapping(key: Any, kind: Any) -> Check:
 
 
 def _remembering(check: Check) -> Check:
-    """Check a value once where thousands are equal, as the choices of all seeds are, and keep one
-    object of them."""
-    accepted: dict[bytes, Any] = {}
+    """Check a value once where thousands are equal, as the choices of all seeds are.
 
-    def run(value: Any) -> Any:
+    One object of them is kept.
+    """
+    accepted: dict[bytes, Decoded] = {}
+
+    def run(value: Decoded) -> Decoded:
         try:
             key = marshal.dumps(value, 2)  # of this version equal bytes are equal types, too
         except ValueError:  # deep
@@ -373,10 +398,10 @@ def _remembering(check: Check) -> Check:
     return run
 
 
-def _parts(checks: Mapping[Any, Check]) -> Callable[[dict[Any, Any]], dict[Any, Any]]:
+def _parts(checks: Mapping[Hint, Check]) -> Callable[[dict[Hint, Json]], dict[Hint, Decoded]]:
     """Return the check of an object by its keys; of one that is not known, any JSON."""
 
-    def run(value: dict[Any, Any]) -> dict[Any, Any]:
+    def run(value: dict[Hint, Json]) -> dict[Hint, Decoded]:
         decoded = {}
         for name, inner in value.items():
             try:
@@ -392,8 +417,9 @@ def _parts(checks: Mapping[Any, Check]) -> Callable[[dict[Any, Any]], dict[Any, 
 def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: bool) -> Check:
     parts = _parts(checks)
 
-    def run(value: Any) -> Any:
-        keys = _require(dict, value).keys()
+    def run(value: Json) -> Decoded:
+        given = _require(dict, value)
+        keys = given.keys()
         if not keys >= required:
             raise Mismatch(f"lacks {min(required - keys)}")
         if not keys <= checks.keys():
@@ -402,18 +428,18 @@ def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: b
                 raise Mismatch(f"has an unknown part {shown(unknown[0])}")
             for name in unknown:
                 _text(name)
-        return parts(value)
+        return parts(given)
 
     return run
 
 
-def _typed_dict(kind: Any) -> Check:
+def _typed_dict(kind: Hint) -> Check:
     checks = {n: _check(one) for n, one in get_type_hints(kind, include_extras=True).items()}
     check = _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
     return _remembering(check) if kind in _REPEATED else check
 
 
-def _dataclass(kind: Any) -> Check:
+def _dataclass(kind: Hint) -> Check:
     hints = get_type_hints(kind, include_extras=True)
     fields = [field for field in dataclasses.fields(kind) if field.init]
     none = dataclasses.MISSING

@@ -9,11 +9,11 @@ import stat
 import tomllib
 import warnings
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
-from ablations.core.decode import Mismatch, decode, shown
+from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.errors import UserError
 
 T = TypeVar("T")
@@ -34,27 +34,30 @@ class Foreign(UserError):
     """A file that is not what its name says: too large, damaged, of another program."""
 
 
-def set_aside(why: object) -> None:
-    """Say in a line which file is left out, and go on. Each line is said once in a command."""
+def set_aside(why: str | Exception) -> None:
+    """Warn in a line which file is left out, once in a command, and go on."""
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 
 def require_regular(path: Path, most: int = MOST_LOG) -> None:
-    """Raise Foreign where a library that is given a path would wait for a pipe, or read without
-    end."""
+    """Raise Foreign for a path at which a library would wait for a pipe, or read without end."""
     os.close(_open(path, most)[0])
 
 
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file. Raise Foreign for another kind of file, which is not
-    opened as one that blocks, and for more than `most` bytes; OSError where it cannot be read."""
+    """Return the content of a regular file.
+
+    Raises:
+        Foreign: it is another kind of file, which is not opened, or has more than `most` bytes.
+        OSError: it cannot be read.
+    """
     handle, size = _open(path, most)
     with os.fdopen(handle, "rb", buffering=0) as file:
         return file.read(size) or b""
 
 
 def _open(path: Path | str, most: int) -> tuple[int, int]:
-    """A descriptor of a regular file, and its size."""
+    """Open a regular file; return its descriptor and size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
@@ -73,9 +76,15 @@ def _open(path: Path | str, most: int) -> tuple[int, int]:
     return handle, about.st_size
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return a TOML file's tables. Raise tomllib.TOMLDecodeError also for nesting and integers that
-    are too long for Python, UnicodeDecodeError, Foreign, OSError."""
+def read_toml(path: Path) -> dict[str, Json]:
+    """Return the tables of a TOML file; dates, which no type of ours takes, stay as they are.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is no TOML, or its nesting or integers are too long for Python.
+        UnicodeDecodeError: it is no text.
+        Foreign: it is no regular file, or too large.
+        OSError: it cannot be read.
+    """
     text = read_bytes(path, MOST_TOML).decode()
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
@@ -85,14 +94,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise tomllib.TOMLDecodeError(f"{type(error).__name__}: {error}") from None
 
 
-def parse(data: bytes | str) -> object:
+def parse(data: bytes | str) -> Json:
     """Return the value of a JSON text.
 
     Raises:
         Mismatch: it is no JSON, or its nesting or integers are too long for Python.
     """
     try:
-        value: object = orjson.loads(data)
+        value: Json = orjson.loads(data)
         return value
     except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
         pass
@@ -103,8 +112,12 @@ def parse(data: bytes | str) -> object:
         raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
 
 
-def parse_object(data: bytes | str) -> dict[str, object]:
-    """Return a JSON object, whose parts are still to be decoded. Raise Mismatch."""
+def parse_object(data: bytes | str) -> dict[str, Json]:
+    """Return a JSON object, whose parts are still to be decoded.
+
+    Raises:
+        Mismatch: the text is none.
+    """
     value = parse(data)
     if not isinstance(value, dict):
         raise Mismatch(f"must be an object, not {shown(value)}")

@@ -1,4 +1,4 @@
-"""What a Parquet file unpacks to, before it is unpacked: a thousand bytes may say a billion rows.
+"""Tell what a Parquet file unpacks to beforehand: a thousand bytes may say a billion rows.
 
 Walks the headers of all pages (https://parquet.apache.org/docs/file-format, in Thrift's compact
 protocol) and the blocks of what zstd compressed, without taking their word for a size, and refuses
@@ -30,7 +30,7 @@ Struct = dict[int, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """What all pages of a file hold. texts: bytes of the dictionaries of text columns."""
+    """The size of all pages of a file. texts: bytes of the dictionaries of text columns."""
 
     values: int
     unpacked: int
@@ -39,8 +39,11 @@ class Size:
 
 
 def require_size(data: bytes) -> Size:
-    """Return what a file unpacks to. Raise ValueError where it is more than the bounds above, or
-    its headers do not fit it."""
+    """Return the size to which a file unpacks.
+
+    Raises:
+        ValueError: it is more than the bounds above, or the headers do not fit the file.
+    """
     try:
         size = _size(data)
     except (IndexError, KeyError, TypeError, AttributeError, OverflowError):
@@ -80,7 +83,7 @@ def _size(data: bytes) -> Size:
 
 
 def _pages(data: bytes, about: Struct) -> Iterator[tuple[Struct, bytes]]:
-    """The pages of a column: header and content."""
+    """Yield the pages of a column: header and content."""
     if not about[5]:  # a column without rows has no page
         return
     at = min(about[9], about.get(11) or about[9])
@@ -106,8 +109,11 @@ def _values(header: Struct) -> int:
 
 
 def _unpacked(header: Struct, page: bytes, codec: int) -> int:
-    """The bytes of a page when it is unpacked. Raises ValueError where they are not those that its
-    header says."""
+    """Return the bytes of a page when it is unpacked.
+
+    Raises:
+        ValueError: they are not those that its header says.
+    """
     says = int(header[2])
     levels = 0
     if header[1] == _DATA_PAGE_2:
@@ -128,7 +134,7 @@ def _unpacked(header: Struct, page: bytes, codec: int) -> int:
 
 
 def _of_zstd(data: bytes) -> int:
-    """The most bytes that frames of zstd (RFC 8878) unpack to, a compressed block to 2^17."""
+    """Return the most bytes that frames of zstd (RFC 8878) unpack to, a block to 2^17."""
     most = at = 0
     while at < len(data):
         if data[at : at + 4] != _FRAME:

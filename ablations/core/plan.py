@@ -7,17 +7,16 @@ A part that is None by default stands in the file only where it is given.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
-from ablations.core.decode import As, Count, Matches, PathText, Positive, Within, closed
-from ablations.core.record import Configuration
+from ablations.core.decode import Count, Json, Matches, PathText, Positive, Within, closed
+from ablations.core.record import Checkout, Configuration
 from ablations.names import NAME
 
 Name = Annotated[str, Matches(NAME.pattern, "letters, digits, '_', '-' and '.'")]
 Seed = Annotated[int, Within(0, 2**31 - 1)]
 Names = list[str] | str | None
-Config = Mapping[str, Any]  # as `Configuration` has it
-Settings = Mapping[str, Any]  # name -> a value in JSON
+Settings = Mapping[str, Json]  # name -> its value
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Detail:
     settings: name -> its two values. brings: setting -> the numbers that come with either value.
     """
 
-    settings: Mapping[str, tuple[object, object]]
-    brings: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]]
+    settings: Mapping[str, tuple[Json, Json]]
+    brings: Mapping[str, tuple[Settings, Settings]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Explanation:
     end: str
     details: Mapping[str, Detail]
     orders: Mapping[Annotated[str, Matches("[0-9]{1,10}", "a seed")], tuple[str, ...]]
-    held: Mapping[str, object]
+    held: Settings
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,12 @@ class Formula:
     source: str
 
 
-class Place(TypedDict, total=False):
-    """What running a command needs and no result depends on: its folder and files, its limit."""
+class Context(Checkout, total=False):
+    """The execution context of a command: what running it needs and no result depends on.
+
+    here: its folder. named: its arguments, of which some name files. depends, without: files that
+    decide what it does, and one that does not. timeout: in seconds.
+    """
 
     here: PathText
     named: list[PathText]
@@ -112,11 +115,11 @@ class StoredVariant:
 
     versus: str | None
     summary: str
-    sets: Mapping[str, object]
+    sets: Settings
     formulas: Mapping[str, Formula] | None = None
     same_as: str | None = None
-    neutral: Mapping[str, object] | None = None
-    place: Annotated[Mapping[str, object], As(Place)] | None = None
+    neutral: Settings | None = None
+    place: Context | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class StoredTask:
     """A task: the environment steps of a whole run, and the settings of the baseline's runs."""
 
     steps: Count
-    settings: Mapping[str, object]
+    settings: Settings
     summary: str
 
 
@@ -136,7 +139,7 @@ class CellEntry:
     variant: str
     seed: Seed
     hash: Name
-    config: Annotated[Config, As(Configuration)]
+    config: Configuration
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -178,8 +181,8 @@ class Flags(TypedDict, total=False):
     until: str | None
     most_seeds: Count | None
     steps: Count | None
-    set: Mapping[str, object]
-    vary: Mapping[str, list[object]]
+    set: Settings
+    vary: Mapping[str, list[Json]]
     base: str | None
     geometry: str | None
     explain: list[str] | None

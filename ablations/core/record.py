@@ -3,14 +3,15 @@
 # Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
 
-from ablations.core.decode import Count, Matches, Within, repeated
+from ablations.core.decode import As, Count, Json, Matches, Within, repeated
 
 Status = Literal["done", "failed"]
 Failure = Literal["diverged", "cut", "error"]
 Sha256 = Annotated[str, Matches("[0-9a-f]{64}", "a SHA-256 in hexadecimal")]
 Seconds = Annotated[float, Within(0, 1e12)]
+Columns: TypeAlias = dict[str, list[float | None]]  # of a curve: step first; all of one length
 
 
 @repeated
@@ -23,9 +24,38 @@ class Named(TypedDict):
 
 @repeated
 class Task(Named):
-    """A task in a configuration."""
+    """A task in a configuration. settings: name -> value, of what changes the environment."""
 
-    settings: NotRequired[Mapping[str, object]]
+    settings: NotRequired[Mapping[str, Json]]
+
+
+class CommandLine(TypedDict, total=False):
+    """A command in a configuration, as `ablations.trainers.command.Line` has it.
+
+    revision: the digest of its code.
+    """
+
+    run: list[str]
+    cwd: str
+    curve: str
+    metric: str
+    step: str
+    better: str
+    environment: Mapping[str, str]
+    resume: list[str]
+    resume_if: str
+    revision: str
+
+
+class Diagnosis(TypedDict):
+    """The measurements beside training.
+
+    measured: choice -> its revision. stages: when, as shares of the training.
+    """
+
+    measured: Mapping[str, int]
+    stages: list[float]
+    revision: int
 
 
 @repeated
@@ -44,35 +74,86 @@ class Run(TypedDict, total=False):
 
 
 class Configuration(TypedDict, total=False):
-    """All that decides a result. One that somebody else ran has `imported` and no `trainer`."""
+    """All that decides a result.
+
+    choices: axis -> choice. numbers, structure: name -> value, of what the composition reads.
+    command: of a cell that is one. diagnosis: of a cell that measures its estimates. One that
+    somebody else ran has `imported`, `study` and `variant`, and neither trainer nor run.
+    """
 
     seed: int
     trainer: Named
-    task: Task | str
+    task: Annotated[Task, As(Task | str)]  # a name alone in what was imported long ago
     choices: Mapping[str, Named]
     numbers: Mapping[str, float]
-    structure: Mapping[str, object]
+    structure: Mapping[str, Json]
     run: Run
-    imported: Mapping[str, object] | None
-    command: Mapping[str, object]
+    command: CommandLine
+    diagnosis: Diagnosis
+    imported: Mapping[str, Json] | None
+    study: str
+    variant: str
 
 
-class Provenance(TypedDict, total=False):
-    """Where a record comes from. Never part of a table."""
+def settings_read(config: Configuration) -> dict[str, Json]:
+    """Return what a configuration reads: choices, numbers and structure, by name."""
+    choices = {axis: choice["name"] for axis, choice in config.get("choices", {}).items()}
+    return {**choices, **config.get("numbers", {}), **config.get("structure", {})}
+
+
+def steps_at(config: Configuration, point: int) -> int:
+    """Return the steps up to a point of a configuration's curve."""
+    run = config["run"]
+    return point * run["updates_per_chunk"] * run["iteration_steps"]
+
+
+def steps_of(config: Configuration) -> int:
+    """Return the steps of the whole run; 0 of a command that is not told its steps."""
+    return steps_at(config, config["run"]["points"])
+
+
+class Checkout(TypedDict, total=False):
+    """The commit of some code. changed: since; difference: the digest of the patch then."""
+
+    commit: str
+    changed: bool
+    difference: str
+
+
+class Saving(TypedDict):
+    """The checkpoints of a run: how many, the bytes of the last, the seconds of all."""
+
+    written: int
+    bytes: int
+    seconds: float
+
+
+class Provenance(Checkout, total=False):
+    """Where a record comes from. Never part of a table.
+
+    lanes: cells that ran side by side. log: the last lines of what failed. repository: of a
+    command's code. imported: the file of a run that others made.
+    """
 
     versions: Mapping[str, str]
     environment: Mapping[str, str]
-    commit: str
-    changed: bool
+    plugins: Mapping[str, str]
+    repository: Checkout
     device: str
+    devices: int
+    lanes: int
     host: str
     processor: str
+    c_library: str
     seconds: Seconds
     compile_seconds: Seconds | None
     started: Annotated[float, Within(0, 1e11)]
     steps_per_second: Seconds | None
     peak_megabytes: Seconds | None
+    resumed_at_steps: list[int]
+    checkpoints: Saving
     log: list[str]
+    imported: str
 
 
 class CurveFile(TypedDict, total=False):

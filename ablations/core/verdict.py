@@ -1,6 +1,4 @@
-"""The verdict on a comparison, and the answer to a question: types with what follows from them;
-renderers print their text.
-"""
+"""Define the verdict on a comparison and the answer to a question, which renderers print."""
 
 from __future__ import annotations
 
@@ -41,42 +39,42 @@ class Verdict(StrEnum):
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the difference lies above or below 0, else 0."""
+        """Return 1 or -1 where the difference lies above or below 0, else 0."""
         return _SIGNS.get(self, 0)
 
     @property
     def amount_undecided(self) -> bool:
-        """Whether the sign is known, and not whether the difference exceeds the margin."""
+        """Return whether the sign is known, and not whether the difference exceeds the margin."""
         return self in _DECIDED
 
     @property
     def same(self) -> bool:
-        """Whether the difference lies within the margin, or is none at all."""
+        """Return whether the difference lies within the margin, or is none at all."""
         return self in (Verdict.EQUIVALENT, Verdict.IDENTICAL)
 
     @property
     def unstable(self) -> bool:
-        """Whether failed runs are why nothing else is said."""
+        """Return whether failed runs are why nothing else is said."""
         return self in (Verdict.UNSTABLE, Verdict.UNSTABLE_BASELINE, Verdict.UNSTABLE_REFERENCE)
 
     @property
     def too_few(self) -> bool:
-        """Whether there are too few seeds for an interval."""
+        """Return whether there are too few seeds for an interval."""
         return self in (Verdict.NO_PAIRS, Verdict.ONE_SEED, Verdict.TOO_FEW_SEEDS)
 
     @property
     def unlearned(self) -> bool:
-        """Whether the baseline learned nothing, so that its variants say nothing."""
+        """Return whether the baseline learned nothing, so that its variants say nothing."""
         return self is Verdict.NOTHING_LEARNED
 
     @property
     def decided(self) -> Verdict:
-        """The verdict without its undecided amount."""
+        """Return the verdict without its undecided amount."""
         return _DECIDED.get(self, self)
 
     @property
     def undirected(self) -> Verdict:
-        """The verdict where no direction is good: "higher" for "better"."""
+        """Return the verdict where no direction is good: "higher" for "better"."""
         return _UNDIRECTED.get(self, self)
 
     def guarded(self, more_failures: int) -> Verdict:

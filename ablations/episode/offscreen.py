@@ -7,12 +7,15 @@ import ctypes.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablations.episode.scene import Scene
+from ablations.episode.scene import Geom, Scene
 from ablations.errors import UserError
+
+if TYPE_CHECKING:
+    import mujoco
 
 AZIMUTH = 118.0  # degrees, as MuJoCo counts them: the page's first view
 ELEVATION = {"upright": -14.0, "flat": -52.0}  # what moves in a plane is looked at from above
@@ -38,7 +41,7 @@ def choose_gl() -> None:
 
 
 def pictures(
-    model: Any,
+    model: mujoco.MjModel,
     scene: Scene,
     positions: np.ndarray,
     rotations: np.ndarray,
@@ -79,7 +82,7 @@ def pictures(
     try:
         for place in places:
             for geom in moving:
-                _put(data, geom.index, geom, positions[place], rotations[place])
+                _put(data, geom, positions[place], rotations[place])
             camera.lookat[:] = way[place]
             renderer.update_scene(data, camera)
             yield renderer.render()
@@ -87,7 +90,7 @@ def pictures(
         renderer.close()
 
 
-def _put(data: Any, index: int, geom: Any, positions: np.ndarray, rotations: np.ndarray) -> None:
+def _put(data: mujoco.MjData, geom: Geom, positions: np.ndarray, rotations: np.ndarray) -> None:
     """Put a geom where its body is. MuJoCo draws from these two alone."""
     import mujoco
 
@@ -96,11 +99,11 @@ def _put(data: Any, index: int, geom: Any, positions: np.ndarray, rotations: np.
     mujoco.mju_rotVecQuat(turned, np.array(geom.position), body)
     mujoco.mju_mulQuat(rotation, body, np.array(geom.rotation))
     mujoco.mju_quat2Mat(matrix, rotation)
-    data.geom_xpos[index] = positions[geom.body] + turned
-    data.geom_xmat[index] = matrix
+    data.geom_xpos[geom.index] = positions[geom.body] + turned
+    data.geom_xmat[geom.index] = matrix
 
 
-def _plain(model: Any, scene: Scene, ink: Sequence[float]) -> Any:
+def _plain(model: mujoco.MjModel, scene: Scene, ink: Sequence[float]) -> mujoco.MjModel:
     """Return a copy of the model with bright floors, the bodies in ink, no mirrors."""
     model = copy.deepcopy(model)
     model.mat_reflectance[:] = 0

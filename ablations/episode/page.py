@@ -8,16 +8,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from ablations.episode.scene import Scene
+from ablations.core.decode import Json
+from ablations.episode.scene import Geom, Scene
 from ablations.records import write_atomically
 from ablations.report.figures.palette import stylesheet
 
@@ -106,14 +106,14 @@ def headline(runs: Sequence[Run]) -> str:
     )
 
 
-def _data(runs: Sequence[Run]) -> dict[str, Any]:
+def _data(runs: Sequence[Run]) -> dict[str, Json]:
     return {
         "resolution": RESOLUTION,
         "timestep": runs[0].scene.timestep,
         "runs": [
             {
                 "trees": run.scene.trees,
-                "geoms": [_geom(asdict(geom)) for geom in run.scene.geoms],
+                "geoms": [_geom(geom) for geom in run.scene.geoms],
                 "frames": len(run.positions),
                 "rewards": [float(f"{reward:.6g}") for reward in run.rewards],
                 "end": run.end,
@@ -123,13 +123,13 @@ def _data(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _geom(geom: Mapping[str, Any]) -> dict[str, Any]:
-    arrays = {
-        name: np.round(geom[name], 5).ravel().tolist()
-        for name in ("vertices", "faces")
-        if geom[name] is not None
+def _geom(geom: Geom) -> dict[str, Json]:
+    arrays = {"vertices": geom.vertices, "faces": geom.faces}
+    lists: dict[str, Json] = {
+        name: None if array is None else np.round(array, 5).ravel().tolist()
+        for name, array in arrays.items()
     }
-    return {**geom, "vertices": None, "faces": None} | arrays
+    return {**asdict(geom), **lists}
 
 
 def _packed(run: Run) -> bytes:

@@ -8,43 +8,58 @@ The report links to such a page from each run whose hash its name carries.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.errors import UserError
 from ablations.records import Plan, canonical
 
 if TYPE_CHECKING:
+    import mujoco
+
+    from ablations.core.plan import Settings
     from ablations.episode.page import Run
     from ablations.policies import Policy
+    from ablations.tasks.task import Environment
 
 FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
 LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
 
 
+@dataclass(frozen=True)
+class Selected:
+    """Episodes of saved policies.
+
+    task: may be left out where the plan has one. variants: None is the baseline. seed: of the runs
+    and of the reset. snapshots: "best", "last", "all" or a step, of every variant. length: steps at
+    most; by default the task's episode_length. settings: of the task, for Brax's checkpoints; by
+    default those of the plan's cell beside them.
+    """
+
+    task: str | None = None
+    variants: Sequence[str | None] = (None,)
+    seed: int = 0
+    snapshots: Sequence[str] = ("best",)
+    length: int | None = None
+    settings: Settings | None = None
+
+
 def render(
     plan: Plan | None,
     results: Path,
+    selected: Selected,
     *,
-    task: str | None = None,
-    variants: Sequence[str | None] = (None,),
-    seed: int = 0,
-    snapshots: Sequence[str] = ("best",),
     format: str | None = None,
     output: Path | None = None,
-    length: int | None = None,
-    settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write an episode of each of these policies, side by side, all from the seed's reset.
 
-    plan: None where all variants are folders with checkpoints of Brax's PPO, as any may be. task:
-    may be left out where the plan has one. variants: None is the baseline. snapshots: "best",
-    "last", "all" or a step, of every variant. format: one of `FORMATS`; by the output's ending
-    where it has one of theirs, else html. length: steps at most; by default the task's
-    episode_length. settings: of the task, for Brax's checkpoints; by default those of the plan's
-    cell beside them. Raises UserError for what is not there or cannot be drawn.
+    plan: None where all variants are folders with checkpoints of Brax's PPO, as any may be. format:
+    one of `FORMATS`; by the output's ending where it has one of theirs, else html. Raises UserError
+    for what is not there or cannot be drawn.
     """
     from ablations.sweep.machine import use_cache
 
@@ -53,14 +68,15 @@ def render(
         from ablations.episode.offscreen import choose_gl
 
         choose_gl()
-    cells = [_saved(plan, results, task, variant, seed) for variant in variants]
-    if not (task := task or (next(iter(plan.tasks)) if plan else None)):
+    seed, variants = selected.seed, selected.variants
+    cells = [_saved(plan, results, selected.task, variant, seed) for variant in variants]
+    if not (task := selected.task or (next(iter(plan.tasks)) if plan else None)):
         raise UserError(f"'{variants[0]}' does not say what Brax trained on: name it with --task")
     study, baseline = (plan.study.name, plan.study.baseline) if plan else ("brax", "")
     names = [variant or baseline for variant in variants]
-    chosen = _chosen(cells, snapshots)
+    chosen = _chosen(cells, selected.snapshots)
     use_cache()
-    played = list(_play(names, cells, chosen, seed, length, task, settings))
+    played = list(_play(names, cells, chosen, task, selected))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
@@ -135,19 +151,19 @@ def _play(
     names: Sequence[str],
     cells: Sequence[Path],
     chosen: Sequence[Sequence[str | int]],
-    seed: int,
-    length: int | None,
     task: str,
-    settings_of_brax: Mapping[str, Any] | None,
-) -> Iterator[tuple[Run, Any]]:
+    selected: Selected,
+) -> Iterator[tuple[Run, mujoco.MjModel]]:
     """Yield (episode, the environment's MuJoCo model) of each policy, in order."""
     from ablations import tasks
     from ablations.episode.page import Run
     from ablations.episode.rollout import episodes
     from ablations.episode.scene import mujoco_model, scene
     from ablations.policies import brax_checkpoints, load_policy
+    from ablations.trainers.values import count
 
-    made: dict[str, Any] = {}
+    made: dict[str, Environment] = {}
+    settings_of_brax = selected.settings
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
     if settings_of_brax is None and len(ours) < len(cells) and ours:
         settings_of_brax = load_policy(ours[0], "last").config["task"]["settings"]
@@ -162,8 +178,8 @@ def _play(
             made[key] = tasks.task(about["name"]).make(settings)
         env = made[key]
         seen = scene(env, about["name"])
-        steps = settings["episode_length"]
-        episodes_ = episodes(env, policies, seed, min(steps, length or steps))
+        steps = count("episode_length", settings["episode_length"], 1)
+        episodes_ = episodes(env, policies, selected.seed, min(steps, selected.length or steps))
         for step, policy, episode in zip(wanted, policies, episodes_, strict=True):
             run = Run(
                 variant=name,
@@ -178,7 +194,7 @@ def _play(
             yield run, mujoco_model(env)
 
 
-def _film(path: Path, played: Iterable[tuple[Run, Any]]) -> None:
+def _film(path: Path, played: Iterable[tuple[Run, mujoco.MjModel]]) -> None:
     from ablations.episode import film
     from ablations.episode.offscreen import pictures
 

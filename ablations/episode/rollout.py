@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import jax
 import numpy as np
 
 from ablations.episode.scene import poses
 from ablations.errors import UserError
+from ablations.tasks.task import Environment
+from ablations.trainers.control.environment import EnvState
 
-Policy = Callable[..., Any]
+Act = Callable[..., jax.Array]
+Strong = TypeVar("Strong")
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Episode:
     end: str
 
 
-def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> Iterator[Episode]:
+def episodes(
+    env: Environment, policies: Sequence[Act], seed: int, length: int
+) -> Iterator[Episode]:
     """Yield an episode of each policy, all from the same reset, which the seed decides.
 
     env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`).
@@ -47,12 +52,17 @@ def episodes(env: Any, policies: Sequence[Policy], seed: int, length: int) -> It
         yield _episode(step, act, first, length)
 
 
-def _strong(tree: Any) -> Any:
+def _strong(tree: Strong) -> Strong:
     """Return a pytree without weak types, for each of which a program would be compiled again."""
-    return jax.tree.map(lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree)
+    strong: Strong = jax.tree.map(
+        lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree
+    )
+    return strong
 
 
-def _episode(step: Any, act: Any, state: Any, length: int) -> Episode:
+def _episode(
+    step: Callable[[EnvState, jax.Array], EnvState], act: Act, state: EnvState, length: int
+) -> Episode:
     frames = [poses(state)]
     rewards = []
     end = "length"

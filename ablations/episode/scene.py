@@ -8,11 +8,18 @@ this starts neither JAX nor MuJoCo.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ablations.errors import UserError
+from ablations.tasks.task import Environment
+
+if TYPE_CHECKING:
+    import jax
+    import mujoco
+
+    from ablations.trainers import Tree
 
 # mjtGeom. Height fields, skins and signed distance fields are not drawn.
 _KINDS = {
@@ -67,7 +74,7 @@ class Scene:
     timestep: float
 
 
-def scene(env: Any, task: str) -> Scene:
+def scene(env: Environment, task: str) -> Scene:
     """Return the scene of an environment. Raises UserError where it has no bodies."""
     model = mujoco_model(env)
     if model is None:
@@ -86,31 +93,30 @@ def scene(env: Any, task: str) -> Scene:
     )
 
 
-def mujoco_model(env: Any) -> Any | None:
-    """Return the environment's mujoco.MjModel, None where it has none."""
-    holder = getattr(env, "sys", env)
-    return getattr(holder, "mj_model", None)
+def mujoco_model(env: Environment) -> mujoco.MjModel | None:
+    """Return the environment's model of MuJoCo, None where it has none."""
+    return getattr(getattr(env, "sys", env), "mj_model", None)
 
 
-def poses(state: Any) -> tuple[Any, Any]:
+def poses(state: Tree) -> tuple[jax.Array, jax.Array]:
     """Return positions [B, 3] and rotations [B, 4] (quaternions, w first) of a state's bodies."""
     if hasattr(state, "pipeline_state"):
         return state.pipeline_state.x.pos, state.pipeline_state.x.rot
     return state.data.xpos[1:], state.data.xquat[1:]  # the first body is the world
 
 
-def _is_shown(model: Any, index: int) -> bool:
-    return model.geom_group[index] < _SHOWN_GROUPS and _rgba(model, index)[3] > 0
+def _is_shown(model: mujoco.MjModel, index: int) -> bool:
+    return int(model.geom_group[index]) < _SHOWN_GROUPS and _rgba(model, index)[3] > 0
 
 
-def _rgba(model: Any, index: int) -> tuple[float, ...]:
+def _rgba(model: mujoco.MjModel, index: int) -> tuple[float, ...]:
     """Return a colour as MuJoCo does: a geom's own colour goes before its material's."""
     own = _rounded(model.geom_rgba[index])
     material = int(model.geom_matid[index])
     return _rounded(model.mat_rgba[material]) if material >= 0 and own == _NO_COLOR[0] else own
 
 
-def _geom(model: Any, index: int) -> Geom:
+def _geom(model: mujoco.MjModel, index: int) -> Geom:
     kind, rgba = _KINDS[int(model.geom_type[index])], _rgba(model, index)
     vertices = faces = None
     if kind == "mesh":
@@ -132,5 +138,5 @@ def _geom(model: Any, index: int) -> Geom:
     )
 
 
-def _rounded(values: Any) -> tuple[float, ...]:
+def _rounded(values: np.ndarray) -> tuple[float, ...]:
     return tuple(round(float(value), 5) for value in values)

@@ -25,6 +25,7 @@ from ablations import parquet
 from ablations.core.decode import decode
 from ablations.core.files import Foreign, parse, parse_object, read_bytes, read_json, set_aside
 from ablations.core.plan import CellEntry
+from ablations.core.record import Columns
 from ablations.errors import UserError, unknown
 from ablations.private import private_folder
 from ablations.records import (
@@ -32,12 +33,12 @@ from ablations.records import (
     Plan,
     Record,
     cell_folder,
+    curve_of,
     decode_plan,
     digest,
     encode_plan,
     plan_path,
     read_runs,
-    require_curve,
     require_format,
     write_atomically,
     write_plan,
@@ -154,7 +155,7 @@ def _link(link: Path, target: Path) -> None:
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     others = "imported" in plan.request
     records: list[Record | None] = []
-    curves: list[parquet.Columns | None] = []
+    curves: list[Columns | None] = []
     for cell, record, curve in read_runs(results, plan):
         kept_record = record if record and (others or record.failure != "error") else None
         records.append(kept_record)
@@ -215,9 +216,10 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         plan = decode_plan({**described, "cells": [_cell(row) for row in rows]})
         file = plan_path(results, plan.study.name, plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
-        curves = [_curve(row) if record else {} for row, record in zip(rows, records, strict=True)]
-        for curve in filter(None, curves):
-            require_curve(curve)
+        curves = [
+            curve_of(_curve(row)) if record else {}
+            for row, record in zip(rows, records, strict=True)
+        ]
     except OtherFormat as why:
         raise UserError(f"the archive '{path}' {why}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as why:
@@ -258,7 +260,7 @@ def _record(row: Mapping[str, Any], cell: CellEntry) -> Record | None:
         return None
     if digest(cell.config) != cell.hash:
         raise ValueError(cell.hash)
-    fields = {"hash": cell.hash, "config": cell.config}
+    fields: dict[str, Any] = {"hash": cell.hash, "config": cell.config}
     return decode(Record, {**parse_object(row["record"]), **fields})
 
 

@@ -67,7 +67,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
                 value=[curve[name][row] for row in shown],
             )
         if not seen:
-            add(cell, record, step=[max(steps, default=None)])
+            add(cell, record, step=steps[-1:] or [None])
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
+from ablations.core.record import Configuration
 from ablations.curve import diverged_from
 from ablations.errors import UserError, count, unknown
 from ablations.exchange.outcomes import Outcome, outcome
@@ -223,7 +224,7 @@ def _plan(study: str, read: _Runs, results: Path, options: Options) -> Plan:
 def _cell(study: str, read: _Runs, place: Place, results: Path) -> CellEntry:
     """Return a plan's entry of a run; write its record where it ran."""
     task, variant, seed = place
-    config: dict[str, Any] = {
+    config: Configuration = {
         "imported": None,
         "study": study,
         "task": {"name": task, "settings": {}},

@@ -6,9 +6,9 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from ablations.core.record import Failure
+from ablations.core.record import Configuration, Failure
 from ablations.curve import diverged, is_cut
 from ablations.errors import UserError
 from ablations.exchange.places import Place
@@ -30,7 +30,7 @@ class Outcome:
     reason: str | None = None
     failed_step: int | None = None
 
-    def record(self, name: str, config: Mapping[str, Any], source: str) -> Record:
+    def record(self, name: str, config: Configuration, source: str) -> Record:
         """Return the record of a run that others made."""
         return Record(
             name,

@@ -30,10 +30,18 @@ from ablations.gate.ledger import (
 )
 from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
 from ablations.gate.run import DEFAULT, Gate, Say, silent
-from ablations.gate.sides import Copy, Side, Sides, code_here, copied_site, keep_copy, where_copied
+from ablations.gate.sides import (
+    Copy,
+    Side,
+    Sides,
+    code_here,
+    copied_site,
+    keep_commit,
+    keep_copy,
+    where_copied,
+)
 from ablations.names import NAME
 from ablations.report.statistics import Comparison
-from ablations.report.tables.entries import Column, Sheet, text_columns
 from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.commit import checked_out
 from ablations.sweep.backends.command.repository import place_of
@@ -162,10 +170,9 @@ class Night:
             best = replace(self.now, arguments=(*self.now.arguments, *against))
             if commit is not None:
                 made = checked_out(self.here, commit, self.results, self.terms.depends)
-                folder = made.here.relative_to(self.results.resolve() / "code")
-                inside = Path(*folder.parts[1:]).as_posix()
                 called = f"{commit} ({made.name[:10]})"
-                best = Version(made.digest, best.arguments, called, folder.parts[0], inside)
+                copy = keep_commit(made, self.results)
+                best = Version(made.digest, best.arguments, called, *copy)
             else:
                 keep_copy(self.code, self.results)
             append(self.path, Opening(1, self.terms, best))
@@ -184,15 +191,17 @@ class Night:
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
-        if ledger.candidates[number - 1].ended is not None:
+        ended, verdict = ledger.candidates[number - 1].ended, None
+        if ended is not None and not self._lacks_fresh(ledger, number):
             return Booked(ledger, number)
         gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
-        say("\n".join(gate.stated()))
-        verdict = gate.run(say, executor, seconds)
-        gate.write(gate.described(verdict))
-        if not verdict.final:
-            return Booked(ledger, number, verdict)
-        ended = self._end(number, verdict)
+        if ended is None:
+            say("\n".join(gate.stated()))
+            verdict = gate.run(say, executor, seconds)
+            gate.write(gate.described(verdict))
+            if not verdict.final:
+                return Booked(ledger, number, verdict)
+            ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
             self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
         return Booked(self._read(), number, verdict)
@@ -207,6 +216,8 @@ class Night:
         with locked(self.path):
             ledger = self._read()
             if ledger.version(ledger.best).same(self.now):
+                if self._lacks_fresh(ledger, ledger.best):
+                    return ledger.candidates[ledger.best - 1].begun
                 raise UserError("nothing to compare: this is the best so far, unchanged")
             if known := ledger.known(self.now):
                 return known.begun
@@ -219,6 +230,11 @@ class Night:
             begun = Begun(len(ledger.candidates) + 1, self.now, ledger.best, rate)
             append(self.path, begun)
             return begun
+
+    def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
+        """Return whether it was killed between its verdict and its estimate."""
+        fresh = number in ledger.bests[1:] and ledger.candidates[number - 1].fresh is None
+        return fresh and self.terms.fresh > 0
 
     def _question(self, begun: Begun) -> Question:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
@@ -287,52 +303,6 @@ def described(booked: Booked, path: Path) -> dict[str, object]:
         "candidates_left": max(0, ledger.opening.terms.candidates - len(ledger.candidates)),
         "log": list(booked.verdict.log) if booked.verdict else [],
     }
-
-
-def ledger_sheet(ledger: Ledger) -> Sheet:
-    """Describe every candidate of a ledger, its rate, and what it was found to gain."""
-    terms = ledger.opening.terms
-    rows = []
-    for number, each in enumerate(ledger.candidates, 1):
-        ended = each.ended
-        word: str = ended.verdict if ended else "open"
-        if ended and ended.accepted:
-            word = "accepted"
-        found, fresh = (
-            (e.difference, e.low, e.high, e.seeds) if e else (None,) * 4
-            for e in (ended.found if ended else None, each.fresh)
-        )
-        against = str(each.begun.best or "the first")
-        percent = 100 * each.begun.rate
-        rows.append(
-            (str(number), each.begun.candidate.called, against, percent, word, *found, *fresh)
-        )
-    left = max(0, terms.candidates - len(ledger.candidates))
-    return Sheet(
-        "ledger",
-        "ledger",
-        f"Of the accepted, at most {100 * terms.rate:g}% are false on average, over "
-        f"{terms.candidates} candidates, of which {left} are left; the best is "
-        f"{ledger.version(ledger.best).called}. rate: of a false accept, of this candidate. fresh: "
-        f"the gain on seeds that no decision has seen (95%); the difference that an accepted one "
-        f"was picked by is too large on average.",
-        (
-            *("candidate", "change", "against", "rate", "verdict"),
-            *("difference", "low", "high", "seeds"),
-            *("fresh", "fresh_low", "fresh_high", "fresh_seeds"),
-        ),
-        tuple(rows),
-        (
-            *text_columns("candidate", "change", "against"),
-            Column("rate, %", "fixed", ("rate",), places=2),
-            *text_columns("verdict"),
-            Column("difference", "estimate", ("difference", "low", "high")),
-            Column("[of the looks]", "interval", ("difference", "low", "high")),
-            Column("seeds", "count", ("seeds",)),
-            Column("fresh", "estimate", ("fresh", "fresh_low", "fresh_high")),
-            Column("[95%]", "interval", ("fresh", "fresh_low", "fresh_high")),
-        ),
-    )
 
 
 def _estimate(compared: Comparison) -> Estimate:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 from ablations.errors import UserError
+from ablations.presets.definition import Arguments
 
+Key = TypeVar("Key")
 UNBOUNDED = 1e30  # of a clip that a library does not have
 
 
-def setting(arguments: Mapping[str, Any], name: str, settings: Mapping[Any, str]) -> str:
-    """The setting that the value of an argument stands for. Raises UserError with those that have
-    one."""
+def setting(arguments: Arguments, name: str, settings: Mapping[Key, str]) -> str:
+    """Return the setting that the value of an argument stands for.
+
+    Raises UserError with the values that have one.
+    """
     value = arguments[name]
     if value not in settings:
         possible = ", ".join(map(str, settings))
@@ -21,9 +25,9 @@ def setting(arguments: Mapping[str, Any], name: str, settings: Mapping[Any, str]
 
 
 def require_defaults(
-    arguments: Mapping[str, Any], defaults: Mapping[str, Any], meanings: Mapping[str, str]
+    arguments: Arguments, defaults: Arguments, meanings: Mapping[str, str]
 ) -> None:
-    """Raises UserError for an argument that no setting expresses, unless it is at its default.
+    """Raise UserError for an argument that no setting expresses, unless it is at its default.
 
     meanings: such an argument -> what it does, in words.
     """
@@ -33,13 +37,15 @@ def require_defaults(
 
 
 def steps(total: int, size: int, names: str) -> int:
-    """How many steps of so many completions or prompts a batch is. Raises UserError where that is
-    no whole number."""
+    """Return how many steps of so many completions or prompts a batch is.
+
+    Raises UserError where that is no whole number.
+    """
     if total % size:
         raise refused(f"a batch of {total} in steps of {size} ({names})", "make it a multiple")
     return total // size
 
 
 def refused(what: str, possible: str) -> UserError:
-    """The error for what no setting expresses, and what would be possible."""
+    """Return the error for what no setting expresses, and what would be possible."""
     return UserError(f"{what} has no setting here: {possible}")

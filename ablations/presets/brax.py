@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import refused, require_defaults, setting
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import Arguments, Preset, Read
 
 TRAIN = "brax/training/agents/ppo/train.py"
 LOSSES = "brax/training/agents/ppo/losses.py"
@@ -78,7 +75,8 @@ SCHEDULES = {
 }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that Brax's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
     schedule = setting(a, "learning_rate_schedule", SCHEDULES)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 SCRIPT = "cleanrl/ppo_continuous_action.py"
 WRAPPERS = "gymnasium/wrappers/normalize.py (gymnasium 0.29.1)"
@@ -32,7 +30,8 @@ ARGUMENTS = {
 }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that CleanRL's arguments stand for."""
     read: dict[str, Read] = {
         "num_envs": (a["num_envs"], SCRIPT),
         "unroll_length": (a["num_steps"], SCRIPT),

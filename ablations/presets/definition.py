@@ -1,4 +1,4 @@
-"""What a preset is: a library's own arguments, what they are here, and where each was read.
+"""Presets: a library's own arguments, the settings that they stand for, where each was read.
 
 A preset imports no trainer and starts no JAX. Those of a library are one file of this package that
 has a `PRESET` or `PRESETS`, or of anyone's who calls `register`.
@@ -10,12 +10,16 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ablations.errors import UserError, unknown
 
+if TYPE_CHECKING:
+    from ablations.core.decode import Json
+
+Arguments: TypeAlias = Mapping[str, Any]  # of a library, by its own names and of its own types
 # A value, and the file of the library's repository in which it was read.
-Read = tuple[Any, str]
+Read: TypeAlias = "tuple[Json, str]"
 
 # reset_pool of a library that draws a fresh reset for every episode: one number for all of them, so
 # that two of them do not differ in it.
@@ -44,13 +48,13 @@ class Preset:
 
     name: str
     library: str
-    arguments: Mapping[str, Any]
-    settings: Callable[[Mapping[str, Any]], Mapping[str, Read]]
+    arguments: Arguments
+    settings: Callable[[Arguments], Mapping[str, Read]]
     in_words: tuple[str, ...]
     trainer: str = "ppo"
 
-    def read(self, **arguments: Any) -> dict[str, Read]:
-        """Every setting and where it was read, with some of the library's arguments changed.
+    def read(self, **arguments: Json) -> dict[str, Read]:
+        """Return settings and where each was read, with some of the library's arguments changed.
 
         Raises UserError for an argument that the library does not have, or of a value that is none.
         """
@@ -66,8 +70,8 @@ class Preset:
                 f"preset '{self.name}' cannot take {given}: the library's own are {usual}"
             ) from None
 
-    def values(self, **arguments: Any) -> dict[str, Any]:
-        """Setting -> value, with some of the library's arguments changed."""
+    def values(self, **arguments: Json) -> dict[str, Json]:
+        """Return settings, with some of the library's arguments changed."""
         return {name: value for name, (value, _) in self.read(**arguments).items()}
 
 
@@ -75,7 +79,7 @@ _REGISTERED: dict[str, Preset] = {}
 
 
 def register(one: Preset) -> Preset:
-    """Makes a preset of one's own known to every command."""
+    """Make a preset of one's own known to every command."""
     if one.name in presets():
         raise UserError(f"preset '{one.name}' is registered twice: choose another name")
     _REGISTERED[one.name] = one
@@ -83,7 +87,7 @@ def register(one: Preset) -> Preset:
 
 
 def presets() -> dict[str, Preset]:
-    """All presets by name."""
+    """Return all presets by name."""
     package = importlib.import_module("ablations.presets")
     modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
     found: dict[str, Preset] = {}
@@ -95,7 +99,7 @@ def presets() -> dict[str, Preset]:
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name. Raises UserError."""
+    """Return the preset of that name. Raises UserError."""
     known = presets()
     if name not in known:
         spelled = [one for one in known if one == name.lower().replace("-", "_")]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import UNBOUNDED, setting
-from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 PAPER = "Liu et al. 2025, arXiv 2508.08221"
 PAGE = "docs_roll/docs/User Guides/Algorithms/LitePPO.md"
@@ -38,7 +35,8 @@ REDUCTIONS = {
 }
 
 
-def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
+def policy_loss(a: Arguments) -> dict[str, Read]:
+    """Return the settings of the policy loss."""
     if not a["dual_clip_loss"]:
         return {"policy_loss": ("clip", ACTOR), "clip_epsilon": (a["pg_clip"], PAGE)}
     return {
@@ -48,7 +46,8 @@ def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
     }
 
 
-def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
+def divergence(a: Arguments) -> dict[str, Read]:
+    """Return what keeps the policy near its reference."""
     if not a["use_kl_loss"]:
         return {"kl_placement": ("none", PAGE)}
     return {
@@ -59,7 +58,8 @@ def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
     }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that Lite PPO's arguments stand for."""
     whitened = "_whitened" if a["whiten_advantages"] else ""
     clip = 1e6 if a["advantage_clip"] is None else a["advantage_clip"]
     return {

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting, steps
-from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 CLI = "openrlhf/cli/train_ppo_ray.py"
 LOSS = "openrlhf/models/loss.py"
@@ -61,7 +58,8 @@ LOSSES = {"ppo": "clip_higher", "gspo": "gspo"}
 ESTIMATES = {"k1": "k1", "k2": "k2", "k3": "k3"}
 
 
-def advantage(a: Mapping[str, Any]) -> dict[str, Read]:
+def advantage(a: Arguments) -> dict[str, Read]:
+    """Return the settings of the advantage."""
     choice = setting(a, "algo.advantage.estimator", ESTIMATORS)
     if a["algo.advantage.no_std_norm"] and choice in ("batch", "per_prompt_baseline_batch"):
         choice += "_mean"
@@ -72,8 +70,11 @@ def advantage(a: Mapping[str, Any]) -> dict[str, Read]:
     return read | ({"prompt_epsilon": (1e-9, EXPERIENCE)} if choice == "per_prompt" else {})
 
 
-def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
-    """PPO's ratio of tokens is bounded before it is exponentiated, GSPO's of sequences is not."""
+def policy_loss(a: Arguments) -> dict[str, Read]:
+    """Return the settings of the policy loss.
+
+    PPO's ratio of tokens is bounded before it is exponentiated, GSPO's of sequences is not.
+    """
     low, high = a["actor.eps_clip_low_high"] or (a["actor.eps_clip"],) * 2
     choice = setting(a, "actor.policy_loss_type", LOSSES)
     read = {
@@ -102,7 +103,8 @@ def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
     }
 
 
-def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
+def divergence(a: Arguments) -> dict[str, Read]:
+    """Return what keeps the policy near its reference."""
     side = "loss" if a["algo.kl.use_loss"] else "reward"
     estimate = setting(a, "algo.kl.estimator", ESTIMATES)
     return {
@@ -113,7 +115,8 @@ def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
     }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that OpenRLHF's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     samples = a["rollout.batch_size"] * a["rollout.n_samples_per_prompt"]
     shuffled = not a["train.dynamic_batch_enable"]

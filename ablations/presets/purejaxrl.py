@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from ablations.presets.arguments import setting
-from ablations.presets.definition import Preset, Read
+from ablations.presets.definition import Arguments, Preset, Read
 
 SCRIPT = "purejaxrl/ppo_continuous_action.py"
 WRAPPERS = "purejaxrl/wrappers.py"
@@ -31,7 +29,8 @@ ARGUMENTS = {
 ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that PureJaxRL's arguments stand for."""
     normalized = a["NORMALIZE_ENV"]
     read: dict[str, Read] = {
         "num_envs": (a["NUM_ENVS"], SCRIPT),

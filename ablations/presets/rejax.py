@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from ablations.presets.arguments import refused
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
 MIXINS = "src/rejax/algos/mixins.py"
@@ -33,7 +31,8 @@ ARGUMENTS = {
 }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that Rejax's arguments stand for."""
     if a["normalize_rewards"] and a["reward_normalization_discount"] != a["gamma"]:
         raise refused(
             f"reward_normalization_discount={a['reward_normalization_discount']} beside "

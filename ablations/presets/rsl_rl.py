@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from ablations.presets.arguments import require_defaults, setting
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "rsl_rl/algorithms/ppo.py"
 RUNNER = "rsl_rl/runners/on_policy_runner.py"
@@ -58,7 +56,8 @@ SCHEDULES = {"adaptive": "adaptive_exact_kl", "fixed": "constant"}
 STDS = {"scalar": "clamped_parameter", "log": "clamped_exp_parameter"}
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that RSL-RL's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     schedule, std = setting(a, "schedule", SCHEDULES), setting(a, "std_type", STDS)
     adaptive = schedule == "adaptive_exact_kl" and a["desired_kl"] is not None

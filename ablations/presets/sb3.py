@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from ablations.presets.arguments import refused, require_defaults
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
 ON_POLICY = "stable_baselines3/common/on_policy_algorithm.py"
@@ -52,7 +50,8 @@ UNEXPRESSED = {
 }
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that Stable-Baselines3's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     for name in ("learning_rate", "clip_range", "clip_range_vf"):
         if callable(a[name]):

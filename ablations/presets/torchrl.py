@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import refused, require_defaults, setting
-from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Preset, Read
+from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
 CONFIG = "sota-implementations/ppo/config_mujoco.yaml"
@@ -46,7 +43,8 @@ UNEXPRESSED = {
 VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that TorchRL's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     clip_value, norm = a["clip_value"], a["max_grad_norm"]
     samples, normalized = a["num_envs"] * a["frames_per_env"], a["normalize_observation"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting
-from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 GRPO_CONFIG = "trl/trainer/grpo_config.py"
 GRPO = "trl/trainer/grpo_trainer.py"
@@ -83,7 +80,7 @@ OF_RLOO = OF_BOTH | {
     "reward_clip_range": "rewards clipped before the divergence is taken off",
 }
 
-SCALES = {
+SCALES: dict[str | bool, str] = {
     "group": "per_prompt",
     True: "per_prompt",
     "batch": "per_prompt_mean_batch_std",
@@ -103,8 +100,8 @@ LEVELS = {"token": "clip_higher", "sequence": "gspo"}
 SCHEDULES = {"linear": "linear_per_step", "constant": "constant"}
 
 
-def batch(a: Mapping[str, Any]) -> tuple[int, int]:
-    """(completions of a batch, steps of Adam on it)."""
+def batch(a: Arguments) -> tuple[int, int]:
+    """Return the completions of a batch and the steps of Adam on it."""
     size, parts = a["per_device_train_batch_size"], a["gradient_accumulation_steps"]
     steps, total = a["steps_per_generation"], a["generation_batch_size"]
     if total is not None:
@@ -132,8 +129,8 @@ def batch(a: Mapping[str, Any]) -> tuple[int, int]:
     return steps * size, steps // parts
 
 
-def shared(a: Mapping[str, Any], config: str) -> dict[str, Read]:
-    """What both trainers take from the configuration of all trainers."""
+def shared(a: Arguments, config: str) -> dict[str, Read]:
+    """Return the settings that both trainers take from the configuration of all trainers."""
     samples, steps = batch(a)
     return {
         "prompts": (samples // a["num_generations"], config),
@@ -156,17 +153,18 @@ def shared(a: Mapping[str, Any], config: str) -> dict[str, Read]:
     }
 
 
-def highest(a: Mapping[str, Any]) -> float:
-    """The upper ε of the ratio; with cispo its cap, which at the default is below 1."""
-    return a["epsilon"] if a["epsilon_high"] is None else a["epsilon_high"]
+def highest(a: Arguments) -> float:
+    """Return the upper ε of the ratio; with cispo its cap, which at the default is below 1."""
+    return float(a["epsilon"] if a["epsilon_high"] is None else a["epsilon_high"])
 
 
-def clips(a: Mapping[str, Any], config: str) -> dict[str, Read]:
+def clips(a: Arguments, config: str) -> dict[str, Read]:
+    """Return the bounds of the ratio."""
     return {"clip_epsilon": (a["epsilon"], config), "clip_epsilon_high": (highest(a), config)}
 
 
-def divergence(a: Mapping[str, Any], placement: str, file: str, config: str) -> dict[str, Read]:
-    """What keeps the policy near its reference; at beta 0 there is no reference."""
+def divergence(a: Arguments, placement: str, file: str, config: str) -> dict[str, Read]:
+    """Return what keeps the policy near its reference; at beta 0 there is no reference."""
     if not a["beta"]:
         return {"kl_placement": ("none", file)}
     return {
@@ -177,7 +175,8 @@ def divergence(a: Mapping[str, Any], placement: str, file: str, config: str) -> 
     }
 
 
-def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
+def policy_loss(a: Arguments) -> dict[str, Read]:
+    """Return the settings of GRPO's policy loss."""
     clipped = setting(a, "importance_sampling_level", LEVELS)
     by_token = clipped == "clip_higher"
     if a["loss_type"] in ("cispo", "sapo"):
@@ -205,7 +204,8 @@ def policy_loss(a: Mapping[str, Any]) -> dict[str, Read]:
     } | clips(a, GRPO_CONFIG)
 
 
-def grpo(a: Mapping[str, Any]) -> dict[str, Read]:
+def grpo(a: Arguments) -> dict[str, Read]:
+    """Return the settings that GRPOTrainer's arguments stand for."""
     require_defaults(a, GRPO_ARGUMENTS, OF_GRPO)
     reduction = setting(a, "loss_type", REDUCTIONS)
     if a["loss_type"] == "bnpo" and a["gradient_accumulation_steps"] > 1:
@@ -230,7 +230,8 @@ def grpo(a: Mapping[str, Any]) -> dict[str, Read]:
     return read
 
 
-def rloo(a: Mapping[str, Any]) -> dict[str, Read]:
+def rloo(a: Arguments) -> dict[str, Read]:
+    """Return the settings that RLOOTrainer's arguments stand for."""
     require_defaults(a, RLOO_ARGUMENTS, OF_RLOO)
     return {
         **shared(a, RLOO_CONFIG),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ablations.presets.arguments import UNBOUNDED, require_defaults, setting, steps
-from ablations.presets.definition import RATE_IN_WORDS, Preset, Read
+from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 ACTOR = "verl/trainer/config/actor/actor.yaml"
 ALGOS = "verl/trainer/ppo/core_algos.py"
@@ -59,8 +56,8 @@ DIVERGENCES = {
 }
 
 
-def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
-    """Of its three estimates it bounds k3 alone."""
+def divergence(a: Arguments) -> dict[str, Read]:
+    """Return what keeps the policy near its reference: k3 alone is bounded."""
     if not a["use_kl_loss"]:
         return {"kl_placement": ("none", SCRIPT)}
     placement = setting(a, "kl_loss_type", DIVERGENCES)
@@ -70,7 +67,8 @@ def divergence(a: Mapping[str, Any]) -> dict[str, Read]:
     return read | {"kl_clip": (10.0, ALGOS), "kl_log_ratio_clip": (20.0, ALGOS)}
 
 
-def settings(a: Mapping[str, Any]) -> dict[str, Read]:
+def settings(a: Arguments) -> dict[str, Read]:
+    """Return the settings that verl's arguments stand for."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     scaled = a["norm_adv_by_std_in_grpo"]
     low, high = (

@@ -1,4 +1,4 @@
-"""Records and plans on disk, which the sweep writes and everything else reads. No JAX, no pandas.
+"""Keep records and plans on disk: the sweep writes them, all else reads. No JAX, no pandas.
 
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
@@ -18,6 +18,7 @@ one ran.
 from ablations.records.files import (
     FORMAT,
     OtherFormat,
+    as_read,
     canonical,
     digest,
     flush_to_disc,
@@ -46,9 +47,9 @@ from ablations.records.record import (
     DamagedRecord,
     Record,
     cell_folder,
+    curve_of,
     read_curve,
     read_record,
-    require_curve,
     usable_curve,
     usable_record,
     verify_curve,
@@ -63,8 +64,10 @@ __all__ = [
     "Plan",
     "Record",
     "Unit",
+    "as_read",
     "canonical",
     "cell_folder",
+    "curve_of",
     "decode_plan",
     "digest",
     "encode_plan",
@@ -80,7 +83,6 @@ __all__ = [
     "read_results",
     "read_runs",
     "read_units",
-    "require_curve",
     "require_format",
     "usable_curve",
     "usable_record",

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and the checksums of what is in them."""
+"""Write files that are there whole or not at all, with checksums of what is in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ablations.core.decode import shown
+from ablations.core.decode import Json, shown
 from ablations.core.encode import fields_of
 from ablations.errors import UserError
 
@@ -20,12 +20,12 @@ FORMAT = 1
 
 
 def canonical(value: Any) -> str:
-    """JSON with one spelling per value: what is hashed and compared."""
+    """Encode JSON with one spelling per value, to be hashed and compared."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(value: Any) -> str:
-    """16 hexadecimal digits that name a JSON value."""
+    """Return 16 hexadecimal digits that name a JSON value."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
@@ -39,8 +39,10 @@ def permitted(mode: int) -> int:
 
 
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
-    """Writes a file that is there whole or not at all, on a shared folder too. lasting: also after
-    the power fails, which takes some milliseconds."""
+    """Write a file that is there whole or not at all, in a shared folder too.
+
+    lasting: also after the power fails, which takes some milliseconds.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(path)
     try:
@@ -71,23 +73,24 @@ def folder_at_once(final: Path) -> Iterator[Path]:
 
 
 def beside(path: Path) -> Path:
-    """Return a new hidden name in the folder of a path. What is made there has the permissions that
-    the umask leaves, unlike what `tempfile` makes."""
+    """Return a new hidden name in the folder of a path.
+
+    What is made there has the permissions that the umask leaves, unlike what `tempfile` makes.
+    """
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
-def flush_to_disc(file: IO[Any]) -> None:
-    """Have what was written to a file outlast the power."""
+def flush_to_disc(file: IO[str] | IO[bytes]) -> None:
+    """Make what was written to a file outlast a failure of the power."""
     file.flush()
     os.fsync(file.fileno())
 
 
 class OtherFormat(UserError):
-    """A file of another version of the suite, which may read it: it is neither damaged nor ours to
-    set aside."""
+    """A file of another version of the suite: it is neither damaged nor ours to set aside."""
 
 
-def require_format(form: object, ours: int = FORMAT) -> None:
+def require_format(form: Json, ours: int = FORMAT) -> None:
     """Raise OtherFormat for another format than this version's."""
     if form != ours:
         newer = "a newer" if type(form) is int and form > ours else "another"
@@ -97,26 +100,31 @@ def require_format(form: object, ours: int = FORMAT) -> None:
         )
 
 
-def as_read(fields: Mapping[str, Any]) -> Any:
-    """Keys are text in a file, and sorted as such."""
-    return json.loads(json.dumps(fields, default=fields_of))
+def as_read(fields: Mapping[str, Any]) -> dict[str, Json]:
+    """Return fields as they are read from a file: keys are text there, and sorted as such."""
+    read: dict[str, Json] = json.loads(json.dumps(fields, default=fields_of))
+    return read
 
 
-def checksum_of(fields: Mapping[str, Any]) -> str:
-    """Return that of what a record or a plan says, as read from its file, without its own."""
+def checksum_of(fields: Mapping[str, Json]) -> str:
+    """Return the checksum of a record or plan as read from its file, without its own."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-def with_checksum(fields: Mapping[str, Any]) -> str:
-    """JSON with a line for each field, and one more for the `checksum_of` of the others. Each field
-    is encoded once, and without `indent`, for which Python would take ten times as long."""
+def with_checksum(fields: Mapping[str, Json]) -> str:
+    """Encode fields as JSON with a line for each, and one more for their `checksum_of`.
+
+    Each field is encoded once, and without `indent`, for which Python would take ten times as long.
+    """
     lines = [f'"{name}": {json.dumps(fields[name], sort_keys=True)}' for name in sorted(fields)]
     checksum = hashlib.sha256(f"{{{', '.join(lines)}}}".encode()).hexdigest()
     return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
 
 
 def checksum_of_lines(text: bytes) -> str:
-    """The checksum of what stands below the first line of `with_checksum`. JSON has no other ends
-    of lines."""
+    """Return the checksum of what stands below the first line of `with_checksum`.
+
+    JSON has no other ends of lines.
+    """
     _, _, lines = text.partition(b"\n")
     return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()

@@ -1,4 +1,4 @@
-"""Plans on disk, with the records of their cells and the units of their margins."""
+"""Read and write plans, with the records of their cells and the units of their margins."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import TypedDict
 
-from ablations import parquet
-from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.core.encode import fields_of
 from ablations.core.files import Foreign, parse_object, read_bytes, read_json
 from ablations.core.plan import (
@@ -21,6 +20,7 @@ from ablations.core.plan import (
     StoredTask,
     StoredVariant,
 )
+from ablations.core.record import Columns
 from ablations.errors import UserError
 from ablations.names import NAME, require_name
 from ablations.records.files import (
@@ -45,13 +45,13 @@ class DamagedPlan(UserError):
 class Plan:
     """A study with its flags, resolved to cells; with the records, enough for every table.
 
-    request: the selection flags: profile, tasks, variants, seeds, until, steps, set.
+    request: the flags of its selection.
     cells: one entry per (task, variant, seed); where seeds are added, those of the looks that were
         needed so far.
     looks: how seeds are added, if they are.
     """
 
-    request: Annotated[Mapping[str, Any], As(Flags)]
+    request: Flags
     study: StoredStudy
     variants: Mapping[str, StoredVariant]
     tasks: Mapping[str, StoredTask]
@@ -60,6 +60,7 @@ class Plan:
 
     @property
     def name(self) -> str:
+        """Return its name among the plans of its study: the digest of its request."""
         return digest(self.request)
 
     @property
@@ -69,6 +70,7 @@ class Plan:
 
     @property
     def seeds(self) -> tuple[int, ...]:
+        """Return the seeds of its cells, ascending."""
         return tuple(sorted({cell.seed for cell in self.cells}))
 
 
@@ -88,7 +90,10 @@ def has_run(results: Path, study: str) -> bool:
 
 
 def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
-    """Stores a plan. last: and marks it as the study's last, as the first one is in any case."""
+    """Store a plan; return its file.
+
+    last: it becomes the last of its study, as the first is in any case.
+    """
     path = plan_path(results, plan.study.name, plan.name)
     folder = path.parent
     # Keys stay in the study's order: tables list tasks and variants as it does.
@@ -101,8 +106,12 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
 
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
-    """A stored plan of a study: the one of that name, else the last that ran. Raises UserError
-    where there is none, DamagedPlan for one that is damaged or another version's."""
+    """Return a stored plan of a study: the one of that name, else the last that ran.
+
+    Raises:
+        UserError: there is none.
+        DamagedPlan: it is damaged, or another version's.
+    """
     folder = results / "plans" / study
     if not NAME.fullmatch(study) or not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
@@ -137,13 +146,17 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         ) from None
 
 
-def encode_plan(plan: Plan) -> dict[str, Any]:
+def encode_plan(plan: Plan) -> dict[str, Json]:
     """Return a plan as JSON, with an empty object where no seeds are added."""
     return as_read({**fields_of(plan), "looks": plan.looks or {}})
 
 
-def decode_plan(fields: Mapping[str, Any]) -> Plan:
-    """Return a plan from its JSON. Raise Mismatch, also where its parts do not fit each other."""
+def decode_plan(fields: Mapping[str, Json]) -> Plan:
+    """Return a plan from its JSON.
+
+    Raises:
+        Mismatch: a part is not of its type, or its parts do not fit each other.
+    """
     plan = decode(Plan, {name: part for name, part in fields.items() if name != "looks" or part})
     places = set()
     for cell in plan.cells:
@@ -158,15 +171,17 @@ def decode_plan(fields: Mapping[str, Any]) -> Plan:
 
 
 def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
-    """Every cell of a plan with its record, or None where it has not run yet, or has none that is
-    usable, which is said in a line."""
+    """Yield every cell of a plan with its record.
+
+    None where it has not run yet, or has no usable one, with a line.
+    """
     for cell in plan.cells:
         yield cell, usable_record(results, cell.hash)
 
 
 def read_runs(
     results: Path, plan: Plan, metrics: Collection[str] | None = None
-) -> Iterator[tuple[CellEntry, Record | None, parquet.Columns]]:
+) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
     """Yield every cell of a plan with its record and the curve of that, {} where it has none.
 
     Of a record whose curve is damaged nothing is used, which is said in a line. metrics: of
@@ -178,16 +193,21 @@ def read_runs(
 
 
 class Unit(TypedDict):
-    """The stretch that a variant learned on a task, from the lowest to the highest point of its
-    mean curve, or null where it learned nothing; and the hashes of the cells that say so."""
+    """The unit of margins of a variant on a task.
+
+    learned: the lowest and the highest point of its mean curve; null where it learned nothing.
+    cells: the hashes of those that say so.
+    """
 
     learned: list[float] | None
     cells: list[str]
 
 
 def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
-    """Return the units of a plan that were kept; none of cells that it no longer has, and none of a
-    file that is damaged."""
+    """Return the units of a plan that were kept.
+
+    None of cells that it no longer has, and none of a file that is damaged.
+    """
     try:
         stored = read_json(_units_path(results, plan), dict[str, Unit])
     except (OSError, Foreign):

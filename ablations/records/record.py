@@ -1,4 +1,4 @@
-"""Records on disk: the results of cells, with their curves and policies."""
+"""Read and write the records of cells, with their curves and policies."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import hashlib
 import operator
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TypeGuard
 
 from ablations import parquet
-from ablations.core.decode import As, Mismatch, decode, shown
+from ablations.core.decode import Mismatch, decode, shown
 from ablations.core.files import Foreign, parse_object, read_bytes, set_aside
-from ablations.core.record import Configuration, CurveFile, Failure, Policies, Provenance, Status
+from ablations.core.record import (
+    Columns,
+    Configuration,
+    CurveFile,
+    Failure,
+    Policies,
+    Provenance,
+    Status,
+)
 from ablations.errors import UserError
 from ablations.names import require_name
 from ablations.records.files import (
@@ -46,21 +54,19 @@ class Record:
 
     status: "done", or "failed" with the reason and the environment step at which it happened.
     failure: "diverged" (training gave NaN: deterministic, so it is a result), "cut" (others ran it,
-        and its log ends long before the end) or "error" (it raised, or its worker died: worth
-        another try).
-    provenance: versions, commit, device, host, times. Never part of a table.
-    policies: {"files": {step: sha256}, "best": step, "last": step}, or {} where none was saved.
+    and its log ends long before the end) or "error" (it raised, or its worker died: worth another
+    try). policies: {} where none was saved.
     """
 
     hash: str
-    config: Annotated[Mapping[str, Any], As(Configuration)]
+    config: Configuration
     status: Status
     failure: Failure | None = None
     reason: str | None = None
     failed_step: int | None = None
-    provenance: Annotated[Mapping[str, Any], As(Provenance)] = field(default_factory=dict)
-    curve: Annotated[Mapping[str, Any], As(CurveFile)] = field(default_factory=dict)
-    policies: Annotated[Mapping[str, Any], As(Policies)] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+    curve: CurveFile = field(default_factory=CurveFile)
+    policies: Policies = field(default_factory=Policies)
 
 
 def cell_folder(results: Path, cell: str) -> Path:
@@ -71,20 +77,27 @@ def cell_folder(results: Path, cell: str) -> Path:
 def write_record(
     results: Path,
     record: Record,
-    columns: Mapping[str, Any],
+    columns: Columns,
     policies: Path | None = None,
     files: Path | None = None,
     *,
     within: Path | None = None,
     lasting: bool = True,
 ) -> bool:
-    """Publishes a cell. `columns`: name -> sequence of ints, of floats, or of floats and None,
-    `step` first, all of one length.
+    """Publish a cell: its record, its curve and its policies, by one rename.
 
-    policies: the folder with the files that `record.policies` names. files: a folder on the same
-    disc that becomes run/ of the cell's. within: another one, in which the record is written before
-    it is published, for whoever clears up there after a kill. lasting: also after the power fails.
-    Returns False, and changes nothing, if somebody else published the same cell first.
+    Args:
+        results: the results folder.
+        record: of the cell; its field `curve` is filled in.
+        columns: of its curve.
+        policies: the folder with the files that `record.policies` names.
+        files: a folder on the same disc that becomes run/ of the cell's.
+        within: another one, in which the record is written before it is published, for whoever
+            clears up there after a kill.
+        lasting: the record outlasts a failure of the power.
+
+    Returns:
+        False, with nothing changed, where somebody else published the same cell first.
     """
     folder = cell_folder(results, record.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +137,7 @@ def write_record(
 
 
 def _share(file: Path, other: Path) -> None:
-    """Have a file of ours under another name too; as a copy, where the disc has no links."""
+    """Give a file of ours another name too, or copy it where the disc has no links."""
     try:
         os.link(file, other)
     except OSError:
@@ -132,8 +145,13 @@ def _share(file: Path, other: Path) -> None:
 
 
 def read_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell, or None where there is none. Raises DamagedRecord, OtherFormat, and
-    OSError for one that cannot be read."""
+    """Return the record of a cell, None where there is none.
+
+    Raises:
+        DamagedRecord: what is there is no whole record of this cell.
+        OtherFormat: another version of the suite wrote it.
+        OSError: it cannot be read.
+    """
     try:
         data = _read_file(results, cell, "record.json", MOST_RECORD)
         fields = parse_object(data)
@@ -158,14 +176,16 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
-    """The bytes of a file of a record, without paths, whose joins take longer than the file."""
+    """Return the bytes of a file of a record, without paths, whose joins take longer."""
     named = require_name("the name of a cell", cell)
     return read_bytes(f"{results}/cells/{named}/{name}", most)
 
 
 def usable_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell for a command that reads; None where there is none, or one that is
-    damaged or closed to this user, which is said in a line."""
+    """Return the record of a cell for a command that reads, None where there is none.
+
+    One that is damaged or closed to this user counts as none, with a line.
+    """
     try:
         return read_record(results, cell)
     except (DamagedRecord, OtherFormat) as why:
@@ -175,9 +195,7 @@ def usable_record(results: Path, cell: str) -> Record | None:
     return None
 
 
-def read_curve(
-    results: Path, record: Record, metrics: Collection[str] | None = None
-) -> parquet.Columns:
+def read_curve(results: Path, record: Record, metrics: Collection[str] | None = None) -> Columns:
     """Return the curve of a record: `step`, then a column per metric, None where it has no value.
 
     Args:
@@ -190,18 +208,19 @@ def read_curve(
     """
     data = verify_curve(results, record)
     try:
-        columns, _ = parquet.decode(data, None if metrics is None else {"step", *metrics})
-        require_curve(columns)
+        wanted = None if metrics is None else {"step", *metrics}
+        return curve_of(parquet.decode(data, wanted)[0])
     except ValueError as why:
         raise _damaged(record.hash, f"curve.parquet {why}") from None
-    return columns
 
 
 def usable_curve(
     results: Path, record: Record, metrics: Collection[str] | None = None
-) -> parquet.Columns | None:
-    """Return the curve of a record for a command that reads, as `read_curve` does; None for one
-    that is damaged or closed to this user, which is said in a line."""
+) -> Columns | None:
+    """Return the curve of a record for a command that reads, as `read_curve` does.
+
+    None for one that is damaged or closed to this user, with a line.
+    """
     try:
         return read_curve(results, record, metrics)
     except DamagedRecord as damaged:
@@ -211,20 +230,39 @@ def usable_curve(
     return None
 
 
-def require_curve(columns: parquet.Columns) -> None:
-    """Raise ValueError for columns that are no curve."""
+def curve_of(columns: parquet.Columns) -> Columns:
+    """Return columns as those of a curve.
+
+    Raises:
+        ValueError: they are none: without steps that increase from 0 on, or not of numbers.
+    """
     steps = columns.get("step")
-    if steps is None or not {int}.issuperset(map(type, steps)) or min(steps, default=0) < 0:
+    if steps is None or not _are_steps(steps) or min(steps, default=0) < 0:
         raise ValueError("has no column of steps")
     if any(map(operator.gt, steps, steps[1:])):
         raise ValueError("has steps that go back")
+    curve: Columns = {}
     for name, values in columns.items():
-        if not _NUMBERS.issuperset(map(type, values)):
+        if not _are_numbers(values):
             raise ValueError(f"has a column of no numbers, {shown(name)}")
+        curve[name] = values
+    return curve
+
+
+def _are_steps(values: list[parquet.Value]) -> TypeGuard[list[int]]:
+    return {int}.issuperset(map(type, values))
+
+
+def _are_numbers(values: list[parquet.Value]) -> TypeGuard[list[float | None]]:
+    return _NUMBERS.issuperset(map(type, values))
 
 
 def verify_curve(results: Path, record: Record) -> bytes:
-    """The bytes of a record's curve file. Raises DamagedRecord if they are not those written."""
+    """Return the bytes of a record's curve file.
+
+    Raises:
+        DamagedRecord: they are not those that were written.
+    """
     try:
         data = _read_file(results, record.hash, "curve.parquet", MOST_CURVE)
     except FileNotFoundError:

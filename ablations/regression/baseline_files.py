@@ -10,13 +10,11 @@ from ablations.core.decode import decode
 from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import require_name
-from ablations.records import Plan, Record, read_plan, read_record, usable_record
+from ablations.records import Plan, Record, as_read, read_plan, read_record, usable_record
 from ablations.regression import baselines, from_records
 from ablations.regression.baselines import Baseline, Group, Origin, Stored
 from ablations.regression.curves import Curves
 from ablations.regression.design import FEWEST_OLD
-
-_KEPT = ("versions", "commit", "changed", "processor", "device")
 
 
 def stem_of(results: Path, name: str) -> Path:
@@ -67,13 +65,15 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
 
 
 def _kept(record: Record | None) -> Origin:
-    provenance = {} if record is None else record.provenance
-    return decode(Origin, {key: provenance[key] for key in _KEPT if key in provenance})
+    if record is None:
+        return {}
+    made = as_read({k: v for k, v in record.provenance.items() if k in Origin.__annotations__})
+    return decode(Origin, made)
 
 
 def _stored(plan: Plan) -> Stored:
     file = {"file": plan.study.file} if plan.study.file else {}
-    return decode(Stored, {"study": plan.study.name, **file, **plan.request})
+    return decode(Stored, as_read({"study": plan.study.name, **file, **plan.request}))
 
 
 def fewest_seeds(groups: Mapping[str, Group]) -> int:

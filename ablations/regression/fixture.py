@@ -38,7 +38,7 @@ class LearningCurve:
         self._config = request.config
         self._used: set[str] = set()
 
-    def check(
+    def check(  # noqa: PLR0913 (a test names the few that it wants)
         self,
         curves: Data | Callable[[tuple[int, ...]], Data],
         *,

@@ -110,8 +110,10 @@ class Task:
         return self.unit(candidate) / (self.best - self.floor)
 
     def at_ceiling(self, candidate: Candidate) -> float:
-        """Return the share of seeds within `NEAR_CEILING` of the highest score, where that is
-        shared: a single highest seed is no ceiling."""
+        """Return the share of seeds within `NEAR_CEILING` of the highest score.
+
+        0 where a single seed is the highest, which is no ceiling.
+        """
         near = NEAR_CEILING * abs(self._highest - self.floor)
         own = [s for s in candidate.scores if self._highest - s <= near]
         return len(own) / len(candidate.scores) if self.ceiling is not None else 0.0

@@ -13,7 +13,7 @@ from ablations.curve import Curve, logged
 from ablations.records import Plan, Record, read_runs
 
 if TYPE_CHECKING:
-    from ablations.parquet import Columns
+    from ablations.core.record import Columns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,7 +68,7 @@ def once(function: Callable[Concatenate[Results, P], R]) -> Callable[Concatenate
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def keeping(results: Results, *args: P.args, **kwargs: P.kwargs) -> R:
+    def keeping(results: Results, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound = signature.bind(results, *args, **kwargs)
         bound.apply_defaults()
         key = (function, *bound.args[1:], *bound.kwargs.values())

@@ -256,7 +256,7 @@ def moves(found: Scores) -> bool:
 
 
 def largest(found: Scores) -> float:
-    """The finite value of a metric that is furthest from 0; 0 where there is none."""
+    """Return the finite value of a metric that is furthest from 0; 0 where there is none."""
     values = [cell.curve.values for cell in found.cells]
     return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ablations.core.decode import Json
 from ablations.core.plan import Settings
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
@@ -133,16 +134,15 @@ def _varied(plan: Plan) -> _Varied:
         name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
     }
     known = settings(plan)
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, Json]] = {}
     for variant, one in known.items():
         for name in one.keys() - of_task:
             found.setdefault(name, {})[variant] = one[name]
-    numbers = {
-        name: values
-        for name, values in sorted(found.items())
-        if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values.values())
-        and len(set(values.values())) > 1
-    }
+    numbers: dict[str, Mapping[str, float]] = {}
+    for name, values in sorted(found.items()):
+        mine = {v: x for v, x in values.items() if isinstance(x, float) or type(x) is int}
+        if len(mine) == len(values) and len(set(mine.values())) > 1:
+            numbers[name] = mine
     return _Varied(known, frozenset(of_task), numbers)
 
 

@@ -22,8 +22,10 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class Trivial:
-    """Policies that learn nothing on a task: policy -> the score of each seed, a mean over all of
-    its evaluations."""
+    """Policies that learn nothing on a task.
+
+    scores: policy -> the score of each seed, a mean over all of its evaluations.
+    """
 
     scores: Mapping[str, tuple[float, ...]]
 

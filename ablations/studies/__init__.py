@@ -1,6 +1,4 @@
-"""What is asked: one short declarative file per question. Every module of this package is found by
-itself.
-"""
+"""Studies: one short declarative file per question, each found by itself."""
 
 import importlib
 import pkgutil

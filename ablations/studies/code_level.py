@@ -1,11 +1,12 @@
 """Is it PPO's clip that makes PPO, or what its code does beside it?"""
 
+from ablations.core.plan import Settings
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import claims, control
 
 # What openai/baselines does beside the clipped objective, as far as the suite has it. Both sides
 # have tanh networks, and each is given the same learning rate.
-WITH = {
+WITH: Settings = {
     "value_clip": "pessimistic",
     "reward_scaling": "running_return_std",
     "reward_scale": 1.0,
@@ -16,7 +17,7 @@ WITH = {
     "observation_scaling": "epsilon_clipped",
     "gradient_clip": "global_norm",
 }
-WITHOUT = {
+WITHOUT: Settings = {
     "value_clip": "none",
     "reward_scaling": "constant",
     "reward_scale": 1.0,

@@ -6,13 +6,15 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
 from ablations.studies.tuned import Tuning
 
 if TYPE_CHECKING:
+    from ablations.core.decode import Json
+    from ablations.core.plan import Settings
     from ablations.trainers import Composer
 
 
@@ -26,7 +28,7 @@ class Variant:
     setting -> the value that `ablations tune` chose there; what is set wins over it, a flag too.
     """
 
-    sets: Mapping[str, Any] = field(default_factory=dict)
+    sets: Settings = field(default_factory=dict)
     versus: str | None = None
     summary: str = ""
     grid: bool = False
@@ -54,8 +56,8 @@ class Profile:
     evaluations: int = 5
     evaluation_envs: int = 16
     variants: tuple[str, ...] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    task_settings: Mapping[str, Settings] = field(default_factory=dict)
     score: str | None = None
     baseline_seeds: int | None = None
 
@@ -85,7 +87,7 @@ class Study:
     profiles: Mapping[str, Profile]
     metric: str = "training/return"
     trainer: str | Composer = "ppo"
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     margin_in_metric: bool = False
     geometry: str = "own"
     tuning: Tuning | None = None
@@ -102,18 +104,18 @@ class Study:
 
 
 def combinations(
-    factors: Mapping[str, Sequence[Any]], text: Callable[[Any], str] = str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every combination of the factors' levels: how it is called ("x=1,y=2"), factor -> level."""
+    factors: Mapping[str, Sequence[Json]], text: Callable[[Json], str] = str
+) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield every combination of the factors' levels: its name ("x=1,y=2"), factor -> level."""
     for levels in itertools.product(*factors.values()):
         at = dict(zip(factors, levels, strict=True))
         yield ",".join(f"{name}={text(level)}" for name, level in at.items()), at
 
 
 def crossed(
-    variants: Mapping[str, Variant], baseline: str, /, **factors: Sequence[Any]
+    variants: Mapping[str, Variant], baseline: str, /, **factors: Sequence[Json]
 ) -> dict[str, Variant]:
-    """Every variant at every combination of the factors' levels, compared with the baseline there.
+    """Return every variant at every combination of levels, compared with the baseline there.
 
     crossed({"a": A, "b": B}, "a", discount=(0.9, 0.99)) has a@discount=0.9, b@discount=0.9 and so
     on; b@discount=0.9 is compared with a@discount=0.9.
@@ -131,11 +133,11 @@ def crossed(
     return grid
 
 
-def fraction(
-    changes: Mapping[str, Mapping[str, Any]], baseline: str = "baseline"
-) -> dict[str, Variant]:
-    """Few variants that make about half of many changes each. Every change is made by half of them,
-    so that its effect is that of one half against the other, at many settings of the others.
+def fraction(changes: Mapping[str, Settings], baseline: str = "baseline") -> dict[str, Variant]:
+    """Return few variants that make about half of many changes each.
+
+    Every change is made by half of them, so that its effect is that of one half against the other,
+    at many settings of the others.
 
     The rows of a Sylvester-Hadamard matrix and their complements: twice the power of two that is
     not below the number of changes. Every three changes meet equally often, so that no interaction
@@ -169,8 +171,10 @@ _STUDIES: dict[str, Study] = {}
 
 
 def register(study: Study) -> Study:
-    """Make a study known to every command, after checking its name and that it refers only to its
-    own variants."""
+    """Make a study known to every command.
+
+    Raises UserError for a name that is taken or none, and for variants that the study lacks.
+    """
     study.require_sound()
     if study.name in _STUDIES:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")

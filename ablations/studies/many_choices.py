@@ -1,13 +1,12 @@
 """Fifteen choices, each made in half of 32 settings."""
 
-from typing import Any
-
+from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.profiles import claims, control
 
 # Each away from the task's own setting. Without running statistics of values, which cannot be had
 # beside advantages that are estimated anew for every pass.
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Settings] = {
     "Huber's value loss": {"value_error": "huber"},
     "lambda 0.9": {"gae_lambda": 0.9},
     "advantages anew for every pass": {"advantage_timing": "epoch"},

@@ -1,14 +1,20 @@
-"""How much compute studies take. Those of a kind share it, and so share their cells."""
+"""Profiles: how much compute studies take. Those of a kind share it, and so share their cells."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ablations.studies.definition import Profile
 
+if TYPE_CHECKING:
+    from ablations.core.decode import Json
+    from ablations.core.plan import Settings
 
-def control(quick: Iterable[str], paper: Iterable[str], **settings: Any) -> dict[str, Profile]:
-    """Three profiles: `smoke` and `quick` run the variants `quick`, `paper` runs its grid.
+
+def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
+    """Return three profiles: `smoke` and `quick` run the variants `quick`, `paper` its grid.
 
     settings: what all variants of the study share. `quick` needs both kinds of end: reacher never
     terminates and is truncated at every 50 steps; inverted_pendulum falls at first, and is
@@ -61,7 +67,7 @@ CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the c
 # 0.0003 and 0.001 (`run gae --profile claims --vary learning_rate=0.001,0.0003 --seeds 100-105`,
 # then at up to twice these lengths). Reacher ends at Gymnasium's 50. The others are truncated
 # early, so that the baseline both falls and is truncated, and levels off within reach.
-_LENGTHS: dict[str, dict[str, Any]] = {
+_LENGTHS: dict[str, Settings] = {
     "reacher": {"steps": 20 * 3 * 2048, "episode_length": 50, "evaluation_envs": 64},
     "inverted_double_pendulum": {"steps": 20 * 12 * 2048, "episode_length": 100},
     "hopper": {"steps": 20 * 5 * 2048, "episode_length": 200},
@@ -70,12 +76,12 @@ _LENGTHS: dict[str, dict[str, Any]] = {
 
 
 def claims(
-    variants: Iterable[str], tasks: Iterable[str] = CLAIMED, **settings: Any
+    variants: Iterable[str], tasks: Iterable[str] = CLAIMED, **settings: Json
 ) -> dict[str, Profile]:
-    """The profile of published claims on control tasks: 20 seeds, and ten evaluations of 16
-    held-out episodes each (reacher, whose are short: 64).
+    """Return the profile of published claims on control tasks.
 
-    One baseline serves all studies: the tasks' own settings. settings: what all variants of the
+    It has 20 seeds, and ten evaluations of 16 held-out episodes (reacher, whose are short: 64). One
+    baseline serves all studies: the tasks' own settings. settings: what all variants of the
     study share.
     """
     return {
@@ -93,7 +99,7 @@ def claims(
 # The tasks that passed the exam of docs/evidence.md, at the shortest third of a run with which they
 # did; the table is results/reference/exam. halfcheetah is judged on few episodes, as its positional
 # physics is slow and its baseline's seeds differ little.
-JUDGED: dict[str, dict[str, Any]] = {
+JUDGED: dict[str, Settings] = {
     "walker2d": {
         "backend": "positional",
         "healthy_reward": 0.0,
@@ -109,7 +115,7 @@ JUDGED: dict[str, dict[str, Any]] = {
     },
 }
 _OF_TASKS = ("backend", "healthy_reward", "steps", "evaluation_envs")
-_BASE: dict[str, Any] = {
+_BASE: dict[str, Json] = {
     "num_minibatches": 16,
     "learning_rate": 1e-3,
     "discount": 0.99,
@@ -123,10 +129,11 @@ def evidence(
     baseline_seeds: int | None = None,
     tasks: Iterable[str] = tuple(JUDGED),
     trained: bool = True,
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, Profile]:
-    """The profile of docs/evidence.md: ten evaluations of 64 episodes of 1,000 steps, of which the
-    last three are the score.
+    """Return the profile of docs/evidence.md.
+
+    It has ten evaluations of 64 episodes of 1,000 steps, of which the last three are the score.
 
     baseline_seeds: where the baseline, which serves all variants, has more than they. trained: with
     the baseline's settings; else with those of the tasks alone.
@@ -150,15 +157,21 @@ def evidence(
     }
 
 
+class Judgement(TypedDict):
+    """Fields of a `Study` that say how its variants are judged."""
+
+    metric: str
+    margin: float
+    margin_in_metric: bool
+    trainer: str
+
+
 BATCH = 64  # completions of an iteration of the language tasks: what a step of the curve counts
 # How a language study judges: greedy accuracy changes only where the likeliest answer does, so that
 # a policy which merely becomes surer of what it says gains nothing; see docs/language.md.
-LANGUAGE_SCORE: dict[str, Any] = {
-    "metric": "evaluation/greedy_accuracy",
-    "margin": 0.02,
-    "margin_in_metric": True,
-    "trainer": "language",
-}
+LANGUAGE_SCORE = Judgement(
+    metric="evaluation/greedy_accuracy", margin=0.02, margin_in_metric=True, trainer="language"
+)
 
 
 def language(
@@ -175,11 +188,12 @@ def language(
     ),
     iterations: int = 400,
     claims: Iterable[str] = (),
-    **settings: Any,
+    **settings: Json,
 ) -> dict[str, Profile]:
-    """The profiles of a language study: `smoke` and `quick` run the variants `quick`, `paper` its
-    grid; `claims` is `quick` with 20 seeds and ten evaluations, of the variants that published
-    claims are about.
+    """Return the profiles of a language study.
+
+    `smoke` and `quick` run the variants `quick`, `paper` its grid; `claims` is `quick` with 20
+    seeds and ten evaluations, of the variants that published claims are about.
 
     iterations: of 64 completions, in `quick`; `paper` trains five times as long. settings: what all
     variants of the study share.

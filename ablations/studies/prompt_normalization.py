@@ -18,6 +18,7 @@ TUNING = Tuning(
 
 
 def choice(name: str, advantage: str, summary: str) -> Variant:
+    """Return a variant with a choice of prompt_advantage, at the learning rate tuned for it."""
     return Variant({"prompt_advantage": advantage}, summary=summary, tuned=TUNING.of(name))
 
 

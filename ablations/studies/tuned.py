@@ -10,11 +10,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypedDict
 
 from ablations.errors import UserError
 
 SEEDS = tuple(range(1000, 1005))
+# variant -> value, as text -> the score of each seed, None where it failed
+OfTask: TypeAlias = dict[str, dict[str, list[float | None]]]
+Scores: TypeAlias = dict[str, OfTask]  # by task
+
+
+class Tuned(TypedDict, total=False):
+    """The file. chosen: task -> variant -> value. machine: the processors that trained."""
+
+    study: str
+    setting: str
+    metric: str
+    rule: str
+    seeds: list[int]
+    command: str
+    machine: list[str]
+    chosen: dict[str, dict[str, float]]
+    scores: Scores
 
 
 @dataclass(frozen=True)
@@ -32,10 +49,10 @@ class Tuning:
     profile: str = "quick"
     seeds: tuple[int, ...] = SEEDS
 
-    def read(self) -> dict[str, Any]:
-        """The file; {} where there is none yet. Raises UserError for one that is not whole."""
+    def read(self) -> Tuned:
+        """Read the file; {} where there is none yet. Raises UserError for one that is not whole."""
         try:
-            found: dict[str, Any] = json.loads(self.file.read_text())
+            found: Tuned = json.loads(self.file.read_text())
             found["chosen"]
         except FileNotFoundError:
             return {}
@@ -46,7 +63,7 @@ class Tuning:
         return found
 
     def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
-        """task -> setting -> the value that was chosen for a variant; {} where none was."""
+        """Return task -> setting -> the value that was chosen for a variant; {} where none was."""
         chosen = self.read().get("chosen", {})
         return {
             task: {self.setting: values[variant]}

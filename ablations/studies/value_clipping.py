@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ablations.core.plan import Settings
 from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import claims, control
 
@@ -14,7 +15,10 @@ CLIPS = {
 }
 SCALES = crossed(CLIPS, "none", reward_scale=(0.1, 10.0))
 # As CleanRL deploys it: rewards in units of their return's std, of which 0.2 is a share.
-RETURN_STD = {"reward_scaling": "leaking_return_std_per_environment", "reward_scale": 1.0}
+RETURN_STD: Settings = {
+    "reward_scaling": "leaking_return_std_per_environment",
+    "reward_scale": 1.0,
+}
 DEPLOYED = {
     f"{name}@return_std": Variant(
         {**CLIPS[name].sets, **RETURN_STD}, versus="none@return_std", summary=CLIPS[name].summary

@@ -1,13 +1,12 @@
 """Twenty-four details of PPO, each changed in half of 64 settings."""
 
-from typing import Any
-
+from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.profiles import control, evidence
 
 # Each away from the baseline of the profile. Without advantages that are estimated anew for every
 # pass, which cannot be had beside running statistics of values.
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Settings] = {
     "a third of the learning rate": {"learning_rate": 3e-4},
     "lambda 0.9": {"gae_lambda": 0.9},
     "discount 0.97": {"discount": 0.97},

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from ablations.core.plan import Config
+from ablations.core.plan import Context
+from ablations.core.record import Configuration, steps_at, steps_of
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.sweep.backends import Backend, backend_of
@@ -19,7 +19,7 @@ class Cell:
 
     study, task, variant, seed: its place in a plan. config: all that decides its result, its
     seed included; hash: the name of that. metric: the column of its curve that the study judges.
-    place: where and how a command runs; decides nothing, so it is in no hash.
+    place: the execution context of a command, which decides nothing and is in no hash.
 
     A point is a chunk of training, counted from 1; a step is one of the environment (or a
     completion), which is what curves are drawn over.
@@ -30,32 +30,31 @@ class Cell:
     variant: str
     seed: int
     hash: str
-    config: Config = field(compare=False, repr=False)
+    config: Configuration = field(compare=False, repr=False)
     metric: str = "training/return"
-    place: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    place: Context = field(default_factory=Context, compare=False, repr=False)
 
     @property
     def name(self) -> str:
-        """Return its place in words."""
+        """Return its study, variant, task and seed, for people."""
         return f"{self.study}/{self.variant} {self.task} seed {self.seed}"
 
     @property
     def points(self) -> int:
-        """Return how many points its curve has."""
-        return int(self.config["run"]["points"])
+        """Return the number of points of its curve."""
+        return self.config["run"]["points"]
 
     @property
     def steps(self) -> int:
-        """Return those of the whole run; 0 of a command that is not told its steps."""
-        return self.step_at(self.points)
+        """Return the steps of the whole run; 0 of a command that is not told its steps."""
+        return steps_of(self.config)
 
     def step_at(self, point: int) -> int:
         """Return the steps up to a point."""
-        run = self.config["run"]
-        return int(point * run["updates_per_chunk"] * run["iteration_steps"])
+        return steps_at(self.config, point)
 
     def evenly_spaced(self, count: int) -> frozenset[int]:
-        """Return so many of its points, the last among them."""
+        """Return `count` of its points, evenly spaced, the last among them."""
         return frozenset(-(-(k + 1) * self.points // count) for k in range(count))
 
     @property
@@ -95,7 +94,11 @@ class Cell:
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:
-    """Return the one backend of some cells. Raises UserError where they have two."""
+    """Return the backend that all of the cells have.
+
+    Raises:
+        UserError: they have two.
+    """
     backend, *others = dict.fromkeys(cell.backend for cell in cells)
     if others:
         raise UserError("commands and trainers of ours run one after the other: name either")
@@ -105,15 +108,15 @@ def backend_of_all(cells: Iterable[Cell]) -> Backend:
 def cells_of(plan: Plan) -> tuple[Cell, ...]:
     """Return the cells of a plan, in its order."""
     study, metric = plan.study.name, plan.study.metric
-    places = {name: variant.place or {} for name, variant in plan.variants.items()}
+    places = {name: variant.place or Context() for name, variant in plan.variants.items()}
     return tuple(
-        Cell(study=study, metric=metric, place=places.get(entry.variant, {}), **vars(entry))
+        Cell(study=study, metric=metric, place=places[entry.variant], **vars(entry))
         for entry in plan.cells
     )
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Return cells without those of an equal hash, which studies share; the first of them stays."""
+    """Remove cells with equal hashes, which studies share, keeping the first."""
     kept: dict[str, Cell] = {}
     for cell in cells:
         kept.setdefault(cell.hash, cell)

@@ -1,4 +1,4 @@
-"""Full-state checkpoints of running cells: everything that the next chunk reads.
+"""Save and load the whole state of running cells: everything that the next chunk reads.
 
     results/work/<hash>/checkpoints/<point>/state/             the arrays, by orbax
     results/work/<hash>/checkpoints/<point>/checkpoint.json    the curve so far, what it belongs to,
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -20,18 +19,20 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ablations.core.decode import decode
-from ablations.records import canonical, permitted
+from ablations.core.decode import Json, Mismatch, decode
+from ablations.core.files import parse_object
+from ablations.core.record import Configuration, Provenance
+from ablations.records import as_read, canonical, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
 from ablations.sweep.lane import Lane, Saved
+from ablations.sweep.machine import arithmetic
 
 FORMAT = 1
 DESCRIPTION = "checkpoint.json"
@@ -70,9 +71,9 @@ class Checkpoint:
     score: float | None = None
 
 
-def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
-    """Return what a record says of it. seconds: what the last process added."""
-    found: dict[str, Any] = {
+def as_provenance(spent: Spent, seconds: float) -> Provenance:
+    """Return the cost for a record. seconds: what the last process added."""
+    found: Provenance = {
         "seconds": round(spent.seconds + seconds, 3),
         "versions": provenance.versions_with_arithmetic(spent.arithmetic),
     }
@@ -87,15 +88,40 @@ def as_provenance(spent: Spent, seconds: float) -> dict[str, Any]:
     return found
 
 
+@dataclass(frozen=True)
+class _Description:
+    """A checkpoint's file.
+
+    arrays: their names, in the order of the numbers that stand for them on disk. files: name ->
+    SHA-256. columns: of the curve, in their order, which the record's file keeps.
+    """
+
+    format: int
+    cell: str
+    config: Configuration
+    versions: Mapping[str, str]
+    point: int
+    score: float | None
+    columns: list[tuple[str, list[float | None]]]
+    diverged: tuple[int, int] | None
+    spent: Spent
+    arrays: list[str]
+    files: Mapping[str, str]
+
+
 def folder_of(results: Path, cell: str) -> Path:
+    """Return the folder of a cell's checkpoints."""
     return work_folder(results, cell) / "checkpoints"
 
 
 def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Spent:
-    """Writes one, then deletes all but the last `keep` and the one with the highest score.
+    """Write a checkpoint, then delete all but the last `keep` and the one with the highest score.
 
-    Returns what was spent, this one included. Raises OSError where it cannot be written; what was
-    there before is then still there.
+    Returns:
+        The cost until now, this one included.
+
+    Raises:
+        OSError: it cannot be written; what was there before is then still there.
     """
     started = time.monotonic()
     folder = folder_of(results, cell.hash)
@@ -109,25 +135,28 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
             before,
             checkpoints=before.checkpoints + 1,
             bytes=size,
-            arithmetic=tuple(dict.fromkeys((*before.arithmetic, provenance.arithmetic()))),
+            arithmetic=tuple(dict.fromkeys((*before.arithmetic, arithmetic()))),
         )
-        description = {
-            "format": FORMAT,
-            "cell": cell.hash,
-            "config": cell.config,
-            "versions": _versions(),
-            "point": checkpoint.saved.point,
-            "score": checkpoint.score,
-            # in their order, which JSON's objects lose and the record's file keeps
-            "columns": list(checkpoint.saved.lane.columns.items()),
-            "diverged": checkpoint.saved.lane.diverged,
-            "spent": asdict(spent),
-            "arrays": names,
-            "files": {
-                str(path.relative_to(temporary)): hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in _files(temporary)
-            },
-        }
+        description = as_read(
+            vars(
+                _Description(
+                    format=FORMAT,
+                    cell=cell.hash,
+                    config=cell.config,
+                    versions=_versions(),
+                    point=checkpoint.saved.point,
+                    score=checkpoint.score,
+                    columns=list(checkpoint.saved.lane.columns.items()),
+                    diverged=checkpoint.saved.lane.diverged,
+                    spent=spent,
+                    arrays=names,
+                    files={
+                        str(path.relative_to(temporary)): _sha256(path)
+                        for path in _files(temporary)
+                    },
+                )
+            )
+        )
         whole = canonical(description | {"digest": _digest(description)})
         (temporary / DESCRIPTION).write_text(whole)
         os.chmod(temporary, permitted(0o777))
@@ -143,8 +172,10 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
 
 
 def _delete(folder: Path) -> None:
-    """Deletes what could not be written whole. Threads of the writer may still be at it when it
-    has given up, and make the folder again."""
+    """Delete what could not be written whole.
+
+    Threads of the writer may still be at it when it has given up, and make the folder again.
+    """
     gone = 0
     for _ in range(40):
         shutil.rmtree(folder, ignore_errors=True)
@@ -155,7 +186,11 @@ def _delete(folder: Path) -> None:
 
 
 def load(results: Path, cell: Cell, point: int) -> Checkpoint:
-    """The cell's checkpoint of that point. Raises Refused if it is torn, changed or alien."""
+    """Return the cell's checkpoint of a point.
+
+    Raises:
+        Refused: it is torn, changed, or of another cell or version.
+    """
     try:
         return _load(folder_of(results, cell.hash) / f"{point:08}", cell, point)
     except OSError as error:
@@ -163,31 +198,23 @@ def load(results: Path, cell: Cell, point: int) -> Checkpoint:
 
 
 def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
-    description = _description(folder)
-    if description["format"] != FORMAT:
-        raise Refused(f"it has format {description['format']}, not {FORMAT}")
-    if differing := differences(description["config"], cell.config):
+    about = _description(folder)
+    if differing := differences(about.config, cell.config):
         raise Refused(f"it belongs to another cell: {differing}")
-    if differing := differences(description["versions"], _versions()):
+    if differing := differences(about.versions, _versions()):
         raise Refused(f"other versions wrote it: {differing}")
-    if description["point"] != point or description["cell"] != cell.hash:
+    if about.point != point or about.cell != cell.hash:
         raise Refused("it was renamed")
-    _verify(folder, description["files"])
-    diverged = description["diverged"]
-    return Checkpoint(
-        saved=Saved(
-            point=point,
-            lane=Lane(dict(description["columns"]), tuple(diverged) if diverged else None),
-            state=_read_arrays(folder / "state", description["arrays"]),
-        ),
-        spent=decode(Spent, description["spent"]),
-        score=description["score"],
-    )
+    _verify(folder, about.files)
+    lane = Lane(dict(about.columns), about.diverged)
+    state = _read_arrays(folder / "state", about.arrays)
+    return Checkpoint(Saved(point, lane, state), about.spent, about.score)
 
 
 def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | None, list[str]]:
-    """The last checkpoints that all these cells have at one point and that are good, or None; and a
-    line on each that was refused.
+    """Return the last good checkpoints that all these cells have at one point.
+
+    None where there are none; and a line on each that was refused.
     """
     refused: list[str] = []
     if not cells:
@@ -207,8 +234,10 @@ def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | Non
 
 
 def discard_after(results: Path, cell: str, point: int) -> None:
-    """Sets aside the checkpoints beyond the point that a cell goes on from: they were refused, and
-    the new ones that come do not compete with them."""
+    """Set aside the checkpoints beyond the point that a cell goes on from.
+
+    They were refused, and the new ones that come do not compete with them.
+    """
     for path in folder_of(results, cell).glob("*"):
         if path.name.isdecimal() and int(path.name) > point:
             aside = results / "set-aside" / f"{cell}-checkpoint-{path.name}-{uuid.uuid4().hex[:8]}"
@@ -217,7 +246,7 @@ def discard_after(results: Path, cell: str, point: int) -> None:
 
 
 def tidy(results: Path, cell: str) -> None:
-    """Deletes what a killed process left half written: checkpoints, policies, records, signs."""
+    """Delete what a killed process left half written: checkpoints, policies, records, signs."""
     work = work_folder(results, cell)
     halves = (
         *folder_of(results, cell).glob(".saving-*"),
@@ -231,20 +260,20 @@ def tidy(results: Path, cell: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+def differences(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
     """Return where two nested configurations differ, in words; "" where they do not."""
-    theirs, ours = _flat(theirs), _flat(ours)
+    there, here = _flat(theirs), _flat(ours)
     found = [
-        f"{name} is {theirs.get(name, 'not set')} there and {ours.get(name, 'not set')} here"
-        for name in sorted(theirs.keys() | ours.keys())
-        if theirs.get(name) != ours.get(name)
+        f"{name} is {there.get(name, 'not set')} there and {here.get(name, 'not set')} here"
+        for name in sorted(there.keys() | here.keys())
+        if there.get(name) != here.get(name)
     ]
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     return ", ".join(found[:3]) + more
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{name}.")
@@ -260,25 +289,28 @@ def _versions() -> dict[str, str]:
     return found | {"device": jax.devices()[0].device_kind}
 
 
-def _digest(description: Mapping[str, Any]) -> str:
+def _digest(description: Mapping[str, Json]) -> str:
     return hashlib.sha256(canonical(description).encode()).hexdigest()
 
 
-def _description(folder: Path) -> dict[str, Any]:
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _description(folder: Path) -> _Description:
     try:
         text = (folder / DESCRIPTION).read_text()
-        description = json.loads(text)
+        description = parse_object(text)
         digest = description.pop("digest")
-        good = digest == _digest(description) and text == canonical(
-            description | {"digest": digest}
-        )
+        if digest != _digest(description) or text != canonical(description | {"digest": digest}):
+            raise Mismatch("fails its digest")
+        if (form := description["format"]) != FORMAT:
+            raise Refused(f"it has format {form}, not {FORMAT}")
+        return decode(_Description, description)
     except FileNotFoundError:
         raise Refused(f"{DESCRIPTION} is missing") from None
-    except (ValueError, KeyError, AttributeError, RecursionError):
-        good = False
-    if not good:
-        raise Refused(f"{DESCRIPTION} is damaged")
-    return description
+    except (ValueError, KeyError, RecursionError):
+        raise Refused(f"{DESCRIPTION} is damaged") from None
 
 
 def _verify(folder: Path, checksums: Mapping[str, str]) -> None:
@@ -286,7 +318,7 @@ def _verify(folder: Path, checksums: Mapping[str, str]) -> None:
     for name in sorted(there ^ checksums.keys()):
         raise Refused(f"{name} is {'missing' if name in checksums else 'not part of it'}")
     for name, checksum in checksums.items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != checksum:
+        if _sha256(folder / name) != checksum:
             raise Refused(f"{name} fails its checksum")
 
 
@@ -299,7 +331,7 @@ def _prune(folder: Path, keep: int) -> None:
     scores: dict[Path, float] = {}
     for path in there:
         try:
-            score = _description(path)["score"]
+            score = _description(path).score
         except (Refused, OSError):
             continue
         if score is not None:
@@ -314,7 +346,7 @@ def _prune(folder: Path, keep: int) -> None:
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Writes them; returns their names, in the order of the numbers that stand for them there."""
+    """Write arrays; return their names, in the order of the numbers that stand for them."""
     import orbax.checkpoint
 
     try:
@@ -338,7 +370,7 @@ def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def system_error(error: Exception, path: Path) -> OSError:
-    """The system's error that tensorstore told as text."""
+    """Return the system's error that tensorstore tells as text."""
     if told := re.search(r"os_error_code='(\d+)'", str(error)):
         number = int(told.group(1))
         return OSError(number, os.strerror(number), str(path))

@@ -1,4 +1,4 @@
-"""Claims on cells: a lock that dies with its holder, a heartbeat, a count of tries.
+"""Lock cells for whoever works on them: a lock that dies with its holder, a heartbeat, tries.
 
     results/work/<hash>/lock              held (flock) while somebody runs the cell
     results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
@@ -41,13 +41,16 @@ MOST_BEAT = 100_000  # bytes of a heartbeat
 
 
 def work_folder(results: Path, cell: str) -> Path:
+    """Return where a cell is worked on."""
     return results / "work" / cell
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A sign of life of a running cell. `rate` is in environment steps per second; `start` is the
-    step that its process took it up at."""
+    """A sign of life of a running cell.
+
+    rate: environment steps per second. start: the step at which its process took it up.
+    """
 
     host: str
     pid: Annotated[int, Within(1, 2**31 - 1)]
@@ -61,8 +64,7 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Return whether somebody still seems to be there: the process on this host, else a recent
-        sign."""
+        """Return whether its process is there, on this host, or else whether the sign is recent."""
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)
@@ -74,6 +76,7 @@ class Heartbeat:
 
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
+    """Return the last sign of life of a cell, None where there is none."""
     try:
         return read_json(work_folder(results, cell) / "heartbeat.json", Heartbeat, MOST_BEAT)
     except (OSError, Foreign):
@@ -82,7 +85,7 @@ def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
 
 @contextlib.contextmanager
 def running(results: Path) -> Iterator[None]:
-    """Meanwhile nothing that runs need is cleaned from a results folder."""
+    """Keep others from cleaning a results folder meanwhile."""
     with _lock_file(results).open("a") as file:
         if flock_works(results):
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -91,8 +94,10 @@ def running(results: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest(results: Path) -> Iterator[bool]:
-    """Yield whether nothing runs in a results folder; meanwhile nothing begins there. Without
-    `flock`: whether nothing showed a sign of life lately."""
+    """Yield whether nothing runs in a results folder; meanwhile nothing begins there.
+
+    Without `flock`: whether nothing showed a sign of life lately.
+    """
     with _lock_file(results).open("a") as file:
         if not flock_works(results):
             beats = (read_heartbeat(results, path.name) for path in (results / "work").iterdir())
@@ -122,9 +127,10 @@ class _Tries:
 
 
 class Claim:
-    """One cell, held by this process until `finish` or `release`."""
+    """The lock of this process on a cell, until `finish` or `release`."""
 
     def __init__(self, results: Path, cell: str, lock: BaseFileLock):
+        """Hold a lock that was acquired."""
         self.cell = cell
         self._folder = work_folder(results, cell)
         self._lock = lock
@@ -146,8 +152,10 @@ class Claim:
         *,
         force: bool = False,
     ) -> None:
-        """Writes the heartbeat, at most once a second. One that cannot be written is left out: it
-        is for people, and no reason to stop."""
+        """Write the heartbeat, at most once a second unless forced.
+
+        One that cannot be written is left out: it is for people, and no reason to stop.
+        """
         now = time.monotonic()  # the other clock may jump
         if not force and now - self._last_beat < HEARTBEAT_SECONDS:
             return
@@ -159,8 +167,9 @@ class Claim:
             write_atomically(path, json.dumps(asdict(sign)), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
-        """Return how often a worker of that run began this cell from that point before, and did not
-        get to say how it ended. A cell that moves on between two deaths is not at fault.
+        """Return how often workers of a run died on this cell after they began it at a point.
+
+        A cell that moves on between two deaths is not at fault.
         """
         try:
             last = read_json(self._folder / "tries.json", _Tries, MOST_BEAT)
@@ -169,16 +178,17 @@ class Claim:
         return last.tries if (last.run, last.point) == (run, point) else 0
 
     def begin(self, run: str, point: int) -> None:
+        """Count a try; see `tries`."""
         this = _Tries(run, point, self.tries(run, point) + 1)
         write_atomically(self._folder / "tries.json", json.dumps(asdict(this)), lasting=False)
 
     def finish(self) -> None:
-        """Lets go of a cell whose record is published, and deletes what it left on its way."""
+        """Release a cell whose record is published, and delete what it left on its way."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 
     def release(self) -> None:
-        """Lets go of a cell that somebody else may take: this try does not count."""
+        """Release a cell that somebody else may take: this try does not count."""
         for name in ("heartbeat.json", "tries.json"):
             with contextlib.suppress(OSError):
                 (self._folder / name).unlink()
@@ -186,7 +196,7 @@ class Claim:
 
 
 def claim(results: Path, cell: str) -> Claim | None:
-    """This process's claim on a cell, or None if it is done or somebody else's."""
+    """Lock a cell; None if it is done, or somebody else has it."""
     if published(results, cell):
         return None
     held = hold(results, cell)
@@ -197,7 +207,7 @@ def claim(results: Path, cell: str) -> Claim | None:
 
 
 def hold(results: Path, cell: str) -> Claim | None:
-    """A claim on a cell, done or not; None if it is somebody else's."""
+    """Lock a cell, done or not; None if somebody else has it."""
     folder = work_folder(results, cell)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -216,7 +226,7 @@ def hold(results: Path, cell: str) -> Claim | None:
 
 
 def _break_if_dead(results: Path, cell: str) -> None:
-    """Where a lock is a file, remove that of a holder who showed no sign of life for long."""
+    """Remove a lock that is a file, of a holder who showed no sign of life for long."""
     lock = work_folder(results, cell) / "lock"
     if flock_works(lock.parent):
         return
@@ -228,25 +238,31 @@ def _break_if_dead(results: Path, cell: str) -> None:
 
 
 def checkpoint_points(results: Path, cell: str) -> list[int]:
-    """The points at which a running or stopped cell has checkpoints, good or bad, ascending."""
+    """Return the points at which a cell has checkpoints, good or bad, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
     found = folder.iterdir() if folder.is_dir() else ()
     return sorted(int(path.name) for path in found if path.name.isdecimal() and path.is_dir())
 
 
 class Arrivals:
-    """The records that appear in a results folder, found by a scan of it whenever it changed; where
-    it is large, not at every chance, so that scans take a fiftieth of a core at most."""
+    """The records that appear in a results folder.
+
+    It is scanned when it has changed; where it is large not each time, so that scans take a
+    fiftieth of a core at most.
+    """
 
     def __init__(self, results: Path):
+        """Know of no record yet."""
         self._folder = results / "cells"
         self._known: set[str] = set()
         self._stamp = 0
         self._next = 0.0
 
     def since_last(self, *, at_once: bool = False) -> set[str]:
-        """Return the cells whose records appeared since the last call; at the first, all. at_once:
-        also where it is too early for another scan."""
+        """Return the cells whose records appeared since the last call; at the first, all.
+
+        at_once: also where it is too early for another scan.
+        """
         began = time.monotonic()
         if began < self._next and not at_once:
             return set()
@@ -267,4 +283,5 @@ class Arrivals:
 
 
 def published(results: Path, cell: str) -> bool:
+    """Return whether a cell has a record."""
     return (cell_folder(results, cell) / "record.json").exists()

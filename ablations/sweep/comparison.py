@@ -1,14 +1,14 @@
-"""The study that compares values of settings, or presets, without a study file of its own."""
+"""Make the study that compares values of settings, or presets, without a study file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ablations import presets, tasks
+from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
-from ablations.request import Request
+from ablations.request import Request, Selection
 from ablations.studies import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, language
 from ablations.sweep.selection import PRESET
@@ -23,20 +23,22 @@ def name_of(settings: Iterable[str]) -> str:
     return PREFIX + "-".join(sorted(settings))
 
 
-def request(levels: Mapping[str, Sequence[Any]], selection: Mapping[str, Any]) -> Request:
-    """Return the request that compares values of settings, [name, ...] under "preset" being
-    libraries."""
+def request(levels: Mapping[str, Sequence[Json]], selection: Selection) -> Request:
+    """Return the request that compares values of settings; those of "preset" are libraries."""
     every = {name for one in trainers().values() for name in one.settings}
     named = in_our_names({name: tuple(values) for name, values in levels.items()}, every)
-    return Request(name_of(named), vary=named, **selection)
+    return replace(Request.of(name_of(named), selection), vary=named)
 
 
 def study_of(request: Request) -> Study:
-    """Return the study of a request whose name is a `name_of`: its baseline is the task's own
-    settings, and the values that the request varies take the place of its variants.
+    """Return the study of a request whose name is a `name_of`.
 
-    Raises UserError where no trainer has all of the settings, or the request varies others than
-    the name says.
+    Its baseline is the task's own settings; the values that the request varies take the place of
+    its variants.
+
+    Raises:
+        UserError: no trainer has all of the settings, or the request varies others than the name
+            says.
     """
     if request.variants:
         raise UserError("--variants is for studies: a comparison is of the values that it names")

@@ -1,6 +1,4 @@
-"""The worker processes of one order on one machine: started, watched, replaced when they die,
-stopped. Never starts JAX itself.
-"""
+"""Start the workers of one order on one machine, watch, replace and stop them. Starts no JAX."""
 
 from __future__ import annotations
 
@@ -31,6 +29,7 @@ class Crew:
     """The processes of an order. path: its file, which they are given. It stays there."""
 
     def __init__(self, order: Order, path: Path):
+        """Start the workers."""
         self.order = order
         self.path = path
         self.results = Path(order.results)

@@ -1,10 +1,9 @@
-"""The settings under everything that a study sets: the task's own, or those of a library."""
+"""Return the settings under all that a study sets: the task's own, or those of a library."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ablations import presets, studies
+from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 from ablations.studies import Study, Variant
@@ -20,7 +19,11 @@ def known_studies(request: Request) -> dict[str, Study]:
 
 
 def study_of(request: Request) -> Study:
-    """Return the study of a request; a preset is a study of one variant. Raises UserError."""
+    """Return the study of a request; a preset is a study of one variant.
+
+    Raises:
+        UserError: nothing has that name.
+    """
     if request.study.startswith(comparison.PREFIX):
         return comparison.study_of(request)
     known, name = known_studies(request), request.study
@@ -32,7 +35,11 @@ def study_of(request: Request) -> Study:
 
 
 def preset_study(name: str) -> Study:
-    """Return a preset as a study of one variant. Raises UserError."""
+    """Return a preset as a study of one variant.
+
+    Raises:
+        UserError: there is no such preset.
+    """
     one = presets.preset(name)
     of_language = one.trainer == "language"
     profiles = language if of_language else control
@@ -51,12 +58,14 @@ def preset_study(name: str) -> Study:
 
 def defaults(
     task: Task, definition: Composer, study: Study, variant: Variant, request: Request
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Return the settings of a variant where neither the study nor a flag says anything.
 
-    Those of the task; those of the variant's preset, or of the base that the request names, in
-    their place where there is one, but for the structure where the geometry is common. Raises
-    UserError for a preset of another trainer.
+    Those of the task; where the variant has a preset, or the request names a base, those of that
+    instead, but for the structure where the geometry is common.
+
+    Raises:
+        UserError: the preset is of another trainer.
     """
     own = dict(task.hyperparameters.get(definition.name, {}))
     name = variant.preset or request.base
@@ -68,24 +77,16 @@ def defaults(
             f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "
             f"with '{definition.name}'"
         )
-    if _geometry(study, variant, request) == "own":
+    structure = {option: own[option] for option in definition.structure if option in own}
+    if (request.geometry or (study.geometry if variant.preset else "own")) == "own":
         # What no library has, such as how its model was taught before, is the task's.
-        return {**{option: own[option] for option in definition.structure if option in own}} | (
-            library.values()
-        )
-    return {
-        **{option: own[option] for option in definition.structure if option in own},
-        **{n: value for n, value in library.values().items() if n not in definition.structure},
-    }
-
-
-def _geometry(study: Study, variant: Variant, request: Request) -> str:
-    return request.geometry or (study.geometry if variant.preset else "own")
+        return structure | library.values()
+    rest = {n: value for n, value in library.values().items() if n not in definition.structure}
+    return structure | rest
 
 
 def require_presets(study: Study, request: Request) -> None:
-    """Raise UserError for a flag about presets where there are none, or where each variant has its
-    own."""
+    """Raise UserError for a flag about presets where none apply, or each variant has its own."""
     own = [name for name, variant in study.variants.items() if variant.preset]
     if request.base and own:
         raise UserError(

@@ -1,20 +1,22 @@
-"""The differences of two compositions, as details that can be switched one by one."""
+"""Split the difference of two compositions into details that are switched one by one."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
+from ablations.core.decode import Json
+from ablations.core.plan import Settings
+from ablations.core.record import Configuration, settings_read
 from ablations.errors import UserError, unknown
 from ablations.records import digest
 from ablations.sweep.selection import RUN_SETTINGS
 from ablations.tasks import Task
 from ablations.trainers import Composer
 
-PARTS = ("choices", "numbers", "structure")
 Set = frozenset[str]
 
 
@@ -30,25 +32,30 @@ class Gap:
 
     definition: Composer
     task: Task
-    start: Mapping[str, Any]
-    end: Mapping[str, Any]
+    start: Settings
+    end: Settings
     names: tuple[str, ...]
     brought: Mapping[str, tuple[str, ...]]
     of_end: frozenset[str]
-    defaults: Mapping[str, Any]
-    _composed: dict[Set, dict[str, Any]] = field(default_factory=dict, repr=False)
+    defaults: Settings
+    _composed: dict[Set, Configuration] = field(default_factory=dict, repr=False)
 
-    def compose(self, switched: Iterable[str]) -> dict[str, Any]:
-        """The configuration with some settings switched from the start's to the end's value, but
-        for its seed and schedule. What cannot act there is at its default, so that compositions
-        which train alike are one. Raises UserError where a rule refuses it."""
+    def compose(self, switched: Iterable[str]) -> Configuration:
+        """Return the configuration with some settings at the end's value, the rest at the start's.
+
+        It has no seed and no schedule. What cannot act there is at its default, so that
+        compositions which train alike are one.
+
+        Raises:
+            UserError: a rule refuses it.
+        """
         switched = frozenset(switched)
         if switched not in self._composed:
             values = {**self.start, **{name: self.end[name] for name in switched}}
             self._composed[switched] = self._acting(values)
         return self._composed[switched]
 
-    def _acting(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _acting(self, values: Settings) -> Configuration:
         config = self._resolve(values)
         whole = self.definition.completed(config)
         inert = self.definition.inert(config, [*whole["choices"], *whole["numbers"]])
@@ -60,13 +67,16 @@ class Gap:
         except UserError:  # at their defaults they would be refused: they stay
             return config
 
-    def _resolve(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _resolve(self, values: Settings) -> Configuration:
         return self.definition.resolve(self.task, values, RUN_SETTINGS)
 
 
-def gap(definition: Composer, task: Task, start: Mapping[str, Any], end: Mapping[str, Any]) -> Gap:
-    """The gap between two sets of values. Raises UserError where they train in different
-    environments, or are one composition."""
+def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
+    """Return the gap between two sets of values.
+
+    Raises:
+        UserError: they train in different environments, or are one composition.
+    """
     configs = [
         definition.completed(definition.resolve(task, values, RUN_SETTINGS))
         for values in (start, end)
@@ -78,7 +88,7 @@ def gap(definition: Composer, task: Task, start: Mapping[str, Any], end: Mapping
             f"the two train in different environments ({', '.join(differing)}): give one value to "
             f"both with --set"
         )
-    a, b = (_flat(config) for config in configs)
+    a, b = map(settings_read, configs)
     names = tuple(name for name in a if name in b and a[name] != b[name])
     brought = {
         name: _bringers(definition, configs[name in b], configs[name in a], name, names)
@@ -86,39 +96,32 @@ def gap(definition: Composer, task: Task, start: Mapping[str, Any], end: Mapping
         if (name in a) != (name in b)
     }
     common = {**environments[0], **b, **a}
-    numbers = {name: one.default for name, one in definition.known_numbers().items()}
-    defaults = {**numbers, **definition.axes}
+    defaults: dict[str, Json] = dict(definition.axes)
+    defaults |= {name: one.default for name, one in definition.known_numbers().items()}
     found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
     if found.compose(()) == found.compose(names):
         raise UserError("the two are one composition: there is no gap to explain")
     return found
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    choices = {axis: one["name"] for axis, one in config["choices"].items()}
-    return {**choices, **config["numbers"], **config["structure"]}
-
-
 def _bringers(
     definition: Composer,
-    reader: Mapping[str, Any],
-    other: Mapping[str, Any],
+    reader: Configuration,
+    other: Configuration,
     name: str,
     names: Sequence[str],
 ) -> tuple[str, ...]:
-    """Those of the differing names whose value in `reader` makes it read a name that `other` does
-    not read."""
+    """Return those of the names whose value makes `reader` read a setting that `other` does not."""
 
     def reads(changed: str) -> bool:
-        parts = {part: dict(reader[part]) for part in ("choices", "structure")}
-        for part, values in parts.items():
-            if changed in values:
-                values[changed] = other[part][changed]
-        choices = {axis: one["name"] for axis, one in parts["choices"].items()}
-        structure = {n: option.default for n, option in definition.structure.items()}
+        made, options = dict(reader["choices"]), dict(reader["structure"])
+        if changed in made:
+            made[changed] = other["choices"][changed]
+        if changed in options:
+            options[changed] = other["structure"][changed]
         return name in definition.reads(
-            {**structure, **parts["structure"]},
-            {**definition.axes, **choices},
+            {**{n: option.default for n, option in definition.structure.items()}, **options},
+            {**definition.axes, **{axis: choice["name"] for axis, choice in made.items()}},
             reader["task"]["settings"],
         )
 
@@ -128,12 +131,19 @@ def _bringers(
 def grouped(
     found: Gap, together: Iterable[Sequence[str]], orders: Callable[[Sequence[str]], Iterable[Set]]
 ) -> dict[str, tuple[str, ...]]:
-    """Details: how one is called -> the names that it switches.
+    """Return the details: name of one -> the settings that it switches.
 
-    Names are one detail where the user wants it (`together`), and where a rule refuses a
-    composition that has one of them switched and not the other. orders(details) -> the sets of
-    details whose compositions are needed; they are all allowed in the end. Raises UserError for a
-    name in `together` that does not differ.
+    Settings are one detail where the user wants it, and where a rule refuses a composition that has
+    one of them switched and not the other.
+
+    Args:
+        found: between which compositions.
+        together: settings that the user wants to be one detail.
+        orders: details -> the sets of them whose compositions are needed; in the end a rule refuses
+            none of these.
+
+    Raises:
+        UserError: a setting in `together` does not differ.
     """
     details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
     for wanted in together:
@@ -154,20 +164,26 @@ def grouped(
         return refusal(frozenset(name for detail in switched for name in details[detail]))
 
     while (wrong := next(filter(refused, _tried(details, orders)), None)) is not None:
-        # the fewest of its details that are refused, and the fewest more with which it is allowed
-        core, allowed = wrong, frozenset(details)
-        for one in sorted(wrong):
-            if refused(core - {one}):
-                core -= {one}
-        for one in sorted(allowed - wrong):
-            if not refused(allowed - {one}):
-                allowed -= {one}
-        details = _joined(details, {*core, *(allowed - wrong)})
+        details = _joined(details, _bound(wrong, frozenset(details), refused))
     return details
 
 
-def _joined(details: Mapping[str, tuple[str, ...]], which: set[str]) -> dict[str, tuple[str, ...]]:
-    """With some details made one, in the place of the first of them."""
+def _bound(wrong: Set, every: Set, refused: Callable[[Set], str | None]) -> Set:
+    """Return the fewest details of `wrong` that are refused, with the fewest more that allow it."""
+    core, allowed = wrong, every
+    for detail in sorted(wrong):
+        if refused(core - {detail}):
+            core -= {detail}
+    for detail in sorted(every - wrong):
+        if not refused(allowed - {detail}):
+            allowed -= {detail}
+    return core | (allowed - wrong)
+
+
+def _joined(
+    details: Mapping[str, tuple[str, ...]], which: AbstractSet[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the details with some of them joined, in the place of the first."""
     names = tuple(name for detail in details if detail in which for name in details[detail])
     found: dict[str, tuple[str, ...]] = {}
     for detail, own in details.items():
@@ -181,7 +197,7 @@ def _joined(details: Mapping[str, tuple[str, ...]], which: set[str]) -> dict[str
 def _tried(
     details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
 ) -> Iterable[Set]:
-    """Small sets first, so that what a rule joins is found where it is plain; then all needed."""
+    """Yield small sets first, where it is plain what a rule joins; then all that are needed."""
     every = frozenset(details)
     for one in details:
         yield frozenset({one})
@@ -193,6 +209,8 @@ def _tried(
 
 
 def order(details: Iterable[str], seed: int) -> tuple[str, ...]:
-    """The order in which a seed switches the details: random, and its own for ever. A detail that
-    joins or leaves does not move the others."""
+    """Return the order in which a seed switches the details: random, and its own for ever.
+
+    A detail that joins or leaves does not move the others.
+    """
     return tuple(sorted(details, key=lambda detail: digest([seed, detail])))

@@ -1,4 +1,4 @@
-"""Measures how good the choices of an axis are as estimates, at moments of a study's training.
+"""Measure how good the choices of an axis are as estimates, at moments of a study's training.
 
 The cells of one variant of the plan train once more, bit for bit, and are measured at `STAGES` by
 the trainer's diagnosis. That is a cell like any other, with "diagnosis" in its configuration: the
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ablations.core.record import Configuration, Diagnosis
 from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.sweep.cell import Cell, cells_of, distinct
@@ -25,13 +26,18 @@ REVISION = 2
 
 
 def folder(results: Path) -> Path:
-    """Return where diagnoses are kept: a results folder of their own."""
+    """Return the results folder of diagnoses."""
     return results / "diagnoses"
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Return the cells of a plan's baseline, or of its first variant where the baseline is not
-    selected, to be diagnosed. Raises UserError for a trainer without a diagnosis."""
+    """Return the cells of a plan's baseline, to be diagnosed.
+
+    Of its first variant, where the baseline is not selected.
+
+    Raises:
+        UserError: the trainer has no diagnosis.
+    """
     name = plan.study.baseline
     name = name if name in plan.variants else next(iter(plan.variants))
     return [_diagnosed(cell) for cell in cells_of(plan) if cell.variant == name]
@@ -46,27 +52,30 @@ def _diagnosed(cell: Cell) -> Cell:
             f"trainer '{definition.name}' of study '{cell.study}' has no diagnosis: "
             f"`ablations figure {cell.study}` draws what it records"
         )
-    how = {
+    how: Diagnosis = {
         "measured": revisions(definition.diagnosed),
         "stages": list(STAGES),
         "revision": REVISION,
     }
-    config = {**cell.config, "diagnosis": how}
+    config: Configuration = {**cell.config, "diagnosis": how}
     return replace(cell, hash=digest(config), config=config)
 
 
 def reference(cell: Cell) -> str:
-    """The choice that trained, which the others are put in relation to."""
+    """Return the choice that trained, which the others are put in relation to."""
     definition = trainer(cell.config["trainer"]["name"])
-    return str(definition.completed(cell.config)["choices"][definition.diagnosed]["name"])
+    return definition.completed(cell.config)["choices"][definition.diagnosed]["name"]
 
 
 def run(
     plans: Sequence[Plan], results: Path, *, workers: int | None = None, quiet: bool = False
 ) -> None:
-    """Measures what the plans ask for and nobody has. Returns when all of it is there.
+    """Measure what the plans ask for and nobody has. Return when all of it is there.
 
-    Says on stderr how far it is. Raises UserError where a cell could not be measured.
+    Progress goes to stderr.
+
+    Raises:
+        UserError: a cell could not be measured.
     """
     asked = distinct(cell for plan in plans for cell in cells(plan))
     kept = folder(results)

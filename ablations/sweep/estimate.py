@@ -1,4 +1,4 @@
-"""The duration of cells, and the jobs into which they are packed: by records, else by assumption.
+"""Estimate how long cells take, and pack them into jobs: by records, else by assumption.
 
 The one estimator of runs on this machine, jobs of a cluster and the cost of claims.
 """
@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ablations.core.record import Provenance
 from ablations.errors import UserError
 from ablations.records import Record, read_record
 from ablations.sweep.backends import Speed, backend_of
@@ -80,18 +80,28 @@ class Estimate:
 
 
 def estimate(cells: Sequence[Cell], results: Path, resources: Resources) -> Estimate:
-    """Pack cells into jobs, at the speeds that their like had in a results folder. Raises UserError
-    as `pack` does."""
+    """Pack cells into jobs, at the speeds that their like had in a results folder.
+
+    Raises:
+        UserError: as `pack` does.
+    """
     known = speeds(results, cells, accelerator=resources.gpus > 0)
     return Estimate(tuple(pack(cells, resources, known)), known, resources.gpus)
 
 
 def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> list[Job]:
-    """Pack cells into jobs of at most `minutes` each, where one cell allows that, of equal size
-    within a program.
+    """Pack cells into jobs of at most `minutes` each, where one cell allows that.
 
-    speeds: one per program. Raises UserError where a job could never get anywhere: the time limit
-    is shorter than a chunk of training, the memory too small for one worker.
+    Jobs of a program have equal size.
+
+    Args:
+        cells: to be run.
+        resources: of a job.
+        speeds: one per program.
+
+    Raises:
+        UserError: a job could never get anywhere: the time limit is shorter than a chunk of
+            training, the memory too small for one worker.
     """
     groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
@@ -119,14 +129,16 @@ def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
-    """Return how fast each program of the cells ran before: by its own records, else by those of
-    its kind, else as assumed."""
+    """Return how fast each program of the cells ran before.
+
+    By its own records, else by those of its kind, else as assumed.
+    """
     wanted: dict[str, Cell] = {}
     for cell in cells:
         wanted.setdefault(cell.program(accelerator=accelerator), cell)
     kinds = {cell.backend.kind(cell.config) for cell in wanted.values()}
-    exact: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    alike: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    exact: defaultdict[str, list[Provenance]] = defaultdict(list)
+    alike: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
     for record in _records(results):
         made, backend = record.provenance, backend_of(record.config)
         if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
@@ -145,8 +157,10 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
 
 
 def compile_seconds(order: Order) -> float | None:
-    """Return how long the programs of an order take to compile, the slowest of them; None where
-    nothing like them was compiled."""
+    """Return how long the slowest program of an order takes to compile.
+
+    None where nothing like them was compiled.
+    """
     if not order.backend.compiles:
         return None
     known = speeds(Path(order.results), order.cells, accelerator=order.accelerator)
@@ -161,7 +175,7 @@ def _records(results: Path) -> Iterable[Record]:
 
 
 def _workers(resources: Resources, speed: Speed) -> int:
-    """One per core, or per so many as each command has threads, as far as the memory goes."""
+    """Return a worker per core, or per threads of a command, as far as the memory goes."""
     cores = max(1, resources.cores // (resources.threads or 1))
     if not resources.memory:
         return cores
@@ -175,6 +189,6 @@ def _workers(resources: Resources, speed: Speed) -> int:
 
 
 def _split(cells: Sequence[Cell], number: int) -> list[Sequence[Cell]]:
-    """In `number` parts whose sizes differ by one at most."""
+    """Split cells into `number` parts whose sizes differ by one at most."""
     ends = [len(cells) * k // number for k in range(number + 1)]
     return [cells[a:b] for a, b in itertools.pairwise(ends)]

@@ -1,4 +1,4 @@
-"""From two presets or variants to the cells that say which of their details make the gap.
+"""Plan the cells that tell which details make the gap between two presets or variants.
 
 Each seed switches the details one after another from the start's value to the end's, in a random
 order of its own and in the reverse of it; beside that each detail alone at the start, and all but
@@ -10,25 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ablations import presets
+from ablations.core.decode import Json
 from ablations.core.plan import (
     CellEntry,
+    Context,
     Detail,
     Explanation,
+    Settings,
     StoredStudy,
     StoredTask,
     StoredVariant,
 )
+from ablations.core.record import Configuration, steps_of
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, digest
-from ablations.request import Request
+from ablations.records import Plan
+from ablations.request import Request, Selection
 from ablations.studies import Profile, Study, Variant
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.defaults import known_studies, preset_study
 from ablations.sweep.details import Gap, Set, gap, grouped, order
-from ablations.sweep.plan import described_study, schedule, values_of
+from ablations.sweep.plan import described_study, entry, schedule, values_of
 from ablations.sweep.selection import RUN_SETTINGS
 from ablations.tasks import Task
 from ablations.trainers import composer
@@ -59,22 +63,30 @@ def name_of(start: str, end: str) -> str:
 
 
 def request(
-    start: str, end: str, together: Sequence[Sequence[str]], selection: Mapping[str, Any]
+    start: str, end: str, together: Sequence[Sequence[str]], selection: Selection
 ) -> Request:
-    """Return the request of `explain`. start, end: also a variant of a study file, as
-    FILE.toml/variant."""
+    """Return the request of `explain`.
+
+    Args:
+        start: a preset or variant; of a study file as FILE.toml/variant.
+        end: likewise.
+        together: settings that are switched together.
+        selection: see `Selection`.
+    """
     (start, brought), (end, more) = study_file.named(start), study_file.named(end)
-    return Request(
-        name_of(start, end),
+    return replace(
+        Request.of(name_of(start, end), selection, brought + more),
         explain=(start, end),
         together=tuple(tuple(names) for names in together),
-        brought=brought + more,
-        **selection,
     )
 
 
 def plan(request: Request) -> Plan:
-    """Resolve a request of `explain` to the cells that answer it. Raises UserError."""
+    """Resolve a request of `explain` to the cells that answer it.
+
+    Raises:
+        UserError: the two cannot be explained with these flags.
+    """
     assert request.explain is not None
     start, end = (_side(name, request) for name in request.explain)
     definition, other = composer(start.study.trainer), composer(end.study.trainer)
@@ -94,36 +106,35 @@ def plan(request: Request) -> Plan:
     orders = {seed: order(details, seed) for seed in seeds}
     cells: list[CellEntry] = []
     for where, found in gaps.items():
-        made: dict[Set, dict[str, Any]] = {}
+        made: dict[Set, Configuration] = {}
         for seed in seeds:
             for place in places(start.name, end.name, orders[seed]):
                 if place.switched not in made:
                     names = [n for detail in place.switched for n in details[detail]]
                     config = found.compose(names)
                     run = schedule(definition, config, values[where][0], profile, found.task)
-                    made[place.switched] = config | {"run": run}
-                config = made[place.switched] | {"seed": seed}
-                cells.append(CellEntry(where, place.variant, seed, digest(config), config))
+                    made[place.switched] = {**config, "run": run}
+                cells.append(entry(where, place.variant, seed, made[place.switched]))
     one = next(iter(gaps.values()))
     return Plan(
         request=request.flags(),
         study=_described(start, end, request, one, details, orders),
         variants=_variants(start, end, orders, definition.place(cells[0].config)),
         tasks={
-            where: StoredTask(
-                steps=_steps(cells, where),
-                settings=_first(cells, where)["task"]["settings"],
-                summary=found.task.summary,
-            )
+            where: StoredTask(steps_of(config), config["task"]["settings"], found.task.summary)
             for where, found in gaps.items()
+            for config in [next(cell.config for cell in cells if cell.task == where)]
         },
         cells=tuple(cells),
     )
 
 
 def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
-    """Yield the cells of one seed: the ends; what is switched after each step of its order and of
-    the reverse; each detail alone; all but each."""
+    """Yield the cells of one seed.
+
+    The ends; the compositions after each step of its order and of the reverse of it; each detail
+    alone; all but each.
+    """
     every = frozenset(switching)
     yield Place(start, frozenset())
     yield Place(end, every)
@@ -163,14 +174,15 @@ def _profile(study: Study, name: str) -> Profile:
     return study.profiles[name]
 
 
-def _values(
-    start: Side, end: Side, one: Task, request: Request
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of either end. The structure of presets is the task's, unless the request
-    says otherwise; what a flag sets holds for both."""
+def _values(start: Side, end: Side, one: Task, request: Request) -> tuple[Settings, Settings]:
+    """Return the settings of either end.
+
+    The structure of presets is the task's, unless the request says otherwise; what a flag sets
+    holds for both.
+    """
     request = replace(request, geometry=request.geometry or "common")
 
-    def of(side: Side) -> dict[str, Any]:
+    def of(side: Side) -> dict[str, Json]:
         profile = _profile(side.study, request.profile)
         return values_of(side.study, profile, one, side.variant, request) | dict(request.set)
 
@@ -186,7 +198,7 @@ def _require_that_flags_act(gaps: Mapping[str, Gap], request: Request) -> None:
 def _details(
     gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
 ) -> dict[str, tuple[str, ...]]:
-    """The details, the same on every task."""
+    """Return the details. They must be the same on every task."""
 
     def needed(details: Sequence[str]) -> Iterator[Set]:
         for seed in seeds:
@@ -214,7 +226,7 @@ def _described(
 ) -> StoredStudy:
     """Return the study of an explanation, with what the report needs to know of its details."""
 
-    def brings(setting: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    def brings(setting: str) -> tuple[Settings, Settings]:
         by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
         at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
         return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
@@ -250,7 +262,7 @@ def _variants(
     start: Side,
     end: Side,
     orders: Mapping[int, Sequence[str]],
-    where: Mapping[str, Any],
+    context: Context,
 ) -> dict[str, StoredVariant]:
     told = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))
@@ -261,16 +273,7 @@ def _variants(
             sets={},
             formulas={},
             same_as=place.variant,
-            place=where or None,
+            place=context or None,
         )
         for place in places(start.name, end.name, first)
     }
-
-
-def _first(cells: Sequence[CellEntry], where: str) -> Mapping[str, Any]:
-    return next(cell.config for cell in cells if cell.task == where)
-
-
-def _steps(cells: Sequence[CellEntry], where: str) -> int:
-    run = _first(cells, where)["run"]
-    return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])

@@ -31,18 +31,20 @@ class StoredRun:
 
     @property
     def command(self) -> str:
-        """The command that ran it, or what it is."""
+        """Return the command that ran it, or that imports its like."""
         plan = self.plan
         if plan.imported:
             return f"ablations import ... --study {plan.study.name}"
         if ends := plan.request.get("explain"):
             return f"ablations explain {' '.join(ends)}"
-        return Request(plan.study.name, **plan.request).command()
+        return Request.of(plan.study.name, plan.request).command()
 
 
 def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
-    """Return the plans of a study, or of all of them, the newest first. A damaged one is set aside
-    with a line."""
+    """Return the plans of a study, or of all of them, the newest first.
+
+    A damaged one is left out, with a line.
+    """
     runs = []
     for path in (results / "plans").glob(f"{study}/*.json"):
         if not NAME.fullmatch(path.parent.name):
@@ -61,7 +63,10 @@ def last_plan(results: Path, study: str) -> Plan:
     """Return the plan that a study's name means: the last one that has begun.
 
     One that was stopped before it had a cell, or any work on one, hides no results of the plan
-    before it. Raises UserError where there is none.
+    before it.
+
+    Raises:
+        UserError: there is none.
     """
     plan = read_plan(results, study)
     if _has_begun(results, plan):
@@ -72,8 +77,9 @@ def last_plan(results: Path, study: str) -> Plan:
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
     """Delete a study's plans, and its cells that no other study has; return what goes.
 
-    Raises UserError where nothing of that name ran, where another study's plan cannot be read, so
-    that nobody knows its cells, and where a cell is running.
+    Raises:
+        UserError: nothing of that name ran, another study's plan cannot be read, so that nobody
+            knows its cells, or a cell is running.
     """
     mine = {cell.hash for plan in _plans(results, study) for cell in plan.cells}
     others = {path.parent.name for path in (results / "plans").glob("*/*.json")} - {study}

@@ -1,26 +1,31 @@
-"""The results of a running cell so far: its curve, its saved state, how it ended. No JAX."""
+"""Hold the results of a running cell: its curve, its saved state, how it ended. No JAX."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+
+from ablations.core.record import Columns, Failure, Policies, Provenance
+from ablations.records import Record
+from ablations.sweep.cell import Cell
 
 
 @dataclass
 class Lane:
     """The curve of a cell, and the steps between which its numbers stopped being finite."""
 
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {"step": []})
+    columns: Columns = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
 
     def copy(self) -> Lane:
+        """Return a copy that later rows do not change."""
         return Lane({name: list(column) for name, column in self.columns.items()}, self.diverged)
 
     def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Add a row; a metric that it lacks, or that is new, has None where there is nothing."""
         self.columns["step"].append(step)
         for name, value in metrics.items():
             column = self.columns.setdefault(name, [])
@@ -29,11 +34,19 @@ class Lane:
         for column in self.columns.values():
             column.extend([None] * (len(self.columns["step"]) - len(column)))
 
+    def values(self, metric: str) -> dict[int, float]:
+        """Return what a metric has, by step."""
+        columns = self.columns["step"], self.columns.get(metric, [])
+        return {
+            int(step): value
+            for step, value in zip(*columns, strict=False)
+            if step is not None and value is not None
+        }
+
 
 @dataclass(frozen=True)
 class Saved:
-    """The state of a cell that goes on: its point, its curve up to there, arrays by
-    `to_arrays`."""
+    """The state of a cell that goes on: its point, its curve, its arrays (by `to_arrays`)."""
 
     point: int
     lane: Lane
@@ -42,13 +55,32 @@ class Saved:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a cell: fields of its record; its curve; the folder of its policies, and the one
-    that it leaves whole in its record."""
+    """The end of a cell, for its record.
 
-    fields: Mapping[str, Any]
-    columns: Mapping[str, Any]
-    policies: Path | None = None
+    failure: why it failed, with its reason and step; None: it is done. folder: of the policies.
+    files: the folder that its record keeps whole.
+    """
+
+    columns: Columns
+    failure: Failure | None = None
+    reason: str | None = None
+    failed_step: int | None = None
+    policies: Policies = field(default_factory=Policies)
+    folder: Path | None = None
     files: Path | None = None
+
+    def record(self, cell: Cell, provenance: Provenance) -> Record:
+        """Return the record of a cell that ended so."""
+        return Record(
+            cell.hash,
+            cell.config,
+            "failed" if self.failure else "done",
+            self.failure,
+            self.reason,
+            self.failed_step,
+            provenance,
+            policies=self.policies,
+        )
 
 
 class TrainingFailed(Exception):
@@ -58,6 +90,7 @@ class TrainingFailed(Exception):
     """
 
     def __init__(self, error: Exception, *, stops: bool = False):
+        """Hold the error that was raised."""
         super().__init__(str(error))
         self.error = error
         self.stops = stops

@@ -1,6 +1,4 @@
-"""Run cells on this machine: one worker per core, or one on the accelerator. Never starts JAX
-itself.
-"""
+"""Run cells on this machine: a worker per core, or one on the accelerator. Starts no JAX."""
 
 from __future__ import annotations
 
@@ -76,11 +74,17 @@ class Processes:
         fresh: bool = False,
         deadline: float | None = None,
     ) -> Outcome:
-        """Run whatever the plans need and nobody has. Return when every cell has a record, or at
-        the deadline (of `time.monotonic`), with the state of what ran saved.
+        """Run whatever the plans need and nobody has; return when every cell has a record.
 
-        fresh: computes everything again; what was there is set aside. Raises UserError when the
-        results folder cannot be written, KeyboardInterrupt after a clean stop.
+        Args:
+            plans: what to compute.
+            results: the results folder.
+            fresh: compute everything again; what was there is set aside.
+            deadline: of `time.monotonic`, at which it ends with the state of what ran saved.
+
+        Raises:
+            UserError: the results folder cannot be written.
+            KeyboardInterrupt: after a clean stop.
         """
         names = ", ".join(f"{plan.study.name} ({plan.request['profile']})" for plan in plans)
         return self.carry_out(prepare(plans, results, fresh=fresh), results, names, deadline)

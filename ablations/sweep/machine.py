@@ -1,4 +1,4 @@
-"""This machine: its cores and accelerators, the environment of a worker, the compilation cache.
+"""Describe this machine: cores, accelerators, the environment of workers, the program cache.
 
 Importing this starts no JAX.
 """
@@ -67,7 +67,7 @@ ORDER = 4
 
 
 def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, str]:
-    """The environment of a worker, without the shell's settings that would change its numbers.
+    """Return the environment of a worker, without settings that would change its numbers.
 
     On a CPU it has one core and one XLA device: faster over all cells, and a cell's bits then
     depend on neither the cores nor the neighbours. native: on a CPU, all that the processor can do.
@@ -86,7 +86,7 @@ def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, 
 
 
 def left_out_of_workers() -> tuple[str, ...]:
-    """The variables of this process that set JAX or Flax otherwise, which no worker is given."""
+    """Return the variables that set JAX or Flax otherwise, which no worker is given."""
     return tuple(
         name
         for name in sorted(os.environ)
@@ -105,9 +105,11 @@ def _portable() -> bool:
 
 
 def arithmetic() -> str:
-    """What decides the last bits of this process's numbers besides versions: two workers that say
-    the same here compute the same, but for Brax's generalized backend and MJX, which also call the
-    C library and LAPACK."""
+    """Name what decides the last bits of this process's numbers, besides versions.
+
+    Two workers of one arithmetic compute the same, but for Brax's generalized backend and MJX,
+    which also call the C library and LAPACK.
+    """
     flags = os.environ.get("XLA_FLAGS", "")
     on_cpu = os.environ.get("JAX_PLATFORMS") == "cpu"
     # Of what a user adds, all but where XLA writes its dumps; and in a notebook what no worker has.
@@ -122,7 +124,7 @@ def arithmetic() -> str:
 
 
 def _device() -> str:
-    """The name of the accelerator on which JAX runs here, or of the processor."""
+    """Return the name of the accelerator on which JAX runs here, or of the processor."""
     import jax
 
     device = jax.devices()[0]
@@ -130,7 +132,7 @@ def _device() -> str:
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Return the name of the processor."""
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
@@ -149,9 +151,7 @@ def _cpuinfo(name: str) -> str:
 
 
 def cores() -> int:
-    """Cores that this process may use: its affinity, cut to the container's quota where there is
-    one.
-    """
+    """Return the cores that this process may use, by its affinity and the container's quota."""
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -166,8 +166,10 @@ def cores() -> int:
 def accelerators() -> int:
     """Return how many GPUs or TPUs JAX finds here; 0: it runs on the CPU.
 
-    Asks a process of its own, and only where there may be one. Raises UserError where JAX_PLATFORMS
-    names what is not there.
+    A process of its own asks, and only where there may be one.
+
+    Raises:
+        UserError: JAX_PLATFORMS names what is not there.
     """
     platforms = list(filter(None, os.environ.get("JAX_PLATFORMS", "").split(",")))
     installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")
@@ -187,19 +189,21 @@ def accelerators() -> int:
 
 
 def even_lanes(lanes: int, devices: int) -> int:
-    """So many lanes, or a few more: a block is dealt evenly to the devices, or not at all."""
+    """Round lanes up to a multiple of the devices, to which a block is dealt evenly."""
     return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
 def programs_folder() -> Path | None:
-    """Return where compiled programs are kept: as JAX_COMPILATION_CACHE_DIR says, or in a folder of
-    this user's alone, as they are code; None where there can be none."""
+    """Return where compiled programs are kept; None where there can be no such folder.
+
+    As JAX_COMPILATION_CACHE_DIR says, or in a folder of this user's alone, as they are code.
+    """
     asked = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     return Path(asked) if asked else private_folder("programs")
 
 
 def use_cache() -> None:
-    """Keep compiled programs for other processes and later runs, where there is a folder for it."""
+    """Have JAX keep compiled programs for other processes and later runs."""
     import jax
 
     folder = programs_folder()

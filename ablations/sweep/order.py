@@ -1,13 +1,12 @@
-"""Work orders. Plain data, so that whoever gives or looks up an order starts no JAX."""
+"""Hold work orders as plain data, so that whoever gives or reads one starts no JAX."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from ablations.core.record import Checkout
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.backends import Backend
@@ -21,7 +20,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Keeping:
-    """The saving of running cells: how often, how much. None of it changes a result.
+    """How running cells are saved: how often, how much. None of it changes a result.
 
     minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
     how many of those stay, besides the best. snapshots: how many policies of a cell are kept,
@@ -56,7 +55,7 @@ class Order:
     stop_seconds: float = STOP_SECONDS
     plugins: tuple[str, ...] = ()
     keeping: Keeping = field(default_factory=Keeping)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Checkout = field(default_factory=Checkout)
 
     @property
     def backend(self) -> Backend:
@@ -65,8 +64,11 @@ class Order:
 
     @property
     def native(self) -> bool:
-        """Return whether its cells are of native arithmetic. Raises UserError where some are: a
-        process has one arithmetic."""
+        """Return whether its cells are of native arithmetic.
+
+        Raises:
+            UserError: some of them are: a process has one arithmetic.
+        """
         kinds = {cell.is_native for cell in self.cells}
         if len(kinds) > 1:
             raise UserError(

@@ -1,4 +1,4 @@
-"""The cells of a plan that earlier code computed, and that `run` would compute again."""
+"""Find the cells of a plan that earlier code computed, and that `run` would compute again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from ablations.trainers.revisions import current, differences, stated
 
 
 def outdated(plan: Plan, results: Path) -> str | None:
-    """The cells of a plan that have a record of another revision than the code has, in a line; None
-    where there is none. Starts no JAX."""
+    """Return a line on the records that earlier code computed; None where there are none.
+
+    Starts no JAX.
+    """
     now = current()
     there = {cell.hash: (cell.task, cell.variant) for cell in plan.cells}
     configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
@@ -51,8 +53,10 @@ def edited(plan: Plan, results: Path) -> list[str]:
 
 
 def apart(plan: Plan, other: Plan, results: Path) -> str | None:
-    """Return why records of two plans cannot be compared, as code of other revisions computed them;
-    None where they can, or where the other has none."""
+    """Return why records of two plans cannot be compared: code of other revisions computed them.
+
+    None where they can be, or where the other has no records.
+    """
     if not any(cell_folder(results, cell.hash).exists() for cell in other.cells):
         return None
     ours, theirs = (
@@ -73,9 +77,9 @@ def apart(plan: Plan, other: Plan, results: Path) -> str | None:
 
 
 def _command(plan: Plan) -> str:
-    """The command that runs it, with the plugins of this process."""
+    """Return the command that runs a plan, with the plugins of this process."""
     name = plan.study.name
-    command = Request(name, **plan.request).command()
+    command = Request.of(name, plan.request).command()
     asked = ["run", plan.study.file or name]
     if ends := plan.request.get("explain"):
         asked = ["explain", *ends]

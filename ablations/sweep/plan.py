@@ -1,22 +1,24 @@
-"""From a study and its flags to cells: every setting resolved, checked and named."""
+"""Resolve a study and its flags to cells: every setting checked and named."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from ablations.core.decode import Json
 from ablations.core.plan import (
     NO_LOOKS,
     CellEntry,
-    Formula,
+    Flags,
     Looks,
+    Settings,
     StoredStudy,
     StoredTask,
     StoredVariant,
     Tuned,
 )
+from ablations.core.record import Configuration, Run, settings_read, steps_of
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
 from ablations.request import ARITHMETICS, FIRST_LOOK, Request
@@ -28,15 +30,15 @@ from ablations.tasks import Task
 from ablations.trainers import Composer, composer
 from ablations.trainers.values import count
 
-READ = ("choices", "numbers", "structure")  # parts of a configuration: what it reads
-
-# Task -> variant -> all of its configuration but the seed.
-Configurations = Mapping[str, Mapping[str, Mapping[str, Any]]]
+# Variant -> all of its configuration but the seed.
+OfVariants = Mapping[str, Configuration]
 
 
 def plan(request: Request) -> Plan:
-    """Resolve a request to the cells that answer it. Raises UserError on anything that makes no
-    sense.
+    """Resolve a request to the cells that answer it.
+
+    Raises:
+        UserError: a name is unknown, or settings or flags make no sense together.
     """
     if request.explain is not None:
         from ablations.sweep import explanation
@@ -64,56 +66,47 @@ def plan(request: Request) -> Plan:
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
         cells=tuple(
-            CellEntry(one, name, seed, digest(whole), whole)
-            for one, of_variants in configs.items()
+            entry(task, name, seed, config)
+            for task, of_variants in configs.items()
             for seed in (*selected.seeds, *selected.of_baseline)
             for name, config in of_variants.items()
             if seed in selected.seeds or name == study.baseline
-            for whole in [config | {"seed": seed}]
         ),
         looks=_looks(study, configs, request),
     )
 
 
 def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
-    """A plan with so many seeds, from 0 on, per (task, variant)."""
-    configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
+    """Return a plan with other numbers of seeds, counted from 0, by (task, variant)."""
+    cells = _cells(plan, range(max(counts.values())))
     return replace(
-        plan,
-        cells=tuple(
-            CellEntry(task, name, seed, digest(whole), whole)
-            for task in plan.tasks
-            for seed in range(max(counts.values()))
-            for name in plan.variants
-            if seed < counts[task, name]
-            for whole in [{**configs[task, name], "seed": seed}]
-        ),
+        plan, cells=tuple(cell for cell in cells if cell.seed < counts[cell.task, cell.variant])
     )
 
 
 def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
-    """A plan on other seeds, of the same revisions, whatever the code is by now."""
-    request = Request(
-        plan.study.name,
-        **{**plan.request, "seeds": tuple(seeds), "until": None, "most_seeds": None},
-    )
+    """Return a plan on other seeds, with the revisions that it has, whatever the code is by now."""
+    flags: Flags = {**plan.request, "seeds": list(seeds), "until": None, "most_seeds": None}
+    request = Request.of(plan.study.name, flags)
+    return replace(plan, request=request.flags(), looks=NO_LOOKS, cells=tuple(_cells(plan, seeds)))
+
+
+def entry(task: str, variant: str, seed: int, config: Configuration) -> CellEntry:
+    """Return the cell of a configuration and a seed, under its hash."""
+    config = {**config, "seed": seed}
+    return CellEntry(task, variant, seed, digest(config), config)
+
+
+def _cells(plan: Plan, seeds: Iterable[int]) -> Iterable[CellEntry]:
     configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
-    return replace(
-        plan,
-        request=request.flags(),
-        looks=NO_LOOKS,
-        cells=tuple(
-            CellEntry(task, name, seed, digest(whole), whole)
-            for task in plan.tasks
-            for seed in seeds
-            for name in plan.variants
-            for whole in [{**configs[task, name], "seed": seed}]
-        ),
-    )
+    for task in plan.tasks:
+        for seed in seeds:
+            for name in plan.variants:
+                yield entry(task, name, seed, configs[task, name])
 
 
 def described_study(study: Study, request: Request) -> StoredStudy:
-    """Return what a plan says of its study."""
+    """Return the study of a plan, as it is stored."""
     inside = f" inside the settings of {request.base}" if request.base else ""
     return StoredStudy(
         name=study.name,
@@ -135,10 +128,10 @@ def _configurations(
     profile: Profile,
     task: Task,
     request: Request,
-) -> dict[str, dict[str, Any]]:
-    """Variant -> all of its configuration on a task but the seed."""
+) -> OfVariants:
+    """Resolve every variant on a task."""
     definition = composer(study.trainer)
-    found = {}
+    found: dict[str, Configuration] = {}
     for name, variant in study.variants.items():
         values = values_of(study, profile, task, variant, request)
         if values.get("arithmetic") != request.set.get("arithmetic"):
@@ -148,21 +141,22 @@ def _configurations(
             )
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
-            found[name] = config | {"run": schedule(definition, config, values, profile, task)}
+            run = schedule(definition, config, values, profile, task)
+            found[name] = {**config, "run": run}
         except UserError as error:
             raise UserError(f"{study.name}/{name} on {task.name}: {error}") from None
     return found
 
 
-def _require_that_flags_act(study: Study, request: Request, every: Sequence[Any]) -> None:
+def _require_that_flags_act(study: Study, request: Request, every: Sequence[Configuration]) -> None:
     """Require that what a flag sets or varies changes something, in some variant on some task."""
     flags = {name: f"--set {name}" for name in request.set}
     flags |= {name: f"--vary {name}" for name in request.vary}
     _require_effects(study, flags, every)
 
 
-def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) -> None:
-    """A table of a variant and itself says nothing. In a grid some of it may coincide."""
+def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
+    """Refuse to compare a variant with itself, outside of grids, where some may coincide."""
     for name, variant in study.variants.items():
         other = variant.versus or study.baseline
         if variant.grid or name == other or other not in configs:
@@ -174,24 +168,24 @@ def _require_differences(study: Study, task: str, configs: Mapping[str, Any]) ->
             )
 
 
-def _require_that_variants_act(study: Study, every: Sequence[Any]) -> None:
+def _require_that_variants_act(study: Study, every: Sequence[Configuration]) -> None:
     """Require that what variants differ in changes something."""
     if len(study.variants) > 1:
         varied = {name for variant in study.variants.values() for name in variant.sets}
         _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
 
 
-def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> None:
+def _require_readers(study: Study, profile: Profile, every: Sequence[Configuration]) -> None:
     """Require that what a study sets for all of its variants is read by one of them."""
-    tasks = {one["task"]["name"] for one in every}
+    tasks = {config["task"]["name"] for config in every}
     shared = {
         *study.settings,
         *profile.settings,
         *(name for task in tasks for name in profile.task_settings.get(task, ())),
     }
     read = {*RUN_SETTINGS}
-    for one in map(composer(study.trainer).completed, every):
-        read.update(*(one[part] for part in READ), one["task"]["settings"])
+    for config in map(composer(study.trainer).completed, every):
+        read.update(settings_read(config), config["task"]["settings"])
     if unread := sorted(shared - read):
         raise UserError(
             f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
@@ -199,8 +193,10 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Any]) -> No
         )
 
 
-def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any]) -> None:
-    """names: setting -> whose it is, in words. every: the configurations."""
+def _require_effects(
+    study: Study, names: Mapping[str, str], every: Sequence[Configuration]
+) -> None:
+    """Require that each setting acts somewhere. names: setting -> whose it is, in words."""
     definition = composer(study.trainer)
     reasons = [definition.inert(config, names) for config in every]
     for name in sorted(names):
@@ -209,7 +205,7 @@ def _require_effects(study: Study, names: Mapping[str, str], every: Sequence[Any
             raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
 
 
-def _looks(study: Study, configs: Configurations, request: Request) -> Looks:
+def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) -> Looks:
     """Return the looks that a request asks for."""
     if request.until is None or request.most_seeds is None:
         return NO_LOOKS
@@ -250,7 +246,9 @@ def _tuned(study: Study, request: Request, tasks: Collection[str]) -> Tuned | No
     return Tuned(settings.pop(), tuple(seeds), found)
 
 
-def _described_variants(study: Study, configs: Configurations) -> dict[str, StoredVariant]:
+def _described_variants(
+    study: Study, configs: Mapping[str, OfVariants]
+) -> dict[str, StoredVariant]:
     definition, one_of = composer(study.trainer), next(iter(configs.values()))
     chosen = {
         name: {axis: one["name"] for axis, one in definition.completed(config)["choices"].items()}
@@ -265,7 +263,7 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, Stor
             versus=variant.versus,
             summary=variant.summary,
             sets={**({"preset": variant.preset} if variant.preset else {}), **variant.sets},
-            formulas={axis: Formula(**choice) for axis, choice in of_choices[name].items()},
+            formulas=of_choices[name],
             same_as=next(
                 other
                 for other in study.variants
@@ -279,34 +277,22 @@ def _described_variants(study: Study, configs: Configurations) -> dict[str, Stor
 
 
 def _neutral(
-    definition: Composer, config: Mapping[str, Any], names: Collection[str]
-) -> dict[str, Any]:
-    """Those of the names that a configuration leaves out, with the values under which it does."""
-    whole = definition.completed(config)
-    left = {n: whole[part][n] for part in READ for n in whole[part].keys() - config[part].keys()}
-    return {
-        name: value["name"] if name in whole["choices"] else value
-        for name, value in sorted(left.items())
-        if name in names
-    }
+    definition: Composer, config: Configuration, names: Collection[str]
+) -> dict[str, Json]:
+    """Return those of the names that a configuration leaves out, with their neutral values."""
+    stated, whole = settings_read(config), settings_read(definition.completed(config))
+    return {name: whole[name] for name in sorted(whole.keys() - stated) if name in names}
 
 
-def _described_task(
-    study: Study, task: Task, configs: Mapping[str, Mapping[str, Any]]
-) -> StoredTask:
+def _described_task(study: Study, task: Task, configs: OfVariants) -> StoredTask:
     shared = configs.get(study.baseline) or next(iter(configs.values()))
-    run = shared["run"]
-    return StoredTask(
-        steps=run["points"] * run["updates_per_chunk"] * run["iteration_steps"],
-        settings=shared["task"]["settings"],
-        summary=task.summary,
-    )
+    return StoredTask(steps_of(shared), shared["task"]["settings"], task.summary)
 
 
 def values_of(
     study: Study, profile: Profile, task: Task, variant: Variant, request: Request
-) -> dict[str, Any]:
-    """Everything that is set for a variant on a task: the later wins."""
+) -> dict[str, Json]:
+    """Return everything that is set for a variant on a task; the later wins."""
     return {
         **defaults(task, composer(study.trainer), study, variant, request),
         **study.settings,
@@ -321,14 +307,16 @@ def values_of(
 
 def schedule(
     definition: Composer,
-    config: Mapping[str, Any],
-    values: Mapping[str, Any],
+    config: Configuration,
+    values: Settings,
     profile: Profile,
     task: Task,
-) -> dict[str, Any]:
-    """Return how long a configuration trains, where its curve has points, and its arithmetic, where
-    that is not portable."""
-    arithmetic = values.get("arithmetic", ARITHMETICS[0])
+) -> Run:
+    """Return how long a configuration trains, and where its curve has points.
+
+    The arithmetic is in it where it is not portable.
+    """
+    arithmetic = str(values.get("arithmetic", ARITHMETICS[0]))
     if arithmetic not in ARITHMETICS:
         raise unknown("arithmetic", arithmetic, ARITHMETICS)
     evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)

@@ -1,4 +1,4 @@
-"""Plans of selections: as `run` stored them, resolved here, or the last that ran."""
+"""Find the plan of a selection: as `run` stored it, resolved here, or the last that ran."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from ablations import plugins, presets
 from ablations.core.files import set_aside
+from ablations.core.plan import Flags
+from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection
@@ -18,8 +20,8 @@ from ablations.sweep.history import last_plan
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 
-def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]:
-    """Return what `run` runs: the plan of each study."""
+def resolved(studies: Iterable[str], selection: Selection) -> list[Plan]:
+    """Return the plan of each study, which `run` runs."""
     requests = _requests(studies, selection)
     if not requests:
         raise UserError("name a STUDY, or a preset with --preset: `ablations list` has them")
@@ -28,18 +30,27 @@ def resolved(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Plan]
 
 
 def resolved_again(stored: Mapping[str, Any], seeds: Iterable[int]) -> Plan:
-    """Return the plan of a stored request on other seeds, by the study file where it names one."""
+    """Return the plan of a stored request on other seeds, by its study file where it has one.
+
+    stored: the flags of a request, with its "study", and the "file" of that.
+    """
     flags = {**stored, "seeds": seeds, "until": None, "most_seeds": None}
     _, brought = study_file.named(flags.pop("file", ""))
     return _resolve(Request(**flags, brought=brought))
 
 
-def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any]) -> list[Plan]:
-    """Return what every other command is about. studies: none means all that have run here.
+def planned(studies: Iterable[str], results: Path, selection: Selection | Flags) -> list[Plan]:
+    """Return the plans that every other command is about.
 
-    A damaged plan is left out with a line, unless it is all there is: then DamagedPlan is raised.
-    Without a selection the last plan of each study. Otherwise the plan of that selection: as stored
-    where it ran, which needs no JAX; resolved here where it did not.
+    Args:
+        studies: their names; none means all that have run here.
+        results: the results folder.
+        selection: None means the last plan of each study. Otherwise the plan of that selection: as
+            stored where it ran, which needs no JAX; resolved here where it did not.
+
+    Raises:
+        DamagedPlan: the only plan is damaged. One of several is left out, with a line.
+        UserError: a study is unknown, or the selection makes no sense.
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
@@ -59,9 +70,9 @@ def planned(studies: Iterable[str], results: Path, selection: Mapping[str, Any])
     return plans
 
 
-def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Plan:
+def _stored(request: Request, results: Path, selection: Selection | Flags) -> Plan:
     """Return the plan of a request, as `planned` looks for it."""
-    if not _given(selection):
+    if all(value is None for value in selection.values()):
         return last_plan(results, request.study)
     name = digest(request.flags())
     if not plan_path(results, request.study, name).exists():
@@ -75,8 +86,11 @@ def _stored(request: Request, results: Path, selection: Mapping[str, Any]) -> Pl
 
 
 def _require_defined(results: Path, request: Request) -> None:
-    """Raise UserError for a study that is known by its stored plans alone. A results folder may be
-    somebody else's: a study file that a plan names is neither read nor executed."""
+    """Raise UserError for a study that is known by its stored plans alone.
+
+    A results folder may be somebody else's: a study file that a plan names is neither read nor
+    executed.
+    """
     study = request.study
     if request.explain or study in {**known_studies(request), **presets.presets()}:
         return
@@ -97,38 +111,34 @@ def _require_defined(results: Path, request: Request) -> None:
 
 
 def _as_it_is_now(plan: Plan, request: Request) -> Plan:
-    """Return the plan of a study file that was named, anew where its command or code were edited
-    since: what ran before them is no result of theirs. Of other revisions of our code it stays."""
-    now = _resolve(Request(plan.study.name, **plan.request, brought=request.brought))
+    """Return the plan of a study file, anew where its command or code were edited since.
+
+    What ran before an edit is no result of what is there now. Of other revisions of our code the
+    plan stays.
+    """
+    now = _resolve(Request.of(plan.study.name, plan.request, request.brought))
     return plan if _configurations(now) == _configurations(plan) else now
 
 
-def _configurations(plan: Plan) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return (task, variant) -> its configuration, but for the seed and our revisions."""
-    found = {}
-    for cell in plan.cells:
-        config = {**cell.config, "seed": None}
-        parts = [config["trainer"], config["task"], *config["choices"].values()]
-        of_ours = [{**part, "revision": None} for part in parts]
-        found[cell.task, cell.variant] = {
-            **config,
-            "trainer": of_ours[0],
-            "task": of_ours[1],
-            "choices": dict(zip(config["choices"], of_ours[2:], strict=True)),
+def _configurations(plan: Plan) -> dict[tuple[str, str], Configuration]:
+    """Return the configuration of each task and variant, but for the seed and our revisions."""
+    return {
+        (cell.task, cell.variant): {
+            **cell.config,
+            "seed": 0,
+            "trainer": {**cell.config["trainer"], "revision": 0},
+            "task": {**cell.config["task"], "revision": 0},
         }
-    return found
+        for cell in plan.cells
+    }
 
 
-def _given(selection: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in selection.items() if value is not None}
-
-
-def _requests(studies: Iterable[str], selection: Mapping[str, Any]) -> list[Request]:
+def _requests(studies: Iterable[str], selection: Selection | Flags) -> list[Request]:
     for name in selection:
         if name not in Selection.__annotations__:
             raise unknown("selection", name, Selection.__annotations__)
     return [
-        _in_our_names(Request(name, **_given(selection), brought=brought))
+        _in_our_names(Request.of(name, selection, brought))
         for name, brought in map(study_file.named, studies)
     ]
 
@@ -161,10 +171,12 @@ def _as_explained(results: Path, request: Request) -> Request:
     if not has_run(results, request.study):
         return request
     last = read_plan(results, request.study).request
-    if not last.get("explain"):
+    if not (explained := last.get("explain")):
         return request
-    asked = {"explain": last["explain"], "together": last.get("together", ())}
-    return replace(request, **asked, geometry=request.geometry or last.get("geometry"))
+    start, end = explained
+    together = tuple(tuple(names) for names in last.get("together", ()))
+    geometry = request.geometry or last.get("geometry")
+    return replace(request, explain=(start, end), together=together, geometry=geometry)
 
 
 def _that_ran(results: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The cells of plans that are still to be computed; what is in their way is set aside."""
+"""Find the cells of plans that are to be computed; set aside what is in their way."""
 
 from __future__ import annotations
 
@@ -28,17 +28,22 @@ from ablations.sweep.claims import hold, work_folder
 
 @dataclass(frozen=True)
 class Work:
-    """cells: all that is asked for, each once; todo: those that nobody has computed."""
+    """The cells of some plans, each once. todo: those that nobody has computed."""
 
     cells: tuple[Cell, ...]
     todo: tuple[Cell, ...]
 
 
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
-    """Stores the plans and clears the way for what they still need.
+    """Store the plans and clear the way for what they still need.
 
-    fresh: everything is to do; what was there is set aside. Raises UserError when the results
-    folder cannot be written, or another study file has a study's name there.
+    Args:
+        plans: to be computed.
+        results: the results folder.
+        fresh: everything is to do; what was there is set aside.
+
+    Raises:
+        UserError: the results folder cannot be written, or another study file has a study's name.
     """
     require_writable(results)
     for plan in plans:
@@ -72,8 +77,10 @@ def clear_the_way(
     fresh: bool = False,
     say: Callable[[str], None] = print,
 ) -> Work:
-    """Which of the cells have no result; a record that is none is set aside: damaged, which is
-    said, or of an error, which is worth another try."""
+    """Find the cells without a result; set aside records that are none.
+
+    One that is damaged, with a line, or that failed with an error, which is worth another try.
+    """
     if fresh:
         for cell in cells:
             _start_over(results, cell.hash)
@@ -83,16 +90,17 @@ def clear_the_way(
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
-    """Return what `prepare` would find to do; changes nothing."""
+    """Return what `prepare` would find to do; change nothing."""
     return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
 
 
 def needed(plans: Sequence[Plan]) -> tuple[Cell, ...]:
-    """The cells of all plans, each once."""
+    """Return the cells of all plans, each once."""
     return distinct(cell for plan in plans for cell in cells_of(plan))
 
 
 def require_writable(results: Path) -> None:
+    """Raise UserError where a results folder cannot be written."""
     try:
         for folder in (results / "cells", results / "work"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,9 +121,7 @@ def _is_computed(results: Path, cell: str) -> bool:
 
 
 def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
-    """Whether a cell needs no run. What is damaged, or failed for no reason of its own, is set
-    aside.
-    """
+    """Return whether a cell needs no run; set aside a record that is no result."""
     try:
         record = whole_record(results, cell)
     except DamagedRecord as damaged:
@@ -132,7 +138,11 @@ def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
 
 
 def whole_record(results: Path, cell: str) -> Record | None:
-    """The record of a cell, if its curve is the one that was written. Raises DamagedRecord."""
+    """Return the record of a cell, None where there is none.
+
+    Raises:
+        DamagedRecord: it, or its curve, is not what was written.
+    """
     record = read_record(results, cell)
     if record is not None:
         verify_curve(results, record)
@@ -144,7 +154,7 @@ def _is_result(record: Record | None) -> bool:
 
 
 def _set_aside(results: Path, cell: str, path: Path) -> None:
-    """Moves it out of the way, if no other run did or is at work on the cell."""
+    """Move it out of the way, if no other run did or is at work on the cell."""
     if held := hold(results, cell):
         aside = results / "set-aside" / f"{cell}-{uuid.uuid4().hex[:8]}"
         aside.parent.mkdir(exist_ok=True)
@@ -154,7 +164,7 @@ def _set_aside(results: Path, cell: str, path: Path) -> None:
 
 
 def _start_over(results: Path, cell: str) -> None:
-    """Sets aside how far a cell came, unless somebody runs it now."""
+    """Set aside how far a cell came, unless somebody runs it now."""
     work = work_folder(results, cell)
     for path in (cell_folder(results, cell), work / "checkpoints", work / "run"):
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""One live display over all workers, from the records and heartbeats that they leave behind."""
+"""Show the progress of all workers, from the records and heartbeats that they write."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ class Progress:
         line_seconds: float = LINE_SECONDS,
         compile_seconds: float | None = None,
     ):
+        """Watch the cells of a results folder."""
         self.results = results
         self.console = console or Console(highlight=False)
         self._line_seconds = line_seconds
@@ -83,6 +84,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
+        """Begin to measure time, and to show."""
         self._started = self._looked = time.monotonic()
         if self.console.is_terminal and not self.console.quiet:
             self._live = Live(console=self.console, refresh_per_second=4, transient=True)
@@ -95,6 +97,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the display; print the last line."""
         if self._live:
             self._live.stop()
         if kind is None:
@@ -102,7 +105,7 @@ class Progress:
             self._print_line(self._beats())
 
     def update(self) -> None:
-        """Looks at what there is and shows it."""
+        """Show what there is now."""
         self._collect()
         if self._live:
             self._live.update(self._picture(self._beats()))
@@ -110,7 +113,7 @@ class Progress:
             self._print_line(self._beats())
 
     def say(self, line: str) -> None:
-        """Shows a line for good, above what changes."""
+        """Print a line for good, above what changes."""
         self.console.print(line, markup=False, soft_wrap=True)
 
     def _collect(self, *, at_once: bool = False) -> None:
@@ -216,9 +219,11 @@ class Progress:
 
 
 def _steps_of(record: Record | None) -> int:
-    """About how many a command took that was not told how many."""
-    made = record.provenance if record else {}
-    return round(made.get("steps_per_second", 0) * made.get("seconds", 0))
+    """Return about how many steps a command took that was not told how many."""
+    if record is None:
+        return 0
+    made = record.provenance
+    return round((made.get("steps_per_second") or 0) * made.get("seconds", 0))
 
 
 def _clock(seconds: float) -> str:

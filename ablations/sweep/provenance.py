@@ -1,4 +1,4 @@
-"""The provenance of records: versions, commit, machine. Beside a result, never part of it."""
+"""Describe where records come from: versions, commit, machine. Never part of a result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ablations import plugins
+from ablations.core.plan import Context
+from ablations.core.record import Checkout, Provenance
 from ablations.git import PLAIN, git
 from ablations.records import digest, write_atomically
 from ablations.sweep.machine import arithmetic, processor
@@ -43,11 +44,15 @@ ENVIRONMENT = (
 )
 
 
-def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> dict[str, Any]:
-    """The commit of the code that runs, and whether it was changed since: then also the digest of
-    the difference (see `difference`). {} outside a checkout.
+def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
+    """Return the commit of some code, and the digest of its `difference` where it was changed.
 
-    root, paths: the folder of the repository, and what in it counts; by default our own.
+    Args:
+        root: the folder of the repository; by default our own.
+        paths: what in it counts.
+
+    Returns:
+        {} outside a checkout.
     """
     try:
         commit = _git(root, "rev-parse", "HEAD")
@@ -60,8 +65,10 @@ def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> dict[str,
 
 
 def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
-    """What the checkout's code has over its commit, as a patch; new files included. "" where there
-    is nothing, or no checkout."""
+    """Return what a checkout has over its commit, as a patch; new files included.
+
+    "" where that is nothing, or there is no checkout.
+    """
     try:
         text = _git(root, "diff", *PLAIN, "--binary", "HEAD", "--", *paths)
         new = _git(root, "ls-files", "--others", "--exclude-standard", "--", *paths).splitlines()
@@ -76,20 +83,22 @@ def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
 
 
 def keep_difference(
-    results: Path, of: Mapping[str, Any], root: Path = OUR_ROOT, paths: Sequence[str] = OURS
+    results: Path, of: Checkout, root: Path = OUR_ROOT, paths: Sequence[str] = OURS
 ) -> None:
-    """Leaves the patch that records refer to beside them: differences/<digest>.patch."""
+    """Write the patch that records refer to beside them: differences/<digest>.patch."""
     if name := of.get("difference"):
         path = results / "differences" / f"{name}.patch"
         if not path.exists():
             write_atomically(path, difference(root, paths) + "\n")
 
 
-def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
-    """Return that of a process that runs a command, whose versions are not known here."""
-    repository = {
-        name: place[name] for name in ("commit", "changed", "difference") if name in place
-    }
+def of_command(context: Context, *, accelerator: bool) -> Provenance:
+    """Return the provenance of a command, whose versions are not known here."""
+    repository: Checkout = {}
+    if "commit" in context:
+        repository = {"commit": context["commit"], "changed": context["changed"]}
+    if "difference" in context:
+        repository["difference"] = context["difference"]
     return {
         "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
         "host": socket.gethostname(),
@@ -100,8 +109,8 @@ def of_command(place: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]
     }
 
 
-def of_process() -> dict[str, Any]:
-    """Return that of a process that trains."""
+def of_process() -> Provenance:
+    """Return the provenance of a process that trains."""
     return {
         "versions": versions_with_arithmetic(),
         "host": socket.gethostname(),
@@ -113,8 +122,10 @@ def of_process() -> dict[str, Any]:
 
 
 def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
-    """Versions, and the arithmetic of this process behind that of the earlier ones that ran a
-    cell."""
+    """Return the versions, with the arithmetic of all processes that ran a cell.
+
+    earlier: that of the processes before this one.
+    """
     now = arithmetic()
     kinds = [*(kind for kind in earlier if kind != now), now]
     return dict(versions()) | {"arithmetic": " and ".join(kinds)}
@@ -122,7 +133,7 @@ def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """Return those of Python and of what decides a result, by package."""
+    """Return the versions of Python and of the packages that decide a result."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

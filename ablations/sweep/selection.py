@@ -1,6 +1,4 @@
-"""The part of a study that is asked for: its variants, seeds and tasks. Names alone; `plan`
-resolves them.
-"""
+"""Select a part of a study: its variants, seeds and tasks, by names, which `plan` resolves."""
 
 from __future__ import annotations
 
@@ -19,8 +17,11 @@ RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs", "arithmetic
 
 @dataclass(frozen=True)
 class Selected:
-    """study: with the variants that are asked for, in the order of the tables. seeds: of the first
-    look, where there are looks. of_baseline: further ones of its baseline."""
+    """The part of a study that a request selects.
+
+    study: with the variants that are asked for, in the order of the tables. seeds: of the first
+    look, where there are looks. of_baseline: further ones of its baseline.
+    """
 
     study: Study
     profile: Profile
@@ -30,8 +31,10 @@ class Selected:
 
 
 def select(study: Study, request: Request) -> Selected:
-    """Return what a request selects of a study. Raises UserError for a name that the study does not
-    have and for flags that contradict each other.
+    """Return what a request selects of a study.
+
+    Raises:
+        UserError: the study does not have a name, or flags contradict each other.
     """
     if request.profile not in study.profiles:
         raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
@@ -55,7 +58,7 @@ def select(study: Study, request: Request) -> Selected:
 
 
 def _named(study: Study, asked: Iterable[str] | None) -> Study:
-    """The study with some of its variants, in its own order."""
+    """Return the study with some of its variants, in its own order."""
     names = set(study.variants if asked is None else asked)
     for name in asked or ():
         if name not in study.variants:
@@ -65,8 +68,9 @@ def _named(study: Study, asked: Iterable[str] | None) -> Study:
 
 
 def _levels_of_the_baseline(study: Study, request: Request) -> Study:
-    """The study's baseline at every combination of the varied settings' values, compared with the
-    first. That is another question than the study's claim.
+    """Return the study of its baseline at every combination of the varied settings' values.
+
+    Each is compared with the first. That is another question than the study's claim.
     """
     _require_variable(request)
     baseline = study.variants[study.baseline]
@@ -82,7 +86,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
         where: Variant(
             {**sets, **{name: value for name, value in at.items() if name != PRESET}},
             grid=grid,
-            preset=at.get(PRESET, baseline.preset),
+            preset=str(at[PRESET]) if PRESET in at else baseline.preset,
             tuned=baseline.tuned,
         )
         for where, at in combinations(request.vary, level_text)
@@ -98,8 +102,10 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
 
 
 def _crossed(study: Study, request: Request) -> Study:
-    """Every variant of the study at every combination. It is compared with what the study compares
-    it with, at the same values; where that is not selected, with itself at the first values.
+    """Return the study of every variant at every combination of the varied settings' values.
+
+    A variant is compared with what the study compares it with, at the same values; where that is
+    not selected, with itself at the first values.
     """
     _require_variable(request)
     against = {
@@ -137,7 +143,7 @@ def _require_variable(request: Request) -> None:
 
 
 def _require_unset(flag: str, names: Mapping[str, object], study: Study) -> None:
-    """Raises UserError where a flag is about what the variants differ in."""
+    """Raise UserError where a flag is about what the variants differ in."""
     for name in names:
         if differing := [v for v, variant in study.variants.items() if name in variant.sets]:
             shown = ", ".join(differing[:6]) + (", ..." if len(differing) > 6 else "")

@@ -1,4 +1,4 @@
-"""Policies of a running cell: which are kept, and how they are written.
+"""Keep policies of a running cell.
 
     results/work/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
 
@@ -13,10 +13,11 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablations.core.record import Policies
 from ablations.records import canonical, flush_to_disc, write_atomically
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import work_folder
@@ -40,6 +41,7 @@ class Snapshots:
 
     @property
     def folder(self) -> Path:
+        """Return where they lie while the cell runs."""
         return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:
@@ -59,35 +61,33 @@ class Snapshots:
         write_atomically(self.folder / f"{step}.npz", data.getvalue(), lasting=False)
 
     def flush(self) -> None:
-        """Have them outlast the power, which is due before a checkpoint that goes on from them."""
+        """Make them outlast a failure of the power, before a checkpoint that relies on them."""
         for path in _files(self.folder).values():
             with path.open("rb") as file:
                 flush_to_disc(file)
 
     def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
-        """The step with the highest value of what ranks them, the first of equals; None where there
-        is none yet."""
-        scores = dict(
-            zip(lane.columns["step"], lane.columns.get(self.cell.ranked_by, []), strict=False)
-        )
-        known = {s: v for s, v in scores.items() if v is not None and (not among or s in among)}
-        return max(known, key=lambda step: known[step]) if known else None
+        """Return the step with the highest value of what ranks them, the first of equals.
+
+        among: the steps that count; None: all. None where there is no value yet.
+        """
+        scores = lane.values(self.cell.ranked_by)
+        steps = [step for step in scores if not among or step in among]
+        return max(steps, key=scores.__getitem__, default=None)
 
     def score(self, lane: Lane) -> float | None:
-        """The last value of what ranks them."""
-        values = [v for v in lane.columns.get(self.cell.ranked_by, []) if v is not None]
-        return values[-1] if values else None
+        """Return the last value of what ranks them, None where there is none yet."""
+        return next(reversed(lane.values(self.cell.ranked_by).values()), None)
 
     def prune(self, lane: Lane) -> None:
-        """Deletes those that were the best once and are not any more."""
+        """Delete those that were the best once and are not any more."""
         keep = {self.cell.step_at(point) for point in self._schedule} | {self.best(lane)}
         for step, path in _files(self.folder).items():
             if step not in keep:
                 path.unlink(missing_ok=True)
 
-    def finish(self, lane: Lane) -> dict[str, Any]:
-        """Return what the record says of them: {"files": {step: sha256}, "best": step, "last":
-        step}, or nothing where none was kept."""
+    def finish(self, lane: Lane) -> Policies:
+        """Delete what the record does not keep; return its description, {} where none is kept."""
         if not self.count:
             return {}
         self.prune(lane)
@@ -107,6 +107,6 @@ class Snapshots:
 
 
 def _files(folder: Path) -> dict[int, Path]:
-    """step -> file, ascending."""
+    """Return the files by step, ascending."""
     found = {int(p.stem): p for p in folder.glob("*.npz") if p.stem.isdecimal()}
     return dict(sorted(found.items()))

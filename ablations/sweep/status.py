@@ -1,11 +1,11 @@
-"""The state of every cell of a plan: done, running, queued, failed and why, missing, damaged."""
+"""Tell the state of every cell of a plan: done, running, queued, failed, missing, damaged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 from ablations import plugins
 from ablations.records import DamagedRecord, OtherFormat, Plan, Record, read_record
@@ -17,41 +17,72 @@ from ablations.sweep.slurm.submissions import Held, holders
 STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 
 
+class Row(TypedDict, total=False):
+    """A cell and its state.
+
+    "done"; "running" (with phase, step, steps, 0 where they are not known, rate, score, host, and
+    on a cluster job, cores that it may use and cores_given); "queued" (job, queue: what Slurm calls
+    its state, reason); "failed" (reason, failed_step, log: the end of its traceback); "damaged"
+    (reason); or "missing" (checkpoint: the step to go on from, reason and log: what became of the
+    job that had it; where there are such).
+    """
+
+    study: str
+    task: str
+    variant: str
+    seed: int
+    hash: str
+    state: Literal["done", "running", "queued", "failed", "damaged", "missing"]
+    phase: str
+    step: int
+    steps: int
+    rate: float
+    score: float | None
+    host: str
+    job: str | None
+    cores: int | None
+    cores_given: int | None
+    queue: str
+    reason: str | None
+    failed_step: int | None
+    log: list[str] | str
+    checkpoint: int
+
+
 @dataclass(frozen=True)
 class Status:
-    """rows: one per cell. edited: a line for each plugin that was edited between the cells of a
-    plan. silent: why the queue of the cluster could not be asked, or None; what it has is then
-    among the missing."""
+    """The states of cells.
 
-    rows: tuple[dict[str, Any], ...]
+    rows: one per cell. edited: a line for each plugin that was edited between the cells of a plan.
+    silent: why the queue of the cluster could not be asked, or None; what it has is then among the
+    missing.
+    """
+
+    rows: tuple[Row, ...]
     edited: tuple[str, ...] = ()
     silent: str | None = None
 
     @property
     def moving(self) -> bool:
+        """Return whether a cell runs or waits in a queue."""
         return any(row["state"] in ("running", "queued") for row in self.rows)
 
 
 def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = None) -> Status:
-    """One row per cell, in the plans' order: study, task, variant, seed, hash, state, and what
-    there is to say of it.
-
-    state is "done"; "running" (with step, steps, 0 where they are not known, rate, score, host, and
-    on a cluster job, cores that it may use and cores_given); "queued" (job, queue: what Slurm calls
-    its state, reason); "failed" (reason, failed_step, log: the end of its traceback); "damaged"
-    (reason); or "missing" (checkpoint: the step to go on from, reason: what became of the job that
-    had it; where there are such).
+    """Return the state of every cell, in the plans' order.
 
     queue: how Slurm's is asked; None: anew.
     """
-    rows, lost, edited = [], [], []
+    rows: list[Row] = []
+    lost: list[Row] = []
+    edited: list[str] = []
     for plan in plans:
         used: list[Mapping[str, str]] = []
         for cell in cells_of(plan):
             record = _read(results, cell)
             if isinstance(record, Record):
                 used.append(record.provenance.get("plugins", {}))
-            row = {
+            row: Row = {
                 "study": cell.study,
                 "task": cell.task,
                 "variant": cell.variant,
@@ -71,15 +102,15 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
             held, silent = {}, str(why)
         for row in lost:
             if row["hash"] in held:
-                row |= _in_queue(held[row["hash"]], running=row["state"] == "running")
+                row.update(_in_queue(held[row["hash"]], running=row["state"] == "running"))
     return Status(tuple(rows), tuple(edited), silent)
 
 
-def _in_queue(held: Held, *, running: bool) -> dict[str, Any]:
+def _in_queue(held: Held, *, running: bool) -> Row:
     if running:
-        cores = held.submission.cores(held.index) or (None, None)
-        used = {"cores": cores[0], "cores_given": cores[1]}
-        return {"job": held.id, **used} if held.state.alive else {}
+        used, given = held.submission.cores(held.index) or (None, None)
+        alive: Row = {"job": held.id, "cores": used, "cores_given": given}
+        return alive if held.state.alive else {}
     if held.state.alive:
         return {
             "state": "queued",
@@ -98,7 +129,7 @@ def _read(results: Path, cell: Cell) -> Record | Exception | None:
         return why
 
 
-def _state(results: Path, cell: Cell, record: Record | Exception | None) -> dict[str, Any]:
+def _state(results: Path, cell: Cell, record: Record | Exception | None) -> Row:
     if isinstance(record, Exception):
         return {"state": "damaged", "reason": str(record)}
     if record is not None:

@@ -1,4 +1,4 @@
-"""The process that runs cells, which `crew` starts.
+"""Run cells: the process that `crew` starts.
 
 The same on this machine and on a cluster. It reads an order, claims cells of it that nobody has,
 and leaves records behind; the order, the claims and the records are all that it shares with
@@ -21,13 +21,14 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ablations import plugins
+from ablations.core.record import Provenance
 from ablations.errors import UserError
-from ablations.records import Record, write_record
+from ablations.records import write_record
 from ablations.sweep.backends import Prepared
 from ablations.sweep.cell import Cell
 from ablations.sweep.checkpoints import tidy
@@ -53,7 +54,7 @@ class Worker:
     """One process of an order."""
 
     def __init__(self, order: Order, index: int):
-        """Learn what there is to do. index: of the worker, which spreads them over programs."""
+        """Read what there is to do. index: of the worker, which spreads workers over programs."""
         self.order = order
         self.backend = order.backend
         self.index = index
@@ -85,21 +86,22 @@ class Worker:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
-        """Let go of everything unfinished, as if it had never been begun."""
+        """Release everything unfinished, as if it had never been begun."""
         if self._program is not None:
             self._program[1].abandon()
         while self._claims:
             self._claims.pop().release()
 
     def stop(self) -> bool:
-        """Ask it to end after the chunk at hand, with a checkpoint. Return False where it is not
-        training, so that nothing would answer."""
+        """Ask it to end after the chunk at hand, with a checkpoint.
+
+        Return False where it is not training, so that nothing would answer.
+        """
         self._stopping = True
         return self._training
 
     def _claim_block(self) -> list[Cell]:
-        """Claim at most `lanes` cells that run side by side: one program, one length, and so far
-        the same way behind them.
+        """Lock at most `lanes` cells that run side by side: of one program, length and progress.
 
         Each cell is looked at until it is found done, or held by another: so many looks, however
         many cells there are.
@@ -116,7 +118,7 @@ class Worker:
         return []
 
     def _claim_among(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
-        """Claim a block of cells of one kind. Return it, and the cells that have a record."""
+        """Lock a block of cells of one kind. Return it, and the cells that have a record."""
         block: list[Cell] = []
         done: list[Cell] = []
         start = 0
@@ -141,8 +143,10 @@ class Worker:
         return block, done
 
     def _kinds(self) -> list[Kind]:
-        """The kinds of cells that wait: those of the program at hand first; else each worker starts
-        with another one, to compile side by side."""
+        """Return the kinds of cells that wait, those of the program at hand first.
+
+        Without one each worker starts with another, to compile side by side.
+        """
         kinds = list(self._waiting)
         programs = list(dict.fromkeys(kind.program for kind in kinds))
         at_hand = self._program[0] if self._program else None
@@ -152,8 +156,10 @@ class Worker:
         return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
-        """Return how many cells may run side by side with this one: fewer than ordered where the
-        program at hand has found that no more fit."""
+        """Return how many cells may run side by side with this one.
+
+        Fewer than ordered where the program at hand has found that no more fit.
+        """
         if self._program is not None and self._program[0] == self._programs[cell.hash]:
             return self._program[1].lanes
         return self.order.lanes
@@ -186,7 +192,11 @@ class Worker:
                 traceback.print_exc()
             self._publish_failure(cells, held, error, {"started": started})
             return
-        costs = {"started": started, "compile_seconds": compile_seconds, "lanes": len(cells)}
+        costs: Provenance = {
+            "started": started,
+            "compile_seconds": compile_seconds,
+            "lanes": len(cells),
+        }
         self._training = True
         try:
             training.run(held, lambda: self._stopping)
@@ -198,13 +208,11 @@ class Worker:
         finally:
             self._training = False
         for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            self._publish(cell, one, training.ended(index), costs | training.cost(index))
+            self._publish(cell, one, training.ended(index), {**costs, **training.cost(index)})
             one.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
-        """The cell's program; each function is compiled by one worker, and the others find it in
-        the cache.
-        """
+        """Return the cell's program, and the seconds that it took to compile it."""
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
@@ -220,9 +228,9 @@ class Worker:
         cells: Sequence[Cell],
         held: Sequence[Claim],
         error: Exception,
-        about: Mapping[str, Any],
+        about: Provenance,
     ) -> None:
-        """Their checkpoints stay: another try may go on from them."""
+        """Record the failure. Checkpoints stay: another try may go on from them."""
         for cell, one in zip(cells, held, strict=True):
             self._publish(cell, one, _failed(_one_line(error)), {"log": _tail_of(error), **about})
             one.release()
@@ -236,14 +244,13 @@ class Worker:
         self._publish(cell, held, _failed(reason), {})
         held.release()
 
-    def _publish(self, cell: Cell, held: Claim, ended: Ended, about: Mapping[str, Any]) -> None:
-        made = {**self.order.provenance, **self.backend.provenance(cell, self.order)}
-        record = Record(cell.hash, cell.config, provenance={**made, **about}, **ended.fields)
+    def _publish(self, cell: Cell, held: Claim, ended: Ended, about: Provenance) -> None:
+        ran = self.backend.provenance(cell, self.order)
         first = write_record(
             self.results,
-            record,
+            ended.record(cell, {**self.order.provenance, **ran, **about}),
             ended.columns,
-            ended.policies,
+            ended.folder,
             ended.files,
             within=work_folder(self.results, cell.hash),
         )
@@ -252,8 +259,7 @@ class Worker:
 
 
 def _failed(reason: str) -> Ended:
-    fields = {"status": "failed", "failure": "error", "reason": reason}
-    return Ended(fields, {"step": []})
+    return Ended({"step": []}, "error", reason)
 
 
 def _one_line(error: BaseException) -> str:
@@ -262,8 +268,10 @@ def _one_line(error: BaseException) -> str:
 
 
 def _tail_of(error: BaseException) -> list[str]:
-    """The end of what a command printed, or the innermost lines of a traceback: the log itself is
-    deleted one day."""
+    """Return the end of what a command printed, or the innermost lines of a traceback.
+
+    The log itself is deleted one day.
+    """
     if (printed := getattr(error, "log", None)) is not None:
         return list(printed)
     text = "".join(traceback.format_exception(error))
@@ -271,8 +279,13 @@ def _tail_of(error: BaseException) -> list[str]:
 
 
 def end_with_parent(release: Callable[[], None], parent: int) -> None:
-    """End this process soon after its parent is gone, whatever killed it and however early: no
-    orphan keeps a core. release: lets go of what it holds. parent: its process id.
+    """End this process soon after its parent is gone, whatever killed it and however early.
+
+    No orphan keeps a core.
+
+    Args:
+        release: lets go of what this process holds.
+        parent: process id.
     """
 
     def watch() -> None:
@@ -318,8 +331,11 @@ def _release(held: Sequence[Worker]) -> None:
 
 
 def _work(order: Order, index: int, held: list[Worker]) -> None:
-    """Train what is left. held: takes the worker, for whoever has to release what it holds. Raises
-    OSError or UserError where another worker would not fare better."""
+    """Train what is left.
+
+    held: takes the worker, for whoever has to release what it holds. Raises OSError or UserError
+    where another worker would not fare better.
+    """
     order.backend.require_device(order)
     worker = Worker(order, index)
     held.append(worker)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +14,9 @@ TRACK = 1.0
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class State:
-    """What Brax's State holds, of a cart."""
+    """The state of a cart, with the fields of Brax's."""
 
     pipeline_state: dict[str, jax.Array]
     obs: jax.Array
@@ -26,12 +25,11 @@ class State:
     metrics: dict[str, jax.Array]
     info: dict[str, jax.Array]
 
-    def replace(self, **fields: Any) -> State:
-        return replace(self, **fields)
+    replace = dataclasses.replace  # a method
 
 
 def observe(cart: dict[str, jax.Array]) -> jax.Array:
-    """[position, velocity, target - position]."""
+    """Return [position, velocity, target - position]."""
     return jnp.stack([cart["position"], cart["velocity"], cart["target"] - cart["position"]])
 
 
@@ -42,6 +40,7 @@ class Cart:
     action_size = 1
 
     def reset(self, key: jax.Array) -> State:
+        """Draw position, velocity and target."""
         key_position, key_velocity, key_target = jax.random.split(key, 3)
         cart = {
             "position": jax.random.uniform(key_position, minval=-0.5, maxval=0.5),
@@ -52,6 +51,7 @@ class Cart:
         return State(cart, observe(cart), zero, zero, {}, {})
 
     def step(self, state: State, action: jax.Array) -> State:
+        """Push the cart for a step."""
         cart = state.pipeline_state
         force = GAIN * jnp.clip(action[0], -1.0, 1.0) - DAMPING * cart["velocity"]
         velocity = cart["velocity"] + DT * force

@@ -6,12 +6,17 @@ import contextlib
 import io
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ablations.tasks.task import Task, check_episodes, register
+from ablations.tasks.task import Environment, EpisodeSettings, Task, check_episodes, register
+
+if TYPE_CHECKING:
+    import jax
+
+    from ablations.core.plan import Settings
 
 BACKENDS = ("spring", "positional", "generalized", "mjx")
 
@@ -20,7 +25,14 @@ BACKENDS = ("spring", "positional", "generalized", "mjx")
 HEALTHY_REWARD = "healthy_reward"
 
 
-def _make(name: str, settings: Mapping[str, Any]) -> Any:
+class BraxSettings(EpisodeSettings, total=False):
+    """The settings of a task of Brax's."""
+
+    backend: str
+    healthy_reward: float
+
+
+def _make(name: str, settings: Settings) -> Environment:
     with quiet():
         import brax.envs
 
@@ -30,18 +42,20 @@ def _make(name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _mend_fluids() -> None:
-    """Forces of fluids, which swimmer has: Brax 0.14.2 calls clip(x, a_min=...), an argument that
-    JAX 0.10 took away."""
+    """Mend the forces of fluids, which swimmer has.
+
+    Brax 0.14.2 calls clip(x, a_min=...), an argument that JAX 0.10 took away.
+    """
     import jax.numpy as jnp
     from brax import fluid
 
-    def clip(x: Any, a_min: float) -> Any:
+    def clip(x: jax.Array, a_min: float) -> jax.Array:
         return jnp.clip(x, a_min)
 
     fluid.jp = SimpleNamespace(**{**vars(jnp), "clip": clip})
 
 
-def _check(backends: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
+def _check(backends: Sequence[str], settings: BraxSettings) -> list[str]:
     complaints = check_episodes(settings)
     if settings["backend"] not in backends:
         complaints.append(f"backend={settings['backend']} is not one of {', '.join(backends)}")
@@ -56,7 +70,7 @@ _KNOWN_MODEL_WARNINGS = ("settotalmass",)
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Drops those lines, and nothing else."""
+    """Drop the known lines that Brax and MuJoCo print, and nothing else."""
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.filterwarnings("ignore", message="Brax System, piplines and environments")
@@ -95,9 +109,9 @@ def _register(
     speed: float = Task.speed,
     backends: tuple[str, ...] = BACKENDS,
     healthy_reward: float | None = None,
-    **hyperparameters: Any,
+    **hyperparameters: float,
 ) -> None:
-    """A Brax environment as a task.
+    """Register a Brax environment as a task.
 
     backends: those that it works on, its own first. healthy_reward: what it pays for every step,
     whatever is done in it; an episode that falls ends. None: nothing.
@@ -206,7 +220,7 @@ _register(
     "humanoid",
     "walk forward as a humanoid without falling",
     steps=20_000_000,
-    speed=15_000,
+    speed=10_000,
     source=_BRAX,
     healthy_reward=5.0,
     learning_rate=3e-4,

@@ -8,13 +8,16 @@ An episode terminates where the cart leaves the track, |p| > 1, and is truncated
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ablations.tasks.task import Task, check_episodes, register
 
+if TYPE_CHECKING:
+    from ablations.core.plan import Settings
+    from ablations.tasks.cart import Cart
 
-def _make(settings: Mapping[str, Any]) -> Any:
+
+def _make(settings: Settings) -> Cart:
     from ablations.tasks.cart import Cart
 
     return Cart()

@@ -1,13 +1,31 @@
-"""What a task is, and the table of those that are known. Importing this does not start JAX."""
+"""Tasks, and the table of those that are known. Importing this does not start JAX."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from ablations.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ablations.core.decode import Json
+    from ablations.core.plan import Settings
+    from ablations.core.record import Task as TaskName
+
+# As the trainers of a task want it: `ablations.trainers.control.environment.Env`, or `Problems`.
+Environment: TypeAlias = Any
+
+
+class EpisodeSettings(TypedDict, total=False):
+    """The settings that every task with episodes has."""
+
+    episode_length: int
+    reset_group_size: int
+    random_elapsed_steps: bool
 
 
 @dataclass(frozen=True)
@@ -39,43 +57,43 @@ class Task:
 
     name: str
     summary: str
-    make: Callable[[Mapping[str, Any]], Any]
-    settings: Mapping[str, Any]
-    hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    make: Callable[..., Environment]
+    settings: Settings
+    hyperparameters: Mapping[str, Settings] = field(default_factory=dict)
     steps: int = 1_000_000
     source: str = ""
-    data: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    check: Callable[[Mapping[str, Any]], list[str]] = field(default=lambda settings: [])
-    neutral: Mapping[str, Any] = field(default_factory=dict)
-    unpaid: Callable[[Mapping[str, Any]], float] = field(default=lambda settings: 0.0)
+    data: Mapping[str, Callable[..., np.ndarray | np.float32]] = field(default_factory=dict)
+    check: Callable[..., list[str]] = field(default=lambda settings: [])
+    neutral: Settings = field(default_factory=dict)
+    unpaid: Callable[..., float] = field(default=lambda settings: 0.0)
     speed: float = 50_000.0
     revision: int = 1
 
-    def completed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a configuration with those that it leaves out as neutral."""
+    def completed(self, settings: Settings) -> dict[str, Json]:
+        """Return the settings of a configuration with those that it leaves out as neutral."""
         return {**self.neutral, **settings}
 
-    def program(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What of the task, with these settings, names the programs that it is compiled into."""
+    def program(self, settings: Settings) -> TaskName:
+        """Return what names the programs of the task with these settings."""
         name = f"{self.make.__module__}.{self.make.__qualname__}" if self.data else self.name
         compiled = {key: value for key, value in settings.items() if key not in self.data}
         return {"name": name, "revision": self.revision, "settings": compiled}
 
 
-def check_episodes(settings: Mapping[str, Any]) -> list[str]:
-    """Complaints about the settings that every task with episodes has; for `Task.check`."""
-    return [
-        f"{name}={settings[name]} is too small: at least 1"
-        for name in ("episode_length", "reset_group_size")
-        if name in settings and settings[name] < 1
-    ]
+def check_episodes(settings: EpisodeSettings) -> list[str]:
+    """Return complaints about the settings that every task with episodes has; for `Task.check`."""
+    counts = {
+        "episode_length": settings.get("episode_length", 1),
+        "reset_group_size": settings.get("reset_group_size", 1),
+    }
+    return [f"{name}={n} is too small: at least 1" for name, n in counts.items() if n < 1]
 
 
 _TASKS: dict[str, Task] = {}
 
 
 def register(task: Task) -> Task:
-    """Makes a task known to every command. Registering the same name twice is an error."""
+    """Make a task known to every command. Raise UserError for a name that is taken."""
     if task.name in _TASKS:
         raise UserError(f"task '{task.name}' is registered twice: choose another name")
     _TASKS[task.name] = task
@@ -83,6 +101,7 @@ def register(task: Task) -> Task:
 
 
 def tasks() -> Mapping[str, Task]:
+    """Return all tasks by name."""
     return dict(_TASKS)
 
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 import variants
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Tree, Variant
+from variants.registry import NameOrIndex
+
+Result = TypeVar("Result")
 
 
 class Fixed(NamedTuple):
-    """A choice that is compiled in. index: the variant's own, of which only the sign is read."""
+    """A choice that is compiled in. data: the variant's own, of which only the sign is read."""
 
     name: str
-    index: Any
+    data: NameOrIndex
 
 
 def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
-    """The variant with some choices compiled in, axis -> name, whatever its data say."""
-    fixed = {axis: Fixed(name, variant.choices[axis]) for axis, name in names.items()}
+    """Return the variant with some choices compiled in, axis -> name, whatever its data say."""
+    fixed = {
+        axis: Fixed(name, choice)
+        for axis, name in names.items()
+        if not isinstance(choice := variant.choices[axis], Fixed)
+    }
     return variant._replace(choices={**variant.choices, **fixed})
 
 
-def apply(axis: str, variant: Variant, *state: Any, **inputs: Any) -> Any:
-    """The output of the variant's choice on an axis, of these inputs and the variant's numbers; see
-    `variants.Axis.apply`."""
+def apply(axis: str, variant: Variant, *state: Tree, **inputs: Tree) -> Tree:
+    """Apply the variant's choice on an axis, with its numbers; see `variants.Axis.apply`."""
     one = variants.axis(axis)
     numbers = {name: variant.numbers[name] for name in one.known_numbers if name in variant.numbers}
     choice = variant.choices[axis]
@@ -38,16 +44,16 @@ def apply(axis: str, variant: Variant, *state: Any, **inputs: Any) -> Any:
     return one.apply(choice, *state, numbers=numbers, **inputs)
 
 
-def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Any]]) -> Any:
-    """The branch of the variant's choice on an axis; see `variants.Axis.switch`."""
+def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Result]]) -> Result:
+    """Call the branch of the variant's choice on an axis; see `variants.Axis.switch`."""
     choice = variant.choices[axis]
     if isinstance(choice, Fixed):
         return _apart(axis, branches[choice.name], choice)
     return variants.axis(axis).switch(choice, branches)
 
 
-def matches(axis: str, variant: Variant, *names: str) -> Any:
-    """Whether the variant's choice on an axis is one of these: bool, or a bool scalar."""
+def matches(axis: str, variant: Variant, *names: str) -> bool | jax.Array:
+    """Return whether the variant's choice on an axis is among the names: bool, or a bool scalar."""
     choice = variant.choices[axis]
     return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, *names)
 
@@ -55,32 +61,34 @@ def matches(axis: str, variant: Variant, *names: str) -> Any:
 def either(
     axis: str,
     variant: Variant,
-    condition: Any,
-    this: Callable[[], Any],
-    other: Callable[[], Any],
-) -> Any:
-    """this() where a condition of `matches` holds, else other(); only one of them is computed.
+    condition: bool | jax.Array,
+    this: Callable[[], Result],
+    other: Callable[[], Result],
+) -> Result:
+    """Return this() where a condition of `matches` holds, else other(), without the other one.
 
     axis: one that the condition is about.
     """
     if not isinstance(condition, bool):
-        return jax.lax.cond(condition, this, other)
+        result: Result = jax.lax.cond(condition, this, other)
+        return result
     branch, choice = this if condition else other, variant.choices[axis]
     return _apart(axis, branch, choice) if isinstance(choice, Fixed) else branch()
 
 
-def _apart(axis: str, branch: Callable[[], Any], choice: Fixed) -> Any:
-    """branch(), compiled apart from what is around it, as a branch of a switch is.
+def _apart(axis: str, branch: Callable[[], Result], choice: Fixed) -> Result:
+    """Call a function that is compiled apart from what is around it, as a branch of a switch is.
 
     Otherwise the compiler fuses it with its neighbours, which rounds differently: a specialised
     program would not give the bits of the switched one. The condition always holds, which the
     compiler cannot know; under vmap it costs one select. A structural axis has no switched program.
     """
-    if isinstance(choice.index, str) or variants.axis(axis).structural:
+    if isinstance(choice.data, str) or variants.axis(axis).structural:
         return branch()
     nothing = jax.eval_shape(branch)
-    return jax.lax.cond(
-        choice.index >= 0,
+    result: Result = jax.lax.cond(
+        choice.data >= 0,
         branch,
         lambda: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), nothing),
     )
+    return result

@@ -10,11 +10,14 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ablations.core.decode import Json
+from ablations.core.plan import Context, Formula, Settings
+from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Definition, Option, Trainer
+from ablations.trainers.trainer import Definition, Option, Trainer, Tree
 
 if TYPE_CHECKING:
     from variants import Number
@@ -60,7 +63,7 @@ class Line:
         texts = [*self.run, *self.environment.values(), *self.resume, self.cwd, self.curve]
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> CommandLine:
         """Return it as a configuration has it."""
         return {
             "run": list(self.run),
@@ -75,19 +78,31 @@ class Line:
         }
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Line:
+    def of(cls, plain: CommandLine) -> Line:
         """Read it from a configuration."""
-        given = {name: value for name, value in plain.items() if name != "revision"}
-        return cls(**given | {"run": tuple(given["run"]), "resume": tuple(given["resume"])})
+        return cls(
+            tuple(plain["run"]),
+            plain["curve"],
+            plain["metric"],
+            plain["step"],
+            plain["better"],
+            plain["cwd"],
+            plain["environment"],
+            tuple(plain["resume"]),
+            plain["resume_if"],
+        )
 
 
 @dataclass(frozen=True)
 class Site:
-    """A folder in which a command runs. code: names the content of all files that decide what it
-    does there. place: what a worker must know of it and no result depends on; see `Cell.place`."""
+    """A folder in which a command runs.
+
+    code: names the content of all files that decide what it does there. place: what a worker must
+    know of it and no result depends on; see `Cell.place`.
+    """
 
     code: str
-    place: Mapping[str, Any]
+    place: Context
 
 
 def require_sound(line: Line, *, repeats: bool = False) -> None:
@@ -125,14 +140,16 @@ def require_sound(line: Line, *, repeats: bool = False) -> None:
         )
 
 
-def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    """Fill in the placeholders of arguments. One that is nothing but a placeholder whose
-    value is a list becomes as many arguments."""
+def filled(texts: Iterable[str], values: Settings) -> list[str]:
+    """Fill in the placeholders of arguments.
+
+    One that is nothing but a placeholder whose value is a list becomes as many arguments.
+    """
     found: list[str] = []
     for text in texts:
         whole = _PLACEHOLDER.fullmatch(text)
-        if whole and isinstance(values.get(whole[1]), (list, tuple)):
-            found += [as_text(one) for one in values[whole[1]]]
+        if whole and isinstance(several := values.get(whole[1]), (list, tuple)):
+            found += map(as_text, several)
         else:
             found.append(
                 _PLACEHOLDER.sub(lambda m: as_text(values[m[1]]) if m[1] in values else m[0], text)
@@ -140,7 +157,7 @@ def filled(texts: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def as_text(value: Any) -> str:
+def as_text(value: Json) -> str:
     """Write a value as an argument: text as it is, numbers, true and false as JSON has them."""
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -161,6 +178,7 @@ class CommandTrainer:
     repeats: bool = False
 
     def __post_init__(self) -> None:
+        """Raise UserError for a command that cannot work."""
         require_sound(self.line, repeats=self.repeats)
 
     @property
@@ -180,18 +198,15 @@ class CommandTrainer:
 
     def reads(
         self,
-        structure: Mapping[str, Any],
+        structure: Settings,
         choices: Mapping[str, str],
-        settings: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
     ) -> frozenset[str]:
         """Return all placeholders."""
         return frozenset(self.structure)
 
-    def resolve(
-        self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
-    ) -> dict[str, Any]:
-        """Return the configuration of one command: its line, the values of its placeholders, its
-        code."""
+    def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
+        """Return the configuration of one command: its line, its placeholders' values, its code."""
         used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:
@@ -219,17 +234,17 @@ class CommandTrainer:
             "command": {**self.line.plain(), "revision": site.code},
         }
 
-    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def completed(self, config: Configuration) -> Configuration:
         """Return it as it is."""
-        return dict(config)
+        return config
 
-    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
         """Return nothing: what a command does with its arguments is not known."""
         return {}
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-    ) -> dict[str, dict[str, dict[str, str]]]:
+    ) -> dict[str, dict[str, Formula]]:
         """Return none."""
         return {name: {} for name in chosen}
 
@@ -239,7 +254,7 @@ class CommandTrainer:
             raise unknown("task of this command", name, self.tasks)
         return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
-    def schedule(self, config: Mapping[str, Any], *, steps: int, **_: int) -> dict[str, int]:
+    def schedule(self, config: Configuration, *, steps: int, **_: int) -> Run:
         """Return its steps where it is told them, else 0: it ends when it ends."""
         return {
             "iteration_steps": 1,
@@ -249,21 +264,21 @@ class CommandTrainer:
             "evaluation_envs": 0,
         }
 
-    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place(self, config: Configuration) -> Context:
         """Return the folder and the files of a configuration's code."""
         code = config["command"]["revision"]
         return next(site.place for site in self.sites.values() if site.code == code)
 
-    def _site(self, values: Mapping[str, Any]) -> Site:
-        name = values.get(CODE, next(iter(self.sites)))
+    def _site(self, values: Settings) -> Site:
+        name = str(values.get(CODE, next(iter(self.sites))))
         if name not in self.sites:
-            raise unknown("code", str(name), self.sites)
+            raise unknown("code", name, self.sites)
         return self.sites[name]
 
 
-def _require_plain(name: str, value: Any, line: Line) -> None:
+def _require_plain(name: str, value: Json, line: Line) -> None:
     listed = isinstance(value, (list, tuple))
-    for one in value if listed else [value]:
+    for one in value if isinstance(value, (list, tuple)) else [value]:
         if not isinstance(one, (str, int, float, bool)):
             raise UserError(f"{name} must be a number, a text, true, false or a list of these")
         if isinstance(one, str) and "\0" in one:
@@ -276,7 +291,7 @@ def _require_plain(name: str, value: Any, line: Line) -> None:
         )
 
 
-def _make(**_: Any) -> Trainer:
+def _make(**_: Tree) -> Trainer:
     raise UserError("a command is no program of JAX: there is nothing to compose")
 
 

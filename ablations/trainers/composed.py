@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import variants as registry
+from ablations.core.record import Configuration
 from ablations.tasks import task
 from ablations.trainers.composition import require_current
-from ablations.trainers.trainer import Trainer, Variant, trainer
+from ablations.trainers.trainer import Diagnosis, Trainer, Variant, trainer
 
 
 def compose(
-    config: Mapping[str, Any], fixed: Sequence[str] = ()
-) -> tuple[Trainer, Callable[[Mapping[str, Any]], Variant]]:
-    """The trainer of a configuration, and the function that turns such a configuration into its
-    data. fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
+    config: Configuration, fixed: Sequence[str] = ()
+) -> tuple[Trainer, Callable[[Configuration], Variant]]:
+    """Compose the trainer of a configuration, and the function from such to their data.
+
+    fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
     """
     require_current(config)
     definition = trainer(config["trainer"]["name"])
@@ -31,7 +32,7 @@ def compose(
         choices={name: config["choices"][name]["name"] for name in fixed},
     )
 
-    def as_data(config: Mapping[str, Any]) -> Variant:
+    def as_data(config: Configuration) -> Variant:
         run = config["run"]
         iterations = run.get("points", np.inf) * run["updates_per_chunk"]
         return definition.data(config)._replace(iterations=np.float32(iterations))
@@ -39,9 +40,8 @@ def compose(
     return composed, as_data
 
 
-def diagnosis_of(config: Mapping[str, Any]) -> Callable[[Any, Variant, Any], dict[str, Any]]:
-    """What the trainer measures of a configuration's estimates: function(state, variant, key) ->
-    numbers. Raises UserError where that makes no sense."""
+def diagnosis_of(config: Configuration) -> Diagnosis:
+    """Return what measures a configuration's estimates. Raises UserError where that is no sense."""
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
     assert definition.diagnosis is not None
@@ -55,5 +55,5 @@ def diagnosis_of(config: Mapping[str, Any]) -> Callable[[Any, Variant, Any], dic
 
 
 def revisions(axis: str) -> dict[str, int]:
-    """The revision of every choice on an axis."""
+    """Return the revision of every choice on an axis."""
     return {choice.name: choice.revision for choice in registry.axis(axis).values()}

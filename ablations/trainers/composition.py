@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 import variants as registry
+from ablations.core.decode import Json
+from ablations.core.plan import Formula, Settings
+from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
 from ablations.trainers.revisions import current, differences
@@ -16,11 +19,11 @@ from ablations.trainers.trainer import Definition, Variant, trainer
 from ablations.trainers.values import like, number, option
 from variants import Number
 
-PARTS = ("choices", "numbers", "structure")  # of a configuration: what it reads
+T = TypeVar("T")
 
 
 def known_numbers(definition: Definition) -> dict[str, Number]:
-    """Every number that some composition of a trainer reads, with the trainer's default.
+    """Return every number that some composition of a trainer reads, with the trainer's default.
 
     Raises UserError where a name has two meanings, or the trainer a default of nothing.
     """
@@ -48,11 +51,11 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
 
 def reads(
     definition: Definition,
-    structure: Mapping[str, Any],
+    structure: Settings,
     choices: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Settings,
 ) -> frozenset[str]:
-    """The names that decide what a composition does: axes, numbers, options of structure."""
+    """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
     if definition.uses is not None:
         own &= set(definition.uses(structure, settings))
@@ -61,10 +64,11 @@ def reads(
 
 
 def resolve(
-    task: Task, definition: Definition, values: Mapping[str, Any], more: Collection[str] = ()
-) -> dict[str, Any]:
-    """One configuration, without its seed and how long it runs: the values over the defaults,
-    checked; of choices, numbers and structure what the composition reads and what is not neutral.
+    task: Task, definition: Definition, values: Settings, more: Collection[str] = ()
+) -> Configuration:
+    """Return a configuration without its seed and its run: the values over the defaults, checked.
+
+    Of choices, numbers and structure it has what the composition reads and what is not neutral.
 
     more: names among the values that are none of the trainer's or the task's, and left alone.
     Raises UserError for a name that nothing has, a value out of range, a combination that makes no
@@ -89,7 +93,7 @@ def resolve(
         for name, default in task.settings.items()
     }
     read = reads(definition, structure, choices, settings)
-    config: dict[str, Any] = {
+    config: Configuration = {
         "trainer": {"name": definition.name, "revision": definition.revision},
         "task": {"name": task.name, "revision": task.revision, "settings": settings},
         "choices": {
@@ -111,17 +115,20 @@ def resolve(
         raise UserError("; ".join(complaints))
     left_out = neutral(definition)
     config["task"]["settings"] = _without(task.neutral, settings)
-    return config | {part: _without(left_out[part], config[part]) for part in PARTS}
+    config["choices"] = _without(left_out["choices"], config["choices"])
+    config["numbers"] = _without(left_out["numbers"], config["numbers"])
+    config["structure"] = _without(left_out["structure"], config["structure"])
+    return config
 
 
-def _without(neutral: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _without(neutral: Mapping[str, T], values: Mapping[str, T]) -> dict[str, T]:
     return {name: one for name, one in values.items() if neutral.get(name) != one}
 
 
-def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
-    """The details that a configuration leaves out, by part and as they would stand in it. A choice
-    whose revision was bumped is no longer what a trainer did before it had the axis.
+def neutral(definition: Definition) -> Configuration:
+    """Return the details that a configuration leaves out, by part and as they would stand in it.
 
+    A choice whose revision was bumped is no longer what a trainer did before it had the axis.
     Raises UserError for an axis or a choice that is not there.
     """
     for name in definition.neutral:
@@ -146,40 +153,45 @@ def neutral(definition: Definition) -> dict[str, dict[str, Any]]:
     }
 
 
-def completed(definition: Definition, config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with what it reads and leaves out, as `resolve` saw it."""
+def completed(definition: Definition, config: Configuration) -> Configuration:
+    """Return a configuration with what it reads and leaves out, as `resolve` saw it."""
     about = config["task"]
     settings = definition.task(about["name"]).completed(about["settings"])
     config = {**config, "task": {**about, "settings": settings}}
     left_out = neutral(definition)
     if not any(left_out.values()):
         return config
-    whole = {part: {**left_out[part], **config[part]} for part in PARTS}
-    choices = {axis: _choice(axis, one["name"]) for axis, one in whole["choices"].items()}
+    made = {axis: one["name"] for axis, one in {**left_out["choices"], **config["choices"]}.items()}
     options = {name: one.default for name, one in definition.structure.items()}
     read = reads(
         definition,
-        {**options, **whole["structure"]},
-        {**definition.axes, **choices},
+        {**options, **left_out["structure"], **config["structure"]},
+        {**definition.axes, **{axis: _choice(axis, name) for axis, name in made.items()}},
         settings,
     )
     names = [*definition.axes, *known_numbers(definition), *definition.structure]
+
+    def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
+        values = {**neutral, **given}
+        return {
+            name: values[name]
+            for name in dict.fromkeys([*names, *values])
+            if name in given or (name in values and name in read)
+        }
+
     return {
         **config,
-        **{
-            part: {
-                name: values[name]
-                for name in dict.fromkeys([*names, *values])
-                if name in config[part] or (name in values and name in read)
-            }
-            for part, values in whole.items()
-        },
+        "choices": whole(left_out["choices"], config["choices"]),
+        "numbers": whole(left_out["numbers"], config["numbers"]),
+        "structure": whole(left_out["structure"], config["structure"]),
     }
 
 
-def require_current(config: Mapping[str, Any]) -> None:
-    """Raises UserError for a configuration that code of other revisions resolved: what it stands
-    for cannot be computed by this code, nor under its name."""
+def require_current(config: Configuration) -> None:
+    """Raise UserError for a configuration that code of other revisions resolved.
+
+    What it stands for cannot be computed by this code, nor under its name.
+    """
     definition = trainer(config["trainer"]["name"])
     task(config["task"]["name"])
     for axis, one in config["choices"].items():
@@ -192,10 +204,8 @@ def require_current(config: Mapping[str, Any]) -> None:
         )
 
 
-def inert(
-    definition: Definition, config: Mapping[str, Any], names: Collection[str]
-) -> dict[str, str]:
-    """Those of the names that cannot act in a configuration, and why."""
+def inert(definition: Definition, config: Configuration, names: Collection[str]) -> dict[str, str]:
+    """Return those of the names that cannot act in a configuration, and why."""
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
     config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
@@ -209,10 +219,13 @@ def inert(
     return found
 
 
-def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
-    """Axes whose choice is compiled in: those that are structural and those that the structure asks
-    for, and on an accelerator all. Under vmap every lane pays for every branch of a switch; a
-    single lane only for the branch that it takes."""
+def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
+    """Return the axes whose choice is compiled in.
+
+    They are those that are structural and those that the structure asks for, and on an accelerator
+    all: under vmap every lane pays for every branch of a switch, a single lane only for the branch
+    that it takes.
+    """
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
     if accelerator:
@@ -223,9 +236,12 @@ def fixed_axes(config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ..
     )
 
 
-def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
-    """A configuration as the data of its program. What it does not read is at its default, so that
-    all configurations of a program have data of one shape."""
+def data(definition: Definition, config: Configuration) -> Variant:
+    """Return a configuration as the data of its program.
+
+    What it does not read is at its default, so that all configurations of a program have data of
+    one shape.
+    """
     config = completed(definition, config)
     choices = {name: one["name"] for name, one in config["choices"].items()}
     numbers = {name: one.default for name, one in known_numbers(definition).items()}
@@ -244,20 +260,21 @@ def data(definition: Definition, config: Mapping[str, Any]) -> Variant:
     )
 
 
-def _seen_by_rules(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Choices, counts and numbers by name: what rules look at, such as samples_per_prompt."""
+def _seen_by_rules(config: Configuration) -> dict[str, str | float]:
+    """Return choices, counts and numbers by name, such as samples_per_prompt, for rules."""
     settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
-    found: dict[str, Any] = {
-        name: value for name, value in settings.items() if isinstance(value, int | float)
+    return {
+        **{name: value for name, value in settings.items() if isinstance(value, int | float)},
+        **{name: choice["name"] for name, choice in config["choices"].items()},
     }
-    return found | {name: choice["name"] for name, choice in config["choices"].items()}
 
 
 def formulas(
     chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-) -> dict[str, dict[str, dict[str, str]]]:
-    """variant -> axis -> choice, summary, formula and source, for the axes that the variants set
-    or in which they differ: `report` prints them and never imports the registry.
+) -> dict[str, dict[str, Formula]]:
+    """Return the formulas of the axes that variants set or in which they differ, by variant.
+
+    `report` prints them and never imports the registry.
 
     chosen: variant -> axis -> choice. sets: variant -> the names that it sets.
     """
@@ -267,29 +284,25 @@ def formulas(
         if any(axis in sets[name] for name in chosen)
         or len({one.get(axis) for one in chosen.values()}) > 1
     ]
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for name in chosen:
-        found[name] = {}
-        for axis in axes:
-            if axis in chosen[name]:
-                choice = registry.axis(axis)[chosen[name][axis]]
-                found[name][axis] = {
-                    "choice": choice.name,
-                    "summary": choice.summary,
-                    "formula": choice.formula,
-                    "source": choice.source,
-                }
-    return found
+    return {
+        name: {
+            axis: Formula(choice.name, choice.summary, choice.formula, choice.source)
+            for axis in axes
+            if axis in choices
+            for choice in [registry.axis(axis)[choices[axis]]]
+        }
+        for name, choices in chosen.items()
+    }
 
 
-def _choice(axis: str, name: Any) -> str:
+def _choice(axis: str, name: Json) -> str:
     try:
-        return registry.axis(axis)[name].name
+        return registry.axis(axis)[name if isinstance(name, str) else repr(name)].name
     except registry.UnknownName as error:
         raise UserError(str(error)) from None
 
 
-def _within(name: str, value: Any, of: Number) -> float:
+def _within(name: str, value: Json, of: Number) -> float:
     return number(name, value, of.low, of.high)
 
 

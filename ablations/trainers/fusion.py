@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 
+Arrays = TypeVar("Arrays")
 
-def materialized(arrays: Any) -> Any:
-    """The same arrays, which XLA on a CPU computes once, given the flags of `worker_environment`
-    in ablations/sweep/machine.py.
+
+def materialized(arrays: Arrays) -> Arrays:
+    """Return the same arrays, which XLA on a CPU then computes once.
+
+    It does so given the flags of `worker_environment` in ablations/sweep/machine.py.
 
     XLA fuses operations into loops, and an array that several loops read is computed in each. It
     fuses nothing across this barrier; without those flags it drops the barrier before it fuses.
     """
-    return jax.lax.optimization_barrier(arrays) if jax.default_backend() == "cpu" else arrays
+    if jax.default_backend() != "cpu":
+        return arrays
+    barred: Arrays = jax.lax.optimization_barrier(arrays)
+    return barred

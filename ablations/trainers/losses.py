@@ -1,5 +1,4 @@
-"""What the losses of all trainers share: means over samples, the critic's part, and how far the
-policy is from the one that acted.
+"""Parts of every trainer's loss: means over samples, the critic's part, divergences of policies.
 
 mask: 1 at the samples that count and 0 elsewhere, of the shape of the samples; None: all count.
 """
@@ -10,28 +9,27 @@ import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Metrics, Tree, Variant
 
 Array = jax.Array
-Metrics = dict[str, Array]
 
 
 def mean(samples: Array, mask: Array | None = None) -> Array:
-    """The mean of the samples that count; 0 where none does."""
+    """Return the mean of the samples that count; 0 where none does."""
     if mask is None:
         return jnp.mean(samples)
     return jnp.sum(samples * mask) / jnp.maximum(jnp.sum(mask), 1.0)
 
 
 def variance(samples: Array, mask: Array | None = None) -> Array:
-    """That of the samples that count (ddof 0); 0 where none does."""
+    """Return the variance of the samples that count (ddof 0); 0 where none does."""
     if mask is None:
         return jnp.var(samples)
     return mean(jnp.square(samples - mean(samples, mask)), mask)
 
 
 def share_that_counts(fraction: Array, mask: Array | None) -> Array:
-    """A fraction of all samples, none of which is outside the mask, as one of those that count."""
+    """Return a fraction of all samples, none of them outside the mask, as one of those inside."""
     if mask is None:
         return fraction
     return fraction * mask.size / jnp.maximum(jnp.sum(mask), 1.0)
@@ -40,13 +38,13 @@ def share_that_counts(fraction: Array, mask: Array | None) -> Array:
 def value_loss(
     *, value: Array, target: Array, old_value: Array, variant: Variant, mask: Array | None = None
 ) -> tuple[Array, Metrics]:
-    """c_v E[value loss], of `value_error` under `value_clip`, and what it says of the critic.
+    """Return c_v E[value loss], of `value_error` under `value_clip`, and metrics of the critic.
 
     value, target, old_value: of one shape; the estimates at rollout are the old ones. Outside the
     mask all of them are 0.
     """
 
-    def error(*, values: Array, targets: Array) -> Array:
+    def error(*, values: Array, targets: Array) -> Tree:
         return apply("value_error", variant, values=values, targets=targets)
 
     losses, clip_fraction = apply(
@@ -68,7 +66,7 @@ def value_loss(
 
 
 def ratio_metrics(log_ratio: Array, mask: Array | None = None) -> Metrics:
-    """How far the policy is from the one that acted, by log ρ of any shape, as scalars.
+    """Return how far the policy is from the one that acted, by log ρ of any shape, as scalars.
 
     approximate_kl is the mean of (ρ - 1) - log ρ, known as k3: never negative, and with less
     variance than kl_k1, the mean of -log ρ. effective_sample_size is (Σρ)² / Σρ² as a share of the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,15 @@ import optax
 
 import variants
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Scalar, Tree, Variant
 
 
 class Rule(NamedTuple):
-    """What is compiled in of how steps are taken: choices of the axes optimizer, optimizer_reset
-    and weight_regularization, and Adam's β₁ and β₂."""
+    """The compiled part of an optimiser step.
+
+    optimizer, reset, regularization: choices of the axes optimizer, optimizer_reset and
+    weight_regularization. beta1, beta2: Adam's β₁ and β₂.
+    """
 
     optimizer: str = "adam"
     reset: str = "none"
@@ -29,22 +32,22 @@ ADAM = Rule()
 
 
 class Learner(NamedTuple):
-    """What a gradient step changes, and what it needs beside.
+    """The state of gradient descent.
 
     schedule: what the axis learning_rate_schedule carries. began: int32, steps before those on this
     batch; None where Adam does not start anew. initial: the parameters that training started from;
     None where nothing pulls towards them.
     """
 
-    parameters: Any
-    optimizer: Any
-    schedule: Any
+    parameters: Tree
+    optimizer: optax.ScaleByAdamState | optax.ScaleByScheduleState
+    schedule: Tree
     began: jax.Array | None = None
-    initial: Any = None
+    initial: Tree = None
 
 
-def start(parameters: Any, variant: Variant, rule: Rule = ADAM) -> Learner:
-    """Before the first step."""
+def start(parameters: Tree, variant: Variant, rule: Rule = ADAM) -> Learner:
+    """Return the learner before the first step."""
     plain = optax.ScaleByScheduleState(jnp.int32(0))  # only counts
     return Learner(
         parameters=parameters,
@@ -58,10 +61,10 @@ def start(parameters: Any, variant: Variant, rule: Rule = ADAM) -> Learner:
 
 
 def begin(learner: Learner, rule: Rule) -> Learner:
-    """The learner before its first step on a new batch."""
-    if rule.reset == "none" or rule.optimizer != "adam":
-        return learner
+    """Return the learner before its first step on a new batch."""
     adam = learner.optimizer
+    if rule.reset == "none" or not isinstance(adam, optax.ScaleByAdamState):
+        return learner
     if rule.reset == "batch_moments":
         adam = adam._replace(
             mu=jax.tree.map(jnp.zeros_like, adam.mu), nu=jax.tree.map(jnp.zeros_like, adam.nu)
@@ -69,25 +72,32 @@ def begin(learner: Learner, rule: Rule) -> Learner:
     return learner._replace(optimizer=adam, began=adam.count)
 
 
+class Divergence(NamedTuple):
+    """Scalars that say how far the policy is from the one that acted, for the schedule.
+
+    exact, offset: NaN where a trainer does not know them.
+    """
+
+    approximate: jax.Array
+    exact: jax.Array | float = jnp.nan
+    offset: jax.Array | float = jnp.nan
+
+
 def descend(
     learner: Learner,
-    gradient: Any,
+    gradient: Tree,
     *,
-    approximate_kl: jax.Array,
-    exact_kl: jax.Array | float = jnp.nan,
-    offset_kl: jax.Array | float = jnp.nan,
+    divergence: Divergence,
     progress: jax.Array,
     steps: int,
     variant: Variant,
-    factors: Mapping[str, jax.Array] | None = None,
+    factors: Mapping[str, Scalar] | None = None,
     rule: Rule = ADAM,
 ) -> tuple[Learner, jax.Array]:
-    """The learner after one step, and the learning rate of that step.
+    """Return the learner after one step, and the learning rate of that step.
 
-    approximate_kl, exact_kl, offset_kl: how far the policy is from the one that acted, for the
-        schedule; not every trainer knows the last two. progress: share of the run that is done.
-        steps: of an iteration. factors: of outermost entries of the parameters, what multiplies the
-        rate there. rule: what is compiled in.
+    progress: share of the run that is done. steps: of an iteration. factors: of outermost entries
+        of the parameters, what multiplies the rate there. rule: what is compiled in.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
     gradient = _pulled(gradient, learner, rule, variant)
@@ -100,9 +110,9 @@ def descend(
         learning_rate=variant.numbers["learning_rate"],
         progress=progress,
         step_progress=taken / (variant.iterations * steps),
-        approximate_kl=approximate_kl,
-        exact_kl=exact_kl,
-        offset_kl=offset_kl,
+        approximate_kl=divergence.approximate,
+        exact_kl=divergence.exact,
+        offset_kl=divergence.offset,
     )
     if factors:
         direction = {
@@ -114,8 +124,8 @@ def descend(
     return learner, rate
 
 
-def _pulled(gradient: Any, learner: Learner, rule: Rule, variant: Variant) -> Any:
-    """With that of c ‖θ‖² or c ‖θ - θ₀‖², by the choice of weight_regularization."""
+def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: Variant) -> Tree:
+    """Add the gradient of c ‖θ‖² or c ‖θ - θ₀‖², by the choice of weight_regularization."""
     if rule.regularization == "none":
         return gradient
     twice, pulled = 2.0 * variant.numbers["weight_l2"], learner.parameters
@@ -124,13 +134,15 @@ def _pulled(gradient: Any, learner: Learner, rule: Rule, variant: Variant) -> An
     return jax.tree.map(lambda g, w: g + twice * w, gradient, pulled)
 
 
-def _direction(gradient: Any, learner: Learner, rule: Rule, variant: Variant) -> tuple[Any, Any]:
-    """What a step goes down, before its rate, and the optimiser's next state."""
-    state = learner.optimizer
+def _direction(
+    gradient: Tree, learner: Learner, rule: Rule, variant: Variant
+) -> tuple[Tree, optax.ScaleByAdamState | optax.ScaleByScheduleState]:
+    """Return the direction of a step, before its rate, and the optimiser's next state."""
+    state, began = learner.optimizer, learner.began
     if rule.optimizer == "sgd":
         return gradient, state._replace(count=optax.safe_increment(state.count))
     adam = optax.scale_by_adam(rule.beta1, rule.beta2, eps=variant.numbers["adam_epsilon"])
-    if learner.began is None:
-        return adam.update(gradient, state)
-    direction, local = adam.update(gradient, state._replace(count=state.count - learner.began))
-    return direction, local._replace(count=local.count + learner.began)
+    if began is not None:
+        state = state._replace(count=state.count - began)
+    direction, after = adam.update(gradient, state)
+    return direction, after if began is None else after._replace(count=after.count + began)

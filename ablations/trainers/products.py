@@ -9,7 +9,6 @@ of ablations/sweep/machine.py sets the flags that go with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +19,12 @@ from ablations.trainers.fusion import materialized
 
 @jax.custom_vjp
 def product(left: jax.Array, right: jax.Array) -> jax.Array:
-    """left [..., M, K] times right [..., K, N] -> [..., M, N]; the leading axes are the same."""
+    """Multiply left [..., M, K] by right [..., K, N]; the leading axes are the same."""
     return jnp.matmul(left, right)
 
 
 def transposed(matrix: jax.Array) -> jax.Array:
-    """[..., M, N] -> [..., N, M]; on a CPU a copy, which XLA may fuse with what makes the matrix.
+    """Transpose [..., M, N], on a CPU by a copy, which XLA may fuse with what makes the matrix.
 
     The factor 1 is behind a barrier, so XLA cannot leave out the multiplication and fold the
     transposition into a product.
@@ -49,7 +48,7 @@ product.defvjp(_forward, _backward)
 
 @jax.custom_vjp
 def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
-    """inputs [M, K] times kernel [K, N], plus bias [N] in every row -> [M, N].
+    """Multiply inputs [M, K] by kernel [K, N] and add bias [N] to every row.
 
     The gradient of the bias is one more row of the kernel's. XLA would fuse its sum over M with
     what makes the terms and walk down each column on its own, which takes longer than the product.
@@ -79,12 +78,12 @@ affine.defvjp(_affine, _affine_backward)
 
 
 def dense_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
-    """`product` of the last axis: inputs [..., I], kernel [I, O] -> [..., O]."""
+    """Multiply the last axis of inputs [..., I] by kernel [I, O], as `product` does."""
     return _of_rows(product, inputs, kernel)
 
 
 def _of_rows(function: Callable[..., jax.Array], inputs: jax.Array, *more: jax.Array) -> jax.Array:
-    """A function of inputs [M, I] with rows of outputs, on inputs [..., I]."""
+    """Apply a function of inputs [M, I], with rows of outputs, to inputs [..., I]."""
     rows = function(inputs.reshape(-1, inputs.shape[-1]), *more)
     return rows.reshape(*inputs.shape[:-1], rows.shape[-1])
 
@@ -94,11 +93,12 @@ class Dense(linen.Module):
 
     features: int
     use_bias: bool = True
-    kernel_init: Callable[..., Any] = linen.initializers.lecun_normal()
-    bias_init: Callable[..., Any] = linen.initializers.zeros_init()
+    kernel_init: Callable[..., jax.Array] = linen.initializers.lecun_normal()
+    bias_init: Callable[..., jax.Array] = linen.initializers.zeros_init()
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        """Return the outputs [..., features] for inputs x [..., I]."""
         kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features), jnp.float32)
         if not self.use_bias:
             return dense_product(x, kernel)

@@ -6,10 +6,17 @@ would round otherwise than before β could be set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from ablations.trainers.trainer import Option
+
+
+class Betas(TypedDict):
+    """The options of structure below."""
+
+    adam_beta1: float
+    adam_beta2: float
+
 
 BETAS = {
     "adam_beta1": Option(
@@ -22,10 +29,13 @@ BETAS = {
 }  # fmt: skip
 
 
-def complaints_of(structure: Mapping[str, Any]) -> list[str]:
-    """What is wrong with them, in words."""
+def complaints_of(structure: Betas) -> list[str]:
+    """Return complaints about them, in words."""
     return [
-        f"{name}={structure[name]:g} must be below 1: at 1 nothing is learned"
-        for name in BETAS
-        if structure[name] >= 1
+        f"{name}={beta:g} must be below 1: at 1 nothing is learned"
+        for name, beta in (
+            ("adam_beta1", structure["adam_beta1"]),
+            ("adam_beta2", structure["adam_beta2"]),
+        )
+        if beta >= 1
     ]

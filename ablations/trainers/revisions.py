@@ -1,4 +1,4 @@
-"""Revisions of the code, and what in a configuration is of others.
+"""Revisions of the code, and those that configurations rest on.
 
 A choice, a trainer and a task carry a revision, which is bumped when what they compute changes.
 Commands that only read results start no JAX, so where the registry is not there its revisions are
@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from ablations.core.record import Configuration
 from ablations.tasks import tasks
 from ablations.trainers.trainer import BUILT_IN, trainers
 
 
-def stated(config: Mapping[str, Any]) -> dict[str, int]:
-    """The revisions that a configuration rests on, by what they are of; {} where it says none, as
-    that of an imported run."""
+def stated(config: Configuration) -> dict[str, int]:
+    """Return the revisions that a configuration rests on, by what they are of.
+
+    There are none where it says none, as that of an imported run.
+    """
     try:
         found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
         found[_task(config["task"]["name"])] = config["task"]["revision"]
@@ -31,9 +33,11 @@ def stated(config: Mapping[str, Any]) -> dict[str, int]:
         return {}
 
 
-def differences(config: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:
-    """What of a configuration is of another revision than now, in words; of what is no longer
-    there, or of a plugin that is not loaded, nothing."""
+def differences(config: Configuration, now: Mapping[str, int]) -> list[str]:
+    """Return what of a configuration is of another revision than now, in words.
+
+    What is no longer there, or of a plugin that is not loaded, is passed over.
+    """
     return [
         f"{what} is of revision {then}, now {now[what]}"
         for what, then in stated(config).items()
@@ -42,8 +46,10 @@ def differences(config: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:
 
 
 def current() -> dict[str, int]:
-    """The revisions of the code that runs, and of plugins where they are loaded, by what they are
-    of."""
+    """Return the revisions of the code that runs, and of plugins that are loaded.
+
+    They are named by what they are of.
+    """
     found = {_task(name): one.revision for name, one in tasks().items()}
     if (registry := sys.modules.get("variants")) is None:
         return {**found, **from_source()}
@@ -57,7 +63,7 @@ def current() -> dict[str, int]:
 
 @cache
 def from_source() -> Mapping[str, int]:
-    """Those of trainers and choices that our own files state, without importing them."""
+    """Return the revisions that our own files state, without importing trainers and choices."""
     ours, package = Path(__file__).parents[2], find_spec("variants")
     found = {}
     for name, module in BUILT_IN.items():
@@ -84,39 +90,39 @@ def _choice(axis: str, name: str) -> str:
 
 def _of_definitions(path: Path) -> Iterator[int]:
     """Yield the revisions that a module gives to instances of Definition."""
-    for call, keywords, _ in _calls(ast.parse(path.read_text())):
-        if isinstance(call.func, ast.Name) and call.func.id == "Definition":
-            yield keywords.get("revision", 1)
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Definition":
+            yield _revision(node, tree)
 
 
 def _of_choices(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Axis, name and revision of what a module registers: calls with a name and a formula. A module
-    is called as its axis is, or imports the axis that it adds to."""
+    """Yield axis, name and revision of what a module registers: calls with a name and a formula.
+
+    A module is called as its axis is, or imports the axis that it adds to.
+    """
     tree = ast.parse(path.read_text())
     imported = (one for one in tree.body if isinstance(one, ast.ImportFrom))
     of = [one.module or "" for one in imported if any(name.name == "AXIS" for name in one.names)]
     axis = of[0].rpartition(".")[2] if of else path.stem
-    for _, keywords, first in _calls(tree):
-        if first is not None and "formula" in keywords:
-            yield axis, first, keywords.get("revision", 1)
-
-
-def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, dict[str, Any], Any]]:
-    """Every call with its keywords and its first argument: literals, and names of them."""
-    named = {
-        target.id: one.value.value
-        for one in tree.body
-        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
-        for target in one.targets
-        if isinstance(target, ast.Name)
-    }
-
-    def literal(node: ast.expr) -> Any:
-        if isinstance(node, ast.Name):
-            return named.get(node.id)
-        return node.value if isinstance(node, ast.Constant) else None
-
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            keywords = {one.arg: literal(one.value) for one in node.keywords if one.arg}
-            yield node, keywords, literal(node.args[0]) if node.args else None
+        if isinstance(node, ast.Call) and any(one.arg == "formula" for one in node.keywords):
+            for name in (_literal(first, tree) for first in node.args[:1]):
+                if isinstance(name, str):
+                    yield axis, name, _revision(node, tree)
+
+
+def _revision(call: ast.Call, tree: ast.Module) -> int:
+    stated = [one.value for one in call.keywords if one.arg == "revision"]
+    return int(_literal(stated[0], tree) or 1) if stated else 1
+
+
+def _literal(node: ast.expr, tree: ast.Module) -> str | int | None:
+    """Return the value of a literal, or of a name that the module gives to a literal, or None."""
+    named = [
+        one.value
+        for one in tree.body
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == ast.unparse(node)
+    ]
+    value = getattr(named[0] if named else node, "value", None)
+    return value if isinstance(value, str | int) else None

@@ -10,7 +10,7 @@ from ablations.trainers.trainer import Variant
 
 
 def orders(keys: jax.Array, size: int, variant: Variant) -> jax.Array:
-    """int32 [epochs, size]: the order of `size` units in each epoch, as minibatch_order says.
+    """Return the order of `size` units in each epoch, int32 [epochs, size], by minibatch_order.
 
     keys: of each epoch.
     """
@@ -20,7 +20,8 @@ def orders(keys: jax.Array, size: int, variant: Variant) -> jax.Array:
         def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
             return order[fresh], order[fresh]
 
-        return jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)[1]
+        _, shuffled = jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)
+        return jnp.asarray(shuffled)
 
     return switch(
         "minibatch_order",

@@ -10,16 +10,41 @@ import importlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    NotRequired,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 import numpy as np
 
+from ablations.core.plan import Context, Formula
+from ablations.core.record import Configuration, Named, Run
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import jax
+
+    from ablations.core.decode import Json
+    from ablations.core.plan import Settings
+    from ablations.core.record import Task as TaskName
     from ablations.tasks.task import Task
+    from ablations.trainers.choices import Fixed
     from ablations.trainers.command import CommandTrainer
     from variants import Number
+    from variants.registry import NameOrIndex
+
+Tree: TypeAlias = Any  # a pytree of arrays
+Scalar: TypeAlias = "jax.Array | np.float32 | float"
+Metrics: TypeAlias = "dict[str, jax.Array]"  # name -> scalar
+Diagnosis: TypeAlias = "Callable[..., Metrics]"  # of (state, variant, key)
+SettingsT = TypeVar("SettingsT")
+StructureT = TypeVar("StructureT")
 
 
 class Variant(NamedTuple):
@@ -33,10 +58,10 @@ class Variant(NamedTuple):
     task: name -> array, of the task's settings that are data (`Task.data`).
     """
 
-    choices: Mapping[str, Any]
-    numbers: Mapping[str, Any]
-    iterations: Any = np.float32(np.inf)
-    task: Mapping[str, Any] = {}
+    choices: Mapping[str, NameOrIndex | Fixed]
+    numbers: Mapping[str, Scalar]
+    iterations: Scalar = np.float32(np.inf)
+    task: Mapping[str, Tree] = {}
 
 
 class Trainer(NamedTuple):
@@ -57,14 +82,37 @@ class Trainer(NamedTuple):
         None: as `start` is seen to return it.
     """
 
-    init: Callable[..., Any]
-    chunk: Callable[[Any, Variant], tuple[Any, dict[str, Any]]]
-    evaluate: Callable[[Any, Variant, Any], dict[str, Any]]
-    policy: Callable[[Any], Any]
+    init: Callable[..., Tree]
+    chunk: Callable[..., tuple[Tree, Metrics]]
+    evaluate: Callable[..., Metrics]
+    policy: Callable[..., Tree]
     steps_per_chunk: int
-    act: Callable[[Any, Any, Any], Any] | None = None
-    start: Callable[[int], Any] | None = None
-    given: Any = None
+    act: Callable[..., jax.Array] | None = None
+    start: Callable[[int], Tree] | None = None
+    given: Tree = None
+
+
+class ProgramName(TypedDict):
+    """Parts of a configuration that name its program; see `Definition.program`."""
+
+    trainer: Named
+    task: TaskName
+    structure: Settings
+    updates_per_chunk: int
+    evaluation_envs: int
+    arithmetic: NotRequired[str]
+    compiled_in: Mapping[str, Named]
+
+
+class Program(TypedDict, Generic[SettingsT, StructureT]):
+    """The keywords of `Definition.make`."""
+
+    task: Task
+    settings: SettingsT
+    structure: StructureT
+    updates_per_chunk: int
+    evaluation_envs: NotRequired[int]
+    choices: NotRequired[Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -74,11 +122,11 @@ class Option:
     neutral: of an option that joined later, as of a `variants.Number`; None: it has none.
     """
 
-    default: Any
+    default: Json
     summary: str
-    allowed: tuple[Any, ...] | None = None
+    allowed: tuple[Json, ...] | None = None
     low: float | None = None
-    neutral: Any = None
+    neutral: Json = None
 
 
 @dataclass(frozen=True)
@@ -118,13 +166,13 @@ class Definition:
     numbers: Mapping[str, Number]
     structure: Mapping[str, Option]
     make: Callable[..., Trainer]
-    iteration_steps: Callable[[Mapping[str, Any]], int]
+    iteration_steps: Callable[..., int]
     defaults: Mapping[str, float] = field(default_factory=dict)
     neutral: Mapping[str, str] = field(default_factory=dict)
-    uses: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
-    compiles: Callable[[Mapping[str, Any]], Collection[str]] | None = None
+    uses: Callable[..., Collection[str]] | None = None
+    compiles: Callable[..., Collection[str]] | None = None
     check: Callable[..., list[str]] = field(default=lambda **_: [])
-    diagnosis: Callable[..., Callable[[Any, Variant, Any], dict[str, Any]]] | None = None
+    diagnosis: Callable[..., Diagnosis] | None = None
     diagnosed: str = ""
     ranked_by: tuple[str, str] = ("evaluation/return", "training/return")
     step_unit: str = "environment step"
@@ -144,12 +192,11 @@ class Definition:
 
     def reads(
         self,
-        structure: Mapping[str, Any],
+        structure: Settings,
         choices: Mapping[str, str],
-        settings: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
     ) -> frozenset[str]:
-        """Return the axes, numbers and options of structure that a composition reads, whatever
-        their values.
+        """Return the axes, numbers and options that a composition reads, whatever their values.
 
         settings: the task's, where the trainer looks at them.
         """
@@ -157,28 +204,29 @@ class Definition:
 
         return composition.reads(self, structure, choices, settings or {})
 
-    def resolve(
-        self, task: Task, values: Mapping[str, Any], more: Collection[str] = ()
-    ) -> dict[str, Any]:
+    def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
         """Return the values over the defaults as one configuration; see `composition.resolve`."""
         from ablations.trainers import composition
 
         return composition.resolve(task, self, values, more)
 
-    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def completed(self, config: Configuration) -> Configuration:
         """Return a configuration with the details that it leaves out, as they are neutral."""
         from ablations.trainers import composition
 
         return composition.completed(self, config)
 
-    def inert(self, config: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
-        """Return which of the names cannot act in a configuration, and why: it does not read them,
-        or to no effect. Names that the trainer does not know are passed over."""
+    def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
+        """Return which of the names cannot act in a configuration, and why.
+
+        It does not read them, or to no effect. Names that the trainer does not know are passed
+        over.
+        """
         from ablations.trainers import composition
 
         return composition.inert(self, config, names)
 
-    def compiled_in(self, config: Mapping[str, Any], *, accelerator: bool) -> tuple[str, ...]:
+    def compiled_in(self, config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
         """Return the axes whose choice is part of a configuration's program, instead of data."""
         from ablations.trainers import composition
 
@@ -186,7 +234,7 @@ class Definition:
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
-    ) -> dict[str, dict[str, dict[str, str]]]:
+    ) -> dict[str, dict[str, Formula]]:
         """Return the formulas of the choices of variants; see `composition.formulas`."""
         from ablations.trainers import composition
 
@@ -200,15 +248,17 @@ class Definition:
 
     def schedule(
         self,
-        config: Mapping[str, Any],
+        config: Configuration,
         *,
         steps: int,
         points: int,
         evaluations: int,
         evaluation_envs: int,
-    ) -> dict[str, int]:
-        """Return how a configuration trains for so many steps, rounded up: in chunks of equal
-        length, so that one compiled program serves them all."""
+    ) -> Run:
+        """Return how a configuration trains for so many steps, rounded up.
+
+        Its chunks are of equal length, so that one compiled program serves them all.
+        """
         iteration_steps = self.iteration_steps(self.completed(config)["structure"])
         iterations = math.ceil(steps / iteration_steps)
         updates = max(1, round(iterations / points))
@@ -221,30 +271,31 @@ class Definition:
             "evaluation_envs": evaluation_envs if evaluations else 0,
         }
 
-    def program(self, config: Mapping[str, Any], *, accelerator: bool) -> dict[str, Any]:
+    def program(self, config: Configuration, *, accelerator: bool) -> ProgramName:
         """Return what names the program of a configuration: all of it that is not data."""
         run = config["run"]
-        return {
+        name: ProgramName = {
             "trainer": config["trainer"],
             "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
             "structure": config["structure"],
             "updates_per_chunk": run["updates_per_chunk"],
             "evaluation_envs": run["evaluation_envs"],
-            **({"arithmetic": run["arithmetic"]} if "arithmetic" in run else {}),
             "compiled_in": {
                 axis: config["choices"][axis]
                 for axis in self.compiled_in(config, accelerator=accelerator)
                 if axis in config["choices"]  # else it is neutral, and names nothing
             },
         }
+        if "arithmetic" in run:
+            name["arithmetic"] = run["arithmetic"]
+        return name
 
-    def place(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place(self, config: Configuration) -> Context:
         """Return nothing: a program runs anywhere."""
         return {}
 
-    def data(self, config: Mapping[str, Any]) -> Variant:
-        """Return a configuration as the data of its program: what it does not read is at its
-        default."""
+    def data(self, config: Configuration) -> Variant:
+        """Return a configuration as its program's data, what it does not read at its default."""
         from ablations.trainers import composition
 
         return composition.data(self, config)

@@ -6,49 +6,68 @@ cell of the seed, points and evaluations of another has the very resets of that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from ablations.tasks.task import Task
-from ablations.trainers.trainer import Definition, Option, Trainer, Variant
+from ablations.core.plan import Settings
+from ablations.trainers.trainer import (
+    Definition,
+    Metrics,
+    Option,
+    Program,
+    Trainer,
+    Tree,
+    Variant,
+)
 
 if TYPE_CHECKING:
     import jax
+
+    from ablations.tasks.task import EpisodeSettings
+    from ablations.trainers.language.trainer import State
 
 POLICIES = ("zero", "uniform")
 # Of a decoder whose weights are 0, so that any size answers alike.
 DECODER = {"layers": 1, "width": 2, "heads": 1, "mlp_width": 1}
 
 
-def make(*, task: Task, structure: Mapping[str, Any], **program: Any) -> Trainer:
-    """The policy in the form that the engine runs; its chunks do nothing."""
-    of_task = _writer if "kinds" in program["settings"] else _actor
-    return of_task(task=task, policy=structure["policy"], **program)
+class Structure(TypedDict):
+    """The options of `DEFINITION`."""
+
+    policy: str
 
 
-def _actor(
-    *, task: Task, settings: Mapping[str, Any], policy: str, evaluation_envs: int, **program: Any
-) -> Trainer:
-    """Actions of 0, or uniform in [-1, 1], whatever is observed."""
+def make(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
+    """Return the policy in the form that the engine runs; its chunks do nothing."""
+    return _writer(**program) if "kinds" in program["settings"] else _actor(**program)
+
+
+def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
+    """Return a policy of actions of 0, or uniform in [-1, 1], whatever is observed."""
     import jax
     import jax.numpy as jnp
 
     from ablations.trainers.control.environment import Environments
     from ablations.trainers.control.outcomes import whole_episodes
 
+    task, settings = program["task"], program["settings"]
     env = task.make(settings)
     environments = Environments(
-        env, evaluation_envs, settings["episode_length"], unpaid=task.unpaid(settings)
+        env,
+        program["evaluation_envs"],
+        settings["episode_length"],
+        unpaid=task.unpaid(settings),
     )
-    scale = float(policy == "uniform")
+    scale = float(program["structure"]["policy"] == "uniform")
 
-    def act(kept: Any, observation: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    def act(
+        kept: dict[str, jax.Array], observation: jax.Array, key: jax.Array | None = None
+    ) -> jax.Array:
         shape = (*observation.shape[:-1], env.action_size)
         if key is None:
             return jnp.zeros(shape)
         return kept["scale"] * jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
 
-    def evaluate(state: jax.Array, variant: Variant, key: jax.Array) -> dict[str, Any]:
+    def evaluate(state: jax.Array, variant: Variant, key: jax.Array) -> Metrics:
         noise = jax.random.fold_in(key, 2)  # beside the two keys of a reset
 
         def at(observation: jax.Array, step: jax.Array) -> jax.Array:
@@ -66,29 +85,28 @@ def _actor(
     )
 
 
-def _writer(
-    *, task: Task, settings: Mapping[str, Any], evaluation_envs: int, policy: str, **program: Any
-) -> Trainer:
-    """Tokens that are uniformly random; the greedy completion is always the same."""
+def _writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
+    """Return a policy of uniformly random tokens; its greedy completion is always the same."""
     import jax
     import jax.numpy as jnp
 
     from ablations.trainers.language import settings as language
 
-    options = {name: option.default for name, option in language.STRUCTURE.items()}
+    task, settings = program["task"], program["settings"]
+    options: Tree = {n: option.default for n, option in language.STRUCTURE.items()} | DECODER
     composed = language.compose(
         task=task,
         settings=settings,
-        structure={**options, **DECODER},
+        structure=options,
         updates_per_chunk=1,
-        evaluation_envs=evaluation_envs,
+        evaluation_envs=program["evaluation_envs"],
     )
     plain = language.DEFINITION.data(language.DEFINITION.resolve(task, settings))
 
     def known(variant: Variant) -> Variant:
         return plain._replace(task=variant.task)
 
-    def init(key: jax.Array, variant: Variant) -> Any:
+    def init(key: jax.Array, variant: Variant) -> State:
         state = composed.init(key, known(variant))
         return state._replace(parameters=jax.tree.map(jnp.zeros_like, state.parameters))
 
@@ -102,15 +120,15 @@ def _writer(
     )
 
 
-def _nothing(state: Any, variant: Variant) -> tuple[Any, dict[str, Any]]:
-    """A chunk of training, in which nothing is trained and no episode ends."""
+def _nothing(state: Tree, variant: Variant) -> tuple[Tree, Metrics]:
+    """Return the state of before: in such a chunk nothing is trained and no episode ends."""
     import jax.numpy as jnp
 
     return state, {"training/return": jnp.float32(jnp.nan)}
 
 
-def check(*, structure: Mapping[str, Any], settings: Mapping[str, Any], **_: Any) -> list[str]:
-    """What does not fit together, in words."""
+def check(*, structure: Structure, settings: Settings, numbers: Settings) -> list[str]:
+    """Return complaints about settings that do not fit together, in words."""
     if "kinds" in settings and structure["policy"] != "uniform":
         return [f"policy={structure['policy']} writes no tokens: use policy=uniform"]
     if "kinds" not in settings and "episode_length" not in settings:

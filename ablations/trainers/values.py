@@ -1,16 +1,19 @@
-"""Values as users give them, checked: in range, of the type of their default. No registry, so
-that what trains without it has the same messages.
+"""Values as users give them, checked: in range, of the type of their default.
+
+No registry, so that what trains without it has the same messages.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
+from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
+from ablations.trainers.trainer import Option
 
 
-def number(name: str, value: Any, low: float, high: float) -> float:
+def number(name: str, value: Json, low: float, high: float) -> float:
+    """Return a number between two bounds, both included. Raises UserError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UserError(f"{name} must be a number, not {value!r}")
     if not low <= value <= high:
@@ -18,7 +21,8 @@ def number(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
-def count(name: str, value: Any, low: int) -> int:
+def count(name: str, value: Json, low: int) -> int:
+    """Return a whole number from a bound upwards. Raises UserError."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -28,19 +32,21 @@ def count(name: str, value: Any, low: int) -> int:
     return value
 
 
-def option(name: str, value: Any, of: Any) -> Any:
+def option(name: str, value: Json, of: Option) -> Json:
+    """Return a value that an option of structure can have. Raises UserError."""
     value = like(name, value, of.default)
     if of.allowed is not None and value not in of.allowed:
         raise unknown(name, str(value), map(str, of.allowed))
-    every = value if isinstance(value, list) else [value]
-    if of.low is not None and any(one < of.low for one in every):
+    low, every = of.low, value if isinstance(value, list) else [value]
+    if low is not None and any(isinstance(one, (int, float)) and one < low for one in every):
         raise UserError(f"{name} must be at least {of.low}, not {value}")
     return value
 
 
-def like(name: str, value: Any, default: Any) -> Any:
-    """The value in the type of its default: a flag, a whole number, a number, a list of counts, a
-    text.
+def like(name: str, value: Json, default: Json) -> Json:
+    """Return a value in the type of its default. Raises UserError.
+
+    That is a flag, a whole number, a number, a list of counts or a text.
     """
     if isinstance(default, bool):
         if not isinstance(value, bool):

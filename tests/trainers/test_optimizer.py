@@ -14,7 +14,7 @@ import variants
 from ablations.errors import UserError
 from ablations.tasks import task
 from ablations.trainers import Variant, trainer
-from ablations.trainers.optimizer import ADAM, Rule, begin, descend, start
+from ablations.trainers.optimizer import ADAM, Divergence, Rule, begin, descend, start
 
 RATE, EPSILON, L2, LIMIT = 0.03, 1e-5, 0.2, 0.7
 BATCHES, STEPS = 4, 3
@@ -49,7 +49,7 @@ def taken(rule: Rule, clip: str = "none", schedule: str = "constant") -> list[An
         lambda learner, gradient: descend(
             learner,
             gradient,
-            approximate_kl=jnp.float32(0),
+            divergence=Divergence(jnp.float32(0)),
             progress=jnp.float32(0),
             steps=STEPS,
             variant=variant,
@@ -146,7 +146,7 @@ def test_a_new_count_makes_no_large_step_where_gradients_grow() -> None:
             learner, _ = descend(
                 learner,
                 gradient,
-                approximate_kl=jnp.float32(0),
+                divergence=Divergence(jnp.float32(0)),
                 progress=jnp.float32(0),
                 steps=100,
                 variant=variant,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ablations.core.plan import Config
+from ablations.core.record import Configuration, steps_of
 from ablations.records import Plan, canonical
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 from ablations.request import Request
@@ -35,7 +36,7 @@ def cost_sheet(
                 continue
             new = {cell.hash: cell.config for cell in mine if cell.hash not in seen}
             programs = {_program(config) for config in new.values()} - compiled
-            steps = sum(_training(config) for config in new.values())
+            steps = sum(map(steps_of, new.values()))
             evaluated = sum(_evaluation(config) for config in new.values())
             seconds = (steps + evaluated) / rates[task] + compiling * len(programs)
             total += seconds / 3600
@@ -76,23 +77,19 @@ def commands(plans: Sequence[Plan]) -> list[str]:
         studies: dict[str, list[str]] = {}
         for plan in plans:
             if task in plan.tasks:
-                request = Request("{}", **{**plan.request, "tasks": [task]})
+                request = replace(Request.of("{}", plan.request), tasks=(task,))
                 studies.setdefault(request.command(), []).append(plan.study.name)
         found += (command.replace("'{}'", " ".join(names)) for command, names in studies.items())
     return found
 
 
-def _program(config: Config) -> str:
-    parts = ("trainer", "task", "structure")
-    return canonical([config[name] for name in parts] + [config["run"]["updates_per_chunk"]])
+def _program(config: Configuration) -> str:
+    shape = config["trainer"], config["task"], config["structure"]
+    return canonical([*shape, config["run"]["updates_per_chunk"]])
 
 
-def _training(config: Config) -> int:
-    run = config["run"]
-    return int(run["points"] * run["updates_per_chunk"] * run["iteration_steps"])
-
-
-def _evaluation(config: Config) -> int:
+def _evaluation(config: Configuration) -> int:
     run = config["run"]
     length = config["task"]["settings"].get("episode_length", 1)
-    return int(run["evaluations"] * run["evaluation_envs"] * length)
+    assert isinstance(length, int)
+    return run["evaluations"] * run["evaluation_envs"] * length

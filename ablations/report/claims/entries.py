@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from ablations.core.decode import As, Matches, Mismatch, Within, decode
+from ablations.core.decode import Json, Matches, Mismatch, Within, decode
 from ablations.core.files import read_toml
-from ablations.core.plan import Flags, Seed
+from ablations.core.plan import Flags, Seed, Settings
 from ablations.errors import UserError, unknown
 from ablations.names import NAME
 from ablations.request import Request
@@ -45,7 +45,7 @@ class Claim:
     direction: Literal["higher", "lower", "none", "differs"]
     tasks: tuple[Text, ...]
     margin: Annotated[float, Within(1e-9, 1e6)]
-    run: Annotated[Mapping[str, Any], As(Flags)] = field(default_factory=dict)
+    run: Flags = field(default_factory=Flags)
     variant: tuple[Text, ...] = ()
     versus: tuple[Text, ...] = ()
     factor: str = ""
@@ -54,7 +54,7 @@ class Claim:
     @property
     def command(self) -> str:
         """The command that runs it; equal ones run the same plan."""
-        return Request(self.study, **self.run).command()
+        return Request.of(self.study, self.run).command()
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Condition:
 
     name: Text
     studies: tuple[Text, ...]
-    set: Mapping[str, Mapping[str, object]]
+    set: Mapping[str, Settings]
     seeds: list[Seed] | int | str
 
 
@@ -140,7 +140,7 @@ def _load(path: Path) -> dict[str, list[Any]]:
     return tables
 
 
-def _listed(entry: object) -> object:
+def _listed(entry: Json) -> Json:
     """Return an entry in which the names that may be one text are lists."""
     names = ("variant", "versus", "tasks", "studies")
     if not isinstance(entry, dict):
@@ -182,7 +182,7 @@ def _require_sound(claim: Claim) -> None:
         raise UserError("versus names one variant")
     if claim.statistic == "spread" and not claim.margin > 1:
         raise UserError(f"the margin of a spread is a ratio above 1, not {claim.margin}")
-    Request(claim.study, **claim.run)
+    Request.of(claim.study, claim.run)
 
 
 def _require_distinct(**lists: Sequence[str]) -> None:

@@ -61,8 +61,7 @@ def curves(
                 found,
                 task,
                 family,
-                3.5,
-                2.5,
+                (3.5, 2.5),
                 band=not each_seed,
                 each_seed=each_seed,
                 behind=levels(trivial.get(task), plan.tasks[task].steps),
@@ -111,7 +110,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
         caption="Interquartile mean over seeds of what the trainer records beside the score; "
         "metrics that stay the same everywhere are left out.",
         panels=tuple(
-            _panel(plan, shown[name], task, family, 2.9, height, band=False)
+            _panel(plan, shown[name], task, family, (2.9, height), band=False)
             for name, task, family in places
         ),
         subject=plan.study.title,
@@ -128,8 +127,7 @@ def _panel(
     found: Scores,
     task: str,
     family: Family,
-    width: float,
-    height: float,
+    size: tuple[float, float],
     *,
     band: bool,
     each_seed: bool = False,
@@ -149,10 +147,10 @@ def _panel(
     return Panel(
         title=task,
         x=Axis(step_unit(plan), limits=(0, None), format="steps"),
-        y=Axis(label(found.metric), count=7 if height > 2 else 4),
+        y=Axis(label(found.metric), count=7 if size[1] > 2 else 4),
         marks=tuple(marks),
-        width=width,
-        height=height,
+        width=size[0],
+        height=size[1],
         group=family.name,
     )
 

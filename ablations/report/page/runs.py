@@ -64,8 +64,8 @@ def _made_by(record: Record) -> dict[str, str]:
     own = ("seconds", "compile_seconds", "started", "steps_per_second", "versions", "environment")
     shared = {k: v for k, v in record.provenance.items() if k not in own}
     for name in ("versions", "environment"):
-        many = record.provenance.get(name) or {}
-        shared |= {name: ", ".join(f"{k} {v}" for k, v in sorted(many.items()))} if many else {}
+        if isinstance(many := record.provenance.get(name), dict) and many:
+            shared[name] = ", ".join(f"{k} {v}" for k, v in sorted(many.items()))
     return {str(name): str(value) for name, value in sorted(shared.items())}
 
 

@@ -201,7 +201,7 @@ def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDA
 
 
 def _task_iqm(block: Sequence[Floats]) -> Floats:
-    return np.mean([summary(rows, "iqm") for rows in block], axis=0)
+    return np.asarray(np.mean([summary(rows, "iqm") for rows in block], axis=0))
 
 
 def _pooled_iqm(block: Sequence[Floats]) -> Floats:
@@ -209,7 +209,7 @@ def _pooled_iqm(block: Sequence[Floats]) -> Floats:
 
 
 def _mean(block: Sequence[Floats]) -> Floats:
-    return np.mean([rows.mean(axis=1) for rows in block], axis=0)
+    return np.asarray(np.mean([rows.mean(axis=1) for rows in block], axis=0))
 
 
 def _median(block: Sequence[Floats]) -> Floats:
@@ -217,7 +217,7 @@ def _median(block: Sequence[Floats]) -> Floats:
 
 
 def _optimality_gap(block: Sequence[Floats]) -> Floats:
-    return 1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0)
+    return np.asarray(1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0))
 
 
 _AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {

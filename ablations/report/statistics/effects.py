@@ -146,8 +146,20 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
 
 
 def over_tasks(scores: ArrayLike, factorial: Design) -> tuple[NDArray[np.float64], float]:
-    """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`, and the difference
-    up to which numbers made of them are the same. Raises ValueError for another shape."""
+    """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`.
+
+    <<<<<<< HEAD
+    And the difference up to which numbers made of them are the same.
+
+    Raises:
+        ValueError: the scores have another shape.
+    =======
+    Beside them the difference up to which numbers made of them are the same.
+
+    Raises:
+        ValueError: another shape.
+    >>>>>>> w-speed
+    """
     y = np.asarray(scores, dtype=np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
         raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
@@ -178,7 +190,8 @@ def effects(
 
     def at(*where: tuple[int, int]) -> NDArray[np.float64]:
         """Return the mean of each seed's variants at levels of factors."""
-        return y[:, np.all([places[:, i] == k for i, k in where], axis=0)].mean(axis=1)
+        chosen = np.all([places[:, i] == k for i, k in where], axis=0)
+        return np.asarray(y[:, chosen].mean(axis=1))
 
     def effect(of: tuple[tuple[int, int], ...], contrast: NDArray[np.float64]) -> Effect:
         return Effect(

@@ -175,8 +175,9 @@ def _share(chosen: NDArray[np.bool_]) -> Floats:
 
 @lru_cache(maxsize=4)
 def _explained(places: _Places) -> Floats:
-    """Compute an orthonormal basis `[N, ...]` of what a model of two factors at a time explains: a
-    constant, the main effects and the interactions of two.
+    """Compute an orthonormal basis `[N, ...]` of what a model of two factors at a time explains.
+
+    The model has a constant, the main effects and the interactions of two.
     """
     mains = [[np.array(of) == k for k in range(1, 1 + max(of))] for of in zip(*places, strict=True)]
     both = [

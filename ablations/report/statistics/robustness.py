@@ -19,7 +19,7 @@ def lost(means: ArrayLike) -> NDArray[np.float64]:
     sensitivity of Adkins, Bowling and White 2024. 0 where one setting is the best on every task.
     """
     values = np.asarray(means, dtype=np.float64)
-    return values.max(axis=-1).mean(axis=-1) - values.mean(axis=-2).max(axis=-1)
+    return np.asarray(values.max(axis=-1).mean(axis=-1) - values.mean(axis=-2).max(axis=-1))
 
 
 def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:

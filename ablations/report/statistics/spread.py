@@ -81,4 +81,4 @@ def _deviations(values: NDArray[np.float64]) -> NDArray[np.float64]:
     scaled = np.ldexp(values, -power)
     off = scaled - scaled.mean()
     rest = float((off**2).sum()) - off**2 * n / (n - 1)
-    return np.ldexp(np.sqrt(np.maximum(rest, 0.0) / (n - 2)), power)
+    return np.asarray(np.ldexp(np.sqrt(np.maximum(rest, 0.0) / (n - 2)), power))

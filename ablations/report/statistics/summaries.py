@@ -30,12 +30,12 @@ def deviation(values: ArrayLike) -> Floats:
     """
     rows = np.asarray(values, dtype=np.float64)
     power = powers(rows)
-    return np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power)
+    return np.asarray(np.ldexp(np.ldexp(rows, -power[..., None]).std(axis=-1, ddof=1), power))
 
 
 def powers(values: ArrayLike) -> NDArray[np.int32]:
     """Return the power of two just above all sizes along the last axis: `[..., n]` -> `[...]`."""
-    return np.frexp(np.abs(np.asarray(values, dtype=np.float64)).max(axis=-1))[1]
+    return np.asarray(np.frexp(np.abs(np.asarray(values, np.float64)).max(axis=-1))[1])
 
 
 def order_weights(n: int, statistic: Statistic = "iqm") -> Floats:
@@ -88,8 +88,11 @@ def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int)
     index = np.random.default_rng([seed, n]).integers(0, n, (replicates, n))
     if 2**8 < n <= 2**16:  # NumPy sorts numbers of 16 bits by their digits, in a third of the time
         index = index.astype(np.uint16)
-    flat = (np.sort(index, axis=-1, kind="stable") + n * np.arange(replicates)[:, None]).ravel()
-    each = np.tile(order_weights(n, statistic), replicates)
+    weights = order_weights(n, statistic)
+    used = np.flatnonzero(weights)
+    ordered = np.sort(index, axis=-1, kind="stable")[:, used]
+    flat = (ordered + n * np.arange(replicates)[:, None]).ravel()
+    each = np.tile(weights[used], replicates)
     counted: Floats = np.bincount(flat, each, replicates * n).astype(np.float64)
     return counted.reshape(replicates, n)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ablations.core.plan import Settings
+from ablations.core.record import settings_read
 from ablations.core.verdict import Verdict
 from ablations.distributions import fisher_p
 from ablations.records import Plan
@@ -33,13 +34,7 @@ def settings(plan: Plan) -> dict[str, Settings]:
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
     filled: dict[str, Settings] = {}
     for variant, about in plan.variants.items():
-        config = configs.get(variant, {})
-        defaults = {
-            **{axis: one["name"] for axis, one in config.get("choices", {}).items()},
-            **config.get("numbers", {}),
-            **config.get("structure", {}),
-            **(about.neutral or {}),
-        }
+        defaults = {**settings_read(configs.get(variant, {})), **(about.neutral or {})}
         known = {**{n: defaults[n] for n in names if n in defaults}, **about.sets}
         filled[variant] = {name: known[name] for name in sorted(known)}
     return filled

@@ -1,4 +1,4 @@
-"""Backends: the ways to run a cell, as a compiled program of JAX or as a command of the user's.
+"""Define what a backend is: a way to run a cell, as a program of JAX or as a command.
 
 A backend is asked for whatever differs between them; nothing else knows which one it is. To add
 one, implement `Backend` in a package beside these and name it in `backend_of`.
@@ -10,12 +10,12 @@ one, implement `Backend` in a package beside these and name it in `backend_of`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ablations.core.plan import Config
+from ablations.core.record import Configuration, Provenance
 
 if TYPE_CHECKING:
     from ablations.sweep.cell import Cell
@@ -43,14 +43,18 @@ class RunningBatch(Protocol):
     """Cells side by side, from where they were left to their end."""
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run to the end of the batch. Raises TrainingFailed; and SystemExit, with what was done
-        saved, where it is asked to stop."""
+        """Run to the end of the batch.
+
+        Raises:
+            TrainingFailed: training raised an error.
+            SystemExit: it was asked to stop; what was done is saved.
+        """
 
     def ended(self, index: int) -> Ended:
         """Return how a cell of the batch ended."""
 
-    def cost(self, index: int) -> dict[str, Any]:
-        """Return what a cell took, for its provenance."""
+    def cost(self, index: int) -> Provenance:
+        """Return the time and memory of a cell, for its provenance."""
 
 
 class Prepared(Protocol):
@@ -80,7 +84,7 @@ class Backend(Protocol):
     title: str
     mending: str = ""
 
-    def program(self, config: Config, *, accelerator: bool = False) -> str:
+    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
 
     def accelerators(self) -> int:
@@ -106,8 +110,10 @@ class Backend(Protocol):
         return
 
     def notices(self, *, shell: bool) -> list[str]:
-        """Return what a user should know before workers start. shell: also of the variables of
-        this process."""
+        """Return lines for the user before workers start.
+
+        shell: also on the variables of this process.
+        """
         return []
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
@@ -124,18 +130,20 @@ class Backend(Protocol):
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
         """Prepare the program of a cell. sharing: how many cells of the order are of it."""
 
-    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
-        """Return where a cell ran, of this process."""
+    def provenance(self, cell: Cell, order: Order) -> Provenance:
+        """Return the provenance of a cell that this process ran."""
 
-    def kind(self, config: Config) -> tuple[str, ...]:
+    def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return what configurations have in common that take about as long per step."""
 
-    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the speed by provenances of cells, or by assumption where these have none."""
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return for how many seconds at most a job has nothing to save; and why it is too much for
-        a time limit, and what would help, in words."""
+        """Return for how many seconds at most a job has nothing to save.
+
+        And, in words, why that is too much for a time limit, and what would help.
+        """
 
     def crew(self, workers: int, lanes: int) -> str:
         """Return a number of workers in words."""
@@ -144,7 +152,7 @@ class Backend(Protocol):
         """Return a speed in words."""
 
 
-def backend_of(config: Config) -> Backend:
+def backend_of(config: Configuration) -> Backend:
     """Return the backend of a configuration, which is imported when it is first asked for."""
     name = "command" if "command" in config else "compiled"
     backend: Backend = importlib.import_module(f"{__name__}.{name}").BACKEND

@@ -1,4 +1,4 @@
-"""Settings of the jobs of a cluster, from flags or from a small TOML file.
+"""Read the settings of a cluster's jobs, from flags or from a small TOML file.
 
 partition = "cpu"
 time = "2:00:00"
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ablations.core.decode import Json, texts
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.sweep.estimate import Resources
@@ -56,7 +57,7 @@ class Cluster:
     threads: int | None = None
     setup: tuple[str, ...] = ()
     srun: tuple[str, ...] = ()
-    sbatch: Mapping[str, Any] = field(default_factory=dict)
+    sbatch: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def time_limit(self) -> int:
@@ -83,12 +84,13 @@ class Cluster:
         )
 
 
-def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
-    """The file's settings, if there is one, under those of the flags; None among these is left out.
+def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
+    """Return the settings of a file, under those of the flags that are not None.
 
-    Raises UserError for a file that is none, an unknown name or a value that makes no sense.
+    Raises:
+        UserError: the file is none, a name is unknown, or a value makes no sense.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Json] = {}
     if path is not None:
         try:
             values = read_toml(path)
@@ -111,9 +113,11 @@ def read_cluster(path: Path | None, flags: Mapping[str, Any]) -> Cluster:
     return Cluster(**{name: _checked(name, value) for name, value in values.items()})
 
 
-def minutes(text: str | int) -> int:
-    """A time limit as Slurm spells it (90, 90:00, 1:30:00, 1-12, 1-12:30:00) in minutes, rounded
-    up."""
+def minutes(text: Json) -> int:
+    """Read a time limit as Slurm spells it, in minutes, rounded up.
+
+    90, 90:00, 1:30:00, 1-12 or 1-12:30:00. Raises UserError.
+    """
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(text).strip())
     if not match:
         raise UserError(
@@ -133,7 +137,7 @@ def minutes(text: str | int) -> int:
     return math.ceil(seconds / 60)
 
 
-def _typed(text: str) -> dict[str, Any]:
+def _typed(text: str) -> dict[str, Json]:
     """Read GPUs as Slurm spells them: 2, a100:2."""
     kind, colon, number = text.rpartition(":")
     if not number.isdecimal() or bool(kind) != bool(colon) or not re.fullmatch(r"[\w.-]*", kind):
@@ -141,8 +145,11 @@ def _typed(text: str) -> dict[str, Any]:
     return {"gpus": int(number), "gpu_type": kind or None}
 
 
-def megabytes(text: str | float) -> int:
-    """16G, 500M, 1.5T; a bare number is in gigabytes; none: 0."""
+def megabytes(text: Json) -> int:
+    """Read a size such as 16G, 500M, 1.5T; a bare number is in gigabytes; none: 0.
+
+    Raises UserError.
+    """
     if str(text).strip().lower() == "none":
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(text).strip(), re.IGNORECASE)
@@ -152,28 +159,30 @@ def megabytes(text: str | float) -> int:
     return math.ceil(size)
 
 
-def _checked(name: str, value: Any) -> Any:
-    if name == "time":
-        return minutes(value)
-    if name == "memory":
-        return megabytes(value)
+def _checked(name: str, value: Json) -> Any:
+    """Return a setting as `Cluster` holds it. Raise UserError for another value."""
+    if name in ("time", "memory"):
+        return minutes(value) if name == "time" else megabytes(value)
     if name in ("setup", "srun"):
-        lines = [value] if isinstance(value, str) else value
-        if not isinstance(lines, list | tuple) or any(not isinstance(one, str) for one in lines):
-            what = "shell lines" if name == "setup" else "arguments"
-            raise UserError(f"{name} is a list of {what}, not {value!r}")
-        return tuple(lines)
+        return _lines(name, value)
     if name == "sbatch":
         if not isinstance(value, Mapping):
             raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
         return {str(option).lstrip("-"): one for option, one in value.items()}
     if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes", "threads"):
         low = 0 if name in ("gpus", "job_minutes") else 1
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        if type(value) is not int or value < low:
             raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")
-        return value
-    if name == "gpu_type" and value is None:
-        return None
-    if not isinstance(value, str) or not value or "\n" in value:
+    elif not (isinstance(value, str) and value and "\n" not in value) and not (
+        name == "gpu_type" and value is None
+    ):
         raise UserError(f"{name} must be a text, not {value!r}")
     return value
+
+
+def _lines(name: str, value: Json) -> tuple[str, ...]:
+    lines = (value,) if isinstance(value, str) else texts(value)
+    if lines is None:
+        what = "shell lines" if name == "setup" else "arguments"
+        raise UserError(f"{name} is a list of {what}, not {value!r}")
+    return lines

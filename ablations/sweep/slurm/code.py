@@ -1,4 +1,4 @@
-"""A copy of the code as it was submitted: what jobs run, whatever is edited meanwhile."""
+"""Copy the code as it is submitted: jobs run the copy, whatever is edited meanwhile."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
 def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
-    """Copy top-level packages and modules into a folder named by their content, if it is not
-    there yet; returns it. Those installed for good (under site-packages) stay where they are,
-    except for our own. modules: the file of each; of a package its __init__.py.
+    """Copy top-level packages and modules into a folder named by their content; return it.
+
+    Those installed for good (under site-packages) stay where they are, except for our own.
+
+    Args:
+        folder: under which the copy is made, if it is not there yet.
+        modules: the file of each; of a package its __init__.py.
     """
     sources = sorted(set(filter(None, map(_source, modules))))
     name = hashlib.sha256()

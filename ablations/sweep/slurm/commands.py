@@ -1,4 +1,4 @@
-"""Slurm's own commands, asked about jobs and about itself, once per question.
+"""Ask Slurm's commands about jobs and the cluster, once per question.
 
 Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
 who is still going to work on the others.
@@ -40,8 +40,10 @@ _MOST_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class State:
-    """name: as Slurm has it (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for a job that it no
-    longer knows. reason: why it waits, or "".
+    """The state of a job.
+
+    name: as Slurm has it (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for a job that it no longer
+    knows. reason: why it waits, or "".
     """
 
     name: str
@@ -54,8 +56,10 @@ class State:
 
     @property
     def held(self) -> bool:
-        """Return whether it is kept until somebody lets it go: Slurm gave up to start it, or it was
-        put back to be looked at."""
+        """Return whether it is kept until somebody releases it.
+
+        Slurm gave up to start it, or it was put back to be looked at.
+        """
         failed = self.name == "PENDING" and "launch failed" in self.reason
         return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
@@ -65,7 +69,7 @@ Queue = Callable[[Collection[str]], Mapping[str, State]]
 
 @dataclass(frozen=True)
 class Partition:
-    """time: its limit in minutes, None for none. nodes: names of hosts."""
+    """A partition of the cluster. time: its limit in minutes. nodes: names of hosts."""
 
     name: str
     time: int | None
@@ -77,6 +81,7 @@ class Silent(UserError):
 
 
 def require_commands() -> None:
+    """Raise UserError on a machine without Slurm's commands."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         raise UserError(
@@ -86,11 +91,14 @@ def require_commands() -> None:
 
 
 def states(jobs: Collection[str]) -> dict[str, State]:
-    """The state of these jobs ("12") and array tasks ("12_3"), by id, with those of their arrays;
-    those that are not in it, Slurm no longer knows. Raises Silent.
+    """Return the states of jobs ("12") and array tasks ("12_3"), by id, with those of their arrays.
 
-    A job, or a task of an array that goes on, stays in squeue for a while after its end
-    (MinJobAge); later only accounting knows it, where there is any.
+    Slurm no longer knows those that are left out. A job, or a task of an array that goes on, stays
+    in squeue for a while after its end (MinJobAge); later only accounting knows it, where there is
+    any.
+
+    Raises:
+        Silent: Slurm does not answer.
     """
     found: dict[str, State] = {}
     for some in _in_parts(sorted({_array(job) for job in jobs})):
@@ -113,8 +121,10 @@ def states(jobs: Collection[str]) -> dict[str, State]:
 
 
 def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
-    """`states` for somebody who asks again and again: Slurm is asked every so many seconds, or
-    where it is about jobs that it was not asked of."""
+    """Return a `states` that remembers its answer for some seconds.
+
+    It asks Slurm earlier about jobs that are not in the answer.
+    """
     asked, known, answer = -math.inf, frozenset[str](), {}
 
     def queue(jobs: Collection[str]) -> Mapping[str, State]:
@@ -128,8 +138,10 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
 
 
 def commented(first_word: str) -> list[tuple[str, list[str]]]:
-    """Return the jobs and arrays of this user whose comment begins with a word: Slurm's id, and the
-    other words of the comment. Raises Silent."""
+    """Return the jobs and arrays of this user whose comment begins with a word.
+
+    Slurm's id, and the other words of the comment. Raises Silent.
+    """
     told = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
     found = dict(line.split("|", 1) for line in told.splitlines() if "|" in line)
     words = {job: comment.split() for job, comment in found.items()}
@@ -137,8 +149,10 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
 
 def is_running(job: str) -> bool:
-    """Return whether Slurm still has a job running, also where it will soon end it; True where it
-    does not answer."""
+    """Return whether Slurm still has a job running, also where it will soon end it.
+
+    True where it does not answer.
+    """
     try:
         done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
     except Silent:
@@ -147,8 +161,11 @@ def is_running(job: str) -> bool:
 
 
 def state_of(states: Mapping[str, State], job: str | None) -> State:
-    """The state of one job or task. Tasks that were cancelled while they waited have none of their
-    own: what is left of the array stands for them."""
+    """Return the state of a job or task.
+
+    Tasks that were cancelled while they waited have none of their own: what is left of the array
+    stands for them.
+    """
     return states.get(job or "") or states.get(_array(job or "")) or State("GONE")
 
 
@@ -157,11 +174,13 @@ def _array(job: str) -> str:
 
 
 def cancel(jobs: Iterable[str]) -> None:
+    """Cancel jobs. Raises Silent."""
     for some in _in_parts(sorted(jobs)):
         _answer(["scancel", *some])
 
 
 def partitions() -> dict[str, Partition]:
+    """Return the partitions of the cluster by name. Raises Silent."""
     found: dict[str, Partition] = {}
     for line in _answer(["sinfo", "-h", "-N", "-o", "%R|%l|%n"]).splitlines():
         name, limit, node = line.split("|")
@@ -172,25 +191,26 @@ def partitions() -> dict[str, Partition]:
 
 
 def largest_array() -> int:
-    """The most tasks that an array may have (MaxArraySize)."""
+    """Return the most tasks that an array may have (MaxArraySize)."""
     told = _answer(["scontrol", "show", "config"])
     match = re.search(r"^MaxArraySize\s*=\s*(\d+)", told, re.MULTILINE)
     return max(1, int(match[1])) if match else 1001
 
 
 def try_out(script: str) -> None:
-    """Raises UserError with sbatch's own words where it would refuse the script."""
+    """Raise UserError, in sbatch's own words, where it would refuse a script."""
     done = _ask(["sbatch", "--test-only"], script)
     if done.returncode:
         raise UserError(f"sbatch refuses these jobs: {complaint(done.stderr)}")
 
 
 def requeue(job: str) -> bool:
+    """Put a job back into the queue; return whether Slurm did."""
     return _ask(["scontrol", "requeue", job]).returncode == 0
 
 
 def names_of_this_machine() -> set[str]:
-    """The names that this machine may have as a node."""
+    """Return the names that this machine may have as a node."""
     name = socket.gethostname()
     return {name, name.partition(".")[0], "localhost"}
 
@@ -209,7 +229,7 @@ def _limit(text: str) -> int | None:
 
 
 def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Command lines have an end."""
+    """Split names into parts that fit a command line."""
     return [names[i : i + _MOST_AT_ONCE] for i in range(0, len(names), _MOST_AT_ONCE)]
 
 

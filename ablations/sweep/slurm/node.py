@@ -1,5 +1,6 @@
-"""The work of one job of a cluster: a crew of workers on its order, until its cells have records or
-its time is up.
+"""Do the work of one job of a cluster: a crew of workers on its order.
+
+It ends when its cells have records or its time is up.
 
 submitit starts it, with the arguments it was pickled with. Nothing that submitit keeps is asked for
 afterwards; the records and checkpoints of the cells are what counts. So a job that Slurm runs
@@ -22,7 +23,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from ablations.errors import UserError
 from ablations.sweep.claims import checkpoint_points, running
@@ -45,8 +46,10 @@ class Job:
     index: int
 
     def __call__(self) -> str:
-        """Returns a line on how it ended, for submitit's log. Raises UserError where its workers
-        could not go on.
+        """Run it; return a line on how it ended, for submitit's log.
+
+        Raises:
+            UserError: its workers could not go on.
         """
         caught = _Caught()
         _delete_leftovers()
@@ -81,7 +84,7 @@ class Job:
 
 
 def _got_to(order: Order) -> dict[str, int]:
-    """The last checkpoint of every cell that is left."""
+    """Return the last checkpoint of every cell that is left."""
     results = Path(order.results)
     return {
         cell.hash: max(checkpoint_points(results, cell.hash), default=0) for cell in order.cells
@@ -89,7 +92,7 @@ def _got_to(order: Order) -> dict[str, int]:
 
 
 def _workers(order: Order) -> int:
-    """As planned, or fewer where less is left to do or the node gave less."""
+    """Return the planned workers, or fewer where less is left to do or the node gave less."""
     wanted = min(order.workers, -(-len(order.cells) // order.lanes))
     if order.accelerator:
         return wanted
@@ -97,27 +100,32 @@ def _workers(order: Order) -> int:
 
 
 def _cores() -> tuple[int, int]:
-    """Return the cores that this job may use and those that it was given, which are more where
-    srun binds its process to a part of them."""
+    """Return the cores that this job may use and those that it was given.
+
+    They are more where srun binds its process to a part of them.
+    """
     return cores(), int(os.environ.get("SLURM_CPUS_PER_TASK") or cores())
 
 
 class _Caught:
-    """Takes over the signals from submitit, which would rewrite its pickle on them."""
+    """The signals sent to this job, taken from submitit, which would rewrite its pickle."""
 
     def __init__(self) -> None:
+        """Take over the signals."""
         self.names: list[str] = []
         for number in (signal.SIGTERM, signal.SIGUSR2):
             signal.signal(number, self._catch)
 
     @property
     def user(self) -> bool:
+        """Return whether the time limit or preemption is near."""
         return "SIGUSR2" in self.names
 
     def any(self) -> bool:
+        """Return whether there was one."""
         return bool(self.names)
 
-    def _catch(self, number: int, _: Any) -> None:
+    def _catch(self, number: int, _: FrameType | None) -> None:
         self.names.append(signal.Signals(number).name)
 
 
@@ -128,7 +136,7 @@ def _own_id() -> str:
 
 
 def _delete_leftovers() -> None:
-    """submitit refuses to save a result where a killed run left half of one."""
+    """Delete half-written results of a killed run, where submitit would refuse to save one."""
     folder = Path(os.environ["SUBMITIT_FOLDER"])
     for path in folder.glob(f"{_own_id()}_*.save_tmp"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Submissions: the cells that each job was asked to compute, a folder for each.
+"""Keep submissions: the cells that each job was asked to compute, a folder for each.
 
     results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
     results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ablations.core.decode import Count
 from ablations.core.files import Foreign, read_bytes, read_json
@@ -48,7 +48,10 @@ class _Begun(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Submission:
-    """jobs: the hashes of the cells of each; all else that a job is told is in its order."""
+    """Jobs that were submitted at once.
+
+    jobs: the hashes of the cells of each; all else that a job is told is in its order.
+    """
 
     run: str
     results: str
@@ -58,15 +61,17 @@ class Submission:
 
     @property
     def folder(self) -> Path:
+        """Return where it is kept."""
         return Path(self.results) / "work" / FOLDER / self.run
 
     def write(self, orders: Sequence[Order]) -> None:
-        """orders: one per job."""
+        """Write it, and the order of each job."""
         for index, order in enumerate(orders):
             order.write(self.order_path(index))
         write_atomically(self.folder / "submission.json", json.dumps(asdict(self)))
 
     def order_path(self, index: int) -> Path:
+        """Return the file of a job's order."""
         return self.folder / "orders" / f"{index}.json"
 
     def order(self, index: int) -> Order:
@@ -75,8 +80,10 @@ class Submission:
         return replace(whole, cells=whole.left)
 
     def arrays(self) -> list[_Array]:
-        """(Slurm's id, index of the first of our jobs in it, number of them; 0 for a job that is
-        no array)."""
+        """Return what Slurm has taken: its id, the index of our first job in it, how many of them.
+
+        The number is 0 for a job that is no array.
+        """
         try:
             return list(read_json(self.folder / "arrays.json", tuple[_Array, ...]))
         except (FileNotFoundError, Foreign):
@@ -92,7 +99,7 @@ class Submission:
         return f"{COMMENT} {self.run} {first} {tasks}"
 
     def slurm_jobs(self) -> dict[int, str]:
-        """Index of each of our jobs that Slurm has taken -> its id."""
+        """Return Slurm's id of each of our jobs that it has taken, by index."""
         return {
             first + task: f"{job}_{task}" if tasks else job
             for job, first, tasks in self.arrays()
@@ -100,9 +107,16 @@ class Submission:
         }
 
     def begin(self, index: int, got_to: Mapping[str, int], cores: tuple[int, int]) -> None:
-        """Note where a job begins, each time that Slurm starts it: the last checkpoint of every
-        cell that it has left, and the cores that it may use and was given. Raises UserError where
-        it was put back into the queue `MAX_REQUEUES` times from one place."""
+        """Note where a job begins, each time that Slurm starts it.
+
+        Args:
+            index: of the job.
+            got_to: cell -> its last checkpoint, of all that are left.
+            cores: that it may use, and that it was given.
+
+        Raises:
+            UserError: it was put back into the queue `MAX_REQUEUES` times from one place.
+        """
         last = self._begun(index)
         times = last["times"] + 1 if last.get("got_to") == got_to else 1
         if times > MAX_REQUEUES:
@@ -110,24 +124,25 @@ class Submission:
                 f"it was put back into the queue {MAX_REQUEUES} times without a new checkpoint or "
                 f"record: its time is too short for one, or something ends it"
             )
-        began = {"got_to": got_to, "times": times, "cores": cores}
+        began: _Begun = {"got_to": got_to, "times": times, "cores": cores}
         write_atomically(self.folder / "begun" / f"{index}.json", json.dumps(began))
 
     def cores(self, index: int) -> tuple[int, int] | None:
         """Return the cores that a job may use and those that it was given; None before it began."""
-        used, given = self._begun(index).get("cores", (None, None))
-        return (used, given) if used else None
+        return self._begun(index).get("cores")
 
-    def _begun(self, index: int) -> dict[str, Any]:
+    def _begun(self, index: int) -> _Begun:
         try:
-            return dict(read_json(self.folder / "begun" / f"{index}.json", _Begun))
+            return read_json(self.folder / "begun" / f"{index}.json", _Begun)
         except (OSError, Foreign):
             return {}
 
     def give_up(self, index: int, reason: str) -> None:
+        """Note why a job could not go on."""
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
 
     def gave_up(self, index: int) -> str | None:
+        """Return why a job could not go on, None where it did not say so."""
         try:
             return read_json(self.folder / "ended" / f"{index}.json", dict[str, str]).get("reason")
         except (FileNotFoundError, Foreign):
@@ -197,11 +212,17 @@ def _adopt(submissions: Iterable[Submission]) -> None:
 def holders(
     results: Path, cells: Iterable[str], queue: commands.Queue | None = None
 ) -> dict[str, Held]:
-    """For each of the cells that a job was ever asked for, the job that is still at it, else the
-    last, and what the queue says of it. Raises commands.Silent.
+    """Return, for each cell that was ever submitted, the job that is still at it, else the last.
 
-    One question to the queue, however many cells there are; none where nothing was submitted.
-    queue: how it is asked; None: `commands.states`.
+    The queue is asked once, however many cells there are; not where nothing was submitted.
+
+    Args:
+        results: the results folder.
+        cells: their hashes.
+        queue: how Slurm's is asked; None: `commands.states`.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
     """
     wanted = set(cells)
     asked: dict[str, list[tuple[Submission, int]]] = {}
@@ -224,8 +245,11 @@ def holders(
 
 
 def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
-    """The jobs that wait or run, of whatever plan, and have such a cell left: Slurm's id -> all the
-    cells that it has left. Raises commands.Silent."""
+    """Return the jobs that wait or run and have such a cell left: Slurm's id -> the cells left.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
+    """
     jobs = {
         name: (one, index)
         for one in all_submissions(results)
@@ -238,11 +262,12 @@ def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cel
 
 
 def forget(submission: Submission) -> None:
+    """Delete what is kept of a submission."""
     shutil.rmtree(submission.folder, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:
-    """Deletes what is left of submissions whose cells all have a record."""
+    """Delete what is kept of submissions whose cells all have a record."""
     for submission in all_submissions(results):
         if all(published(results, cell) for job in submission.jobs for cell in job):
             jobs = submission.slurm_jobs().values()

@@ -1,4 +1,4 @@
-"""Submits what plans need and nobody has to Slurm, through submitit, and comes back at once."""
+"""Submit what plans need and nobody has to Slurm, through submitit; return at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import subprocess
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ablations import plugins
+from ablations.core.decode import Json
+from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
 from ablations.records import Plan
 from ablations.sweep import provenance
@@ -31,6 +33,9 @@ from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
+
+if TYPE_CHECKING:
+    import submitit
 
 T = TypeVar("T")
 
@@ -68,10 +73,12 @@ class Slurm:
     dry_run: bool = False
 
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
-        """Ask Slurm for jobs for the cells without a record that no living job has: also those
-        that failed with an error, and those whose job is gone.
+        """Submit jobs for the cells without a record that no living job has.
 
-        Raises UserError for whatever can be known to be wrong before anything is submitted.
+        Also for those that failed with an error, and those whose job is gone.
+
+        Raises:
+            UserError: something is wrong, as far as it can be known before it is submitted.
         """
         if not self.dry_run:
             commands.require_commands()
@@ -149,7 +156,7 @@ class Slurm:
             return otherwise
 
     def _orders(
-        self, submission: Submission, estimated: Estimate, checkout: Mapping[str, Any]
+        self, submission: Submission, estimated: Estimate, checkout: Checkout
     ) -> list[Order]:
         results = Path(submission.results)
         return [
@@ -173,7 +180,9 @@ class Slurm:
         ]
 
 
-def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str | None]:
+def _send(
+    executor: submitit.SlurmExecutor, submission: Submission, largest: int
+) -> tuple[int, str | None]:
     """Return how many of the jobs Slurm took, and why not all of them."""
     every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
     for first in range(0, len(every), largest):
@@ -193,7 +202,7 @@ def _send(executor: Any, submission: Submission, largest: int) -> tuple[int, str
 
 def _executor(
     submission: Submission, cluster: Cluster, code: Path, megabytes: int, *, anywhere: bool = False
-) -> Any:
+) -> submitit.SlurmExecutor:
     """Return submitit's executor. anywhere: also where there is no Slurm, to write its script."""
     import submitit
 
@@ -202,7 +211,15 @@ def _executor(
         def affinity(cls) -> int:
             return 1
 
-    options: dict[str, Any] = {
+    more: dict[str, Json] = {
+        "requeue": True,
+        # Python looks there first: the code as it was submitted, whatever lies in this folder
+        "chdir": str(code),
+        **cluster.sbatch,
+    }
+    if more["requeue"] is False:
+        more["no-requeue"] = True
+    options: dict[str, Json] = {
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
         "time": cluster.time_limit,
         "cpus_per_task": cluster.cpus,
@@ -214,17 +231,8 @@ def _executor(
             *cluster.setup,
             f"export PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}",
         ],
-        "additional_parameters": {
-            "requeue": True,
-            # Python looks there first: the code as it was submitted, whatever lies in this folder
-            "chdir": str(code),
-            **cluster.sbatch,
-        },
+        "additional_parameters": {n: value for n, value in more.items() if value is not False},
     }
-    more = options["additional_parameters"]
-    if more["requeue"] is False:
-        more["no-requeue"] = True
-    options["additional_parameters"] = {n: value for n, value in more.items() if value is not False}
     if cluster.memory != 0:
         options["mem"] = f"{cluster.memory or megabytes}M"
     for name in ("partition", "account", "qos", "constraint"):
@@ -239,8 +247,8 @@ def _executor(
     return executor
 
 
-def _script(executor: Any, jobs: int) -> str:
-    """As submitit writes it for the first array."""
+def _script(executor: submitit.SlurmExecutor, jobs: int) -> str:
+    """Return the script that submitit writes for the first array."""
     from submitit.slurm.slurm import _make_sbatch_string
 
     parameters = dict(executor.parameters)
@@ -254,8 +262,10 @@ def _script(executor: Any, jobs: int) -> str:
 
 
 def _modules() -> list[Path]:
-    """The files of the top-level packages and modules that a job imports from this machine's
-    checkouts. They are found, not imported."""
+    """Return the files of the packages and modules that a job imports from checkouts here.
+
+    They are found, not imported.
+    """
     names = ["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())]
     specs = map(importlib.util.find_spec, dict.fromkeys(names))
     return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
@@ -287,7 +297,7 @@ def _require_partition(cluster: Cluster) -> None:
 
 
 def _require_shared(results: Path, cluster: Cluster) -> None:
-    """Refuses a folder that only this machine can see, as far as that shows."""
+    """Refuse a folder that only this machine can see, as far as that shows."""
     nodes = {
         node
         for partition in commands.partitions().values()
@@ -305,7 +315,7 @@ def _require_shared(results: Path, cluster: Cluster) -> None:
 
 
 def _file_system(path: Path) -> str:
-    """The type of the file system that a path is on, where /proc tells."""
+    """Return the type of the file system that a path is on, where /proc tells."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -318,7 +328,7 @@ def _file_system(path: Path) -> str:
 
 
 def _sbatchs_words(error: Exception) -> str:
-    """sbatch's own words, out of what submitit wraps them in."""
+    """Return the words of sbatch, out of what submitit wraps them in."""
     while isinstance(error.__cause__, Exception) and not isinstance(
         error, subprocess.CalledProcessError
     ):
@@ -332,8 +342,11 @@ def _sbatchs_words(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Submit as from no job: what the allocation that this process is in was given (memory per
-    core, say) would else be asked for in the new jobs too."""
+    """Submit as from no job.
+
+    What the allocation of this process was given (memory per core, say) would else be asked for in
+    the new jobs too.
+    """
     of_job = {n: v for n, v in os.environ.items() if n.startswith("SLURM_") and n != "SLURM_CONF"}
     for name in of_job:
         del os.environ[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ablations.tasks.task import Task, register
 if TYPE_CHECKING:
     import jax
 
+    from ablations.core.decode import Json
     from ablations.tasks.language.puzzles import Mixture, Problem
 
 KINDS = (
@@ -46,11 +47,13 @@ class Problems:
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of problem."""
         return self.mixture.kinds
 
     def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
-        """A batch of training problems, leaves [count, ...]; from the set where there is one,
-        none twice before all were taken.
+        """Draw a batch of training problems, leaves [count, ...].
+
+        Where there is a training set they come from it, none twice before all were taken.
 
         key: of this batch. set_key: of the run; it decides what is in its training set.
         """
@@ -60,22 +63,23 @@ class Problems:
         if not self.train_prompts:
             return self.held_out(key, count)
         order = jnp.resize(jax.random.permutation(key, self.train_prompts), (count,))
-        return jax.tree.map(lambda leaf: leaf[order], self.train_set(set_key))
+        known = self.train_set(set_key)
+        return type(known)(*(leaf[order] for leaf in known))
 
     def train_set(self, set_key: jax.Array) -> Problem:
-        """All problems of the training set, leaves [train_prompts, ...]."""
+        """Draw all problems of the training set, leaves [train_prompts, ...]."""
         import jax
 
         return self.held_out(jax.random.fold_in(set_key, TRAIN_SET), self.train_prompts)
 
     def held_out(self, key: jax.Array, count: int) -> Problem:
-        """New problems, leaves [count, ...]."""
+        """Draw new problems, leaves [count, ...]."""
         import jax
 
         return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
 
     def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
-        """float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
+        """Return float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
         import jax.numpy as jnp
 
         if not self.train_prompts:
@@ -85,7 +89,7 @@ class Problems:
         return 1.0 - jnp.any(same, axis=-1).astype(jnp.float32)
 
     def correct(self, problems: Problem, responses: jax.Array) -> jax.Array:
-        """bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
+        """Return bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
         import jax
 
         of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
@@ -95,7 +99,7 @@ class Problems:
 def reward(
     correct: jax.Array, kind: jax.Array, pay: Mapping[str, jax.Array], key: jax.Array | None
 ) -> jax.Array:
-    """What completions are paid, float32 [P, K], of correct [P, K] and their problems' kinds [P].
+    """Return what completions are paid, float32 [P, K], by correct [P, K] and kinds [P].
 
     pay: `reward_right` or `reward_wrong`, times `reward_scales` [kinds], plus normal noise of
         standard deviation `reward_noise`; without a key no noise.
@@ -110,7 +114,7 @@ def reward(
     return paid + pay["reward_noise"] * jax.random.normal(key, paid.shape)
 
 
-PAY: dict[str, Callable[[Any], Any]] = {
+PAY: Mapping[str, Callable[..., np.ndarray | np.float32]] = {
     "reward_wrong": np.float32,
     "reward_right": np.float32,
     "reward_scales": lambda text: np.array(_numbers(text), np.float32),
@@ -125,7 +129,18 @@ def _numbers(text: str) -> list[float] | None:
         return None
 
 
-def _make(settings: Mapping[str, Any]) -> Problems:
+class Settings(TypedDict):
+    """The settings of a mixture of problems."""
+
+    kinds: str
+    reward_wrong: float
+    reward_right: float
+    reward_scales: str
+    reward_noise: float
+    train_prompts: int
+
+
+def _make(settings: Settings) -> Problems:
     from ablations.tasks.language import puzzles
 
     return Problems(
@@ -134,7 +149,7 @@ def _make(settings: Mapping[str, Any]) -> Problems:
     )
 
 
-def _check(settings: Mapping[str, Any]) -> list[str]:
+def _check(settings: Settings) -> list[str]:
     kinds = settings["kinds"].split(",")
     complaints = [
         f"kinds={settings['kinds']} names '{kind}', which is not one of {', '.join(KINDS)}"
@@ -157,9 +172,14 @@ def _check(settings: Mapping[str, Any]) -> list[str]:
     return complaints
 
 
-def _register(name: str, summary: str, *kinds: str, warm_start_steps: int, **settings: Any) -> None:
-    """A mixture of kinds as a task; settings over a reward of 1 for a right answer, 0 for a wrong
-    one. How good the warm starts are: tests/benchmarks/warm_starts.py."""
+def _register(
+    name: str, summary: str, *kinds: str, warm_start_steps: int, **settings: Json
+) -> None:
+    """Register a mixture of kinds as a task.
+
+    settings: over a reward of 1 for a right answer, 0 for a wrong one. How good the warm starts
+    are: tests/benchmarks/warm_starts.py.
+    """
     register(
         Task(
             name=name,

@@ -11,13 +11,14 @@ tokens, padded on the right after their END. A mixture's are as long as its long
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 Array = jax.Array
+AnyArray = TypeVar("AnyArray", jax.Array, np.ndarray)
 
 PROMPT_LENGTH = 8
 RESPONSE_LENGTH = 8
@@ -60,19 +61,19 @@ class Kind(NamedTuple):
 
 
 def encode(text: str) -> list[int]:
-    """Tokens of a text such as "12+3="."""
+    """Return the tokens of a text such as "12+3="."""
     return [VOCABULARY.index(symbol) for symbol in text]
 
 
 def decode(tokens: Sequence[int]) -> str:
-    """The text of tokens up to END, without padding."""
+    """Return the text of tokens up to END, without padding."""
     ids = [int(token) for token in tokens]
     ids = ids[: ids.index(END)] if END in ids else ids
     return "".join(VOCABULARY[token] for token in ids)
 
 
 def valid_tokens(response: Array) -> Array:
-    """bool [..., L]: the tokens that were really written: those up to and with the first END."""
+    """Return bool [..., L]: the tokens that were really written, up to and with the first END."""
     ended = jnp.cumsum(response == END, axis=-1) - (response == END)
     return ended == 0
 
@@ -81,25 +82,25 @@ def valid_tokens(response: Array) -> Array:
 
 
 def _left_padded(tokens: Array, count: Array) -> Array:
-    """The first `count` of tokens [PROMPT_LENGTH], moved to the right end."""
+    """Move the first `count` of tokens [PROMPT_LENGTH] to the right end."""
     place = jnp.arange(PROMPT_LENGTH) - (PROMPT_LENGTH - count)
     return jnp.where(place >= 0, tokens[jnp.maximum(place, 0)], PAD)
 
 
 def _ended(tokens: Array, count: Array) -> Array:
-    """The first `count` of tokens [n] as an answer: END after them, then padding."""
+    """Return the first `count` of tokens [n] as an answer: END after them, then padding."""
     place = jnp.arange(RESPONSE_LENGTH)
     padded = jnp.zeros(RESPONSE_LENGTH, jnp.int32).at[: tokens.shape[0]].set(tokens)
     return jnp.where(place < count, padded, jnp.where(place == count, END, PAD))
 
 
 def _padded(response: Array) -> Array:
-    """A response as long as the longest of any kind."""
+    """Pad a response to the length of the longest of any kind."""
     return jnp.pad(response, (0, RESPONSE_LENGTH - response.shape[0]), constant_values=PAD)
 
 
 def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
-    """Whether the response is the answer up to its END; what comes after END does not count."""
+    """Return whether the response is the answer up to its END; what comes after does not count."""
     wanted = valid_tokens(answer)
     return jnp.all(jnp.where(wanted, response == answer, True))
 
@@ -108,8 +109,11 @@ def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
 
 
 def of_digits(symbol: int) -> Kind:
-    """a + b, a - b or a * b of two digits; a sum or product of two digits is written from its last
-    to its first, as by hand. Easy are those whose answer is one digit."""
+    """Return the kind of a + b, a - b or a * b of two digits.
+
+    A sum or product of two digits is written from its last to its first, as by hand. Easy are those
+    whose answer is one digit.
+    """
     operate = {PLUS: jnp.add, MINUS: jnp.subtract, TIMES: jnp.multiply}[symbol]
 
     def draw(key: Array) -> tuple[Array, Array]:
@@ -130,9 +134,11 @@ def of_digits(symbol: int) -> Kind:
 
 
 def addition(digits: int) -> Kind:
-    """a + b of two numbers with exactly `digits` digits each, 1 to 3; the answer is written from
-    its last digit to its first, the order in which it is computed by hand. Easy are those without
-    a carry."""
+    """Return the kind of a + b of two numbers with exactly `digits` digits each, 1 to 3.
+
+    The answer is written from its last digit to its first, the order in which it is computed by
+    hand. Easy are those without a carry.
+    """
 
     def draw(key: Array) -> tuple[Array, Array]:
         low = 10 ** (digits - 1) if digits > 1 else 0
@@ -162,7 +168,7 @@ def addition(digits: int) -> Kind:
 def _list_of_digits(
     symbol: int, answer_of: Callable[[Array, Array], Array]
 ) -> Callable[[Array], tuple[Array, Array]]:
-    """A prompt of a symbol, `SHORTEST` to `LONGEST` digits and "=".
+    """Return `Kind.draw` for prompts of a symbol, `SHORTEST` to `LONGEST` digits and "=".
 
     answer_of(digits [LONGEST], count): the answer's tokens; digits from count on are not there.
     """
@@ -187,12 +193,12 @@ def _reversed(digits: Array, count: Array) -> Array:
 
 
 def _is_short(prompt: Array, answer: Array) -> Array:
-    """Whether a list has at most `SHORT` digits."""
+    """Return whether a list has at most `SHORT` digits."""
     return jnp.sum(answer != PAD) - 1 <= SHORT
 
 
 def _countdown_table() -> np.ndarray:
-    """int32 [n, 6]: all a, op, b, op, c of digits 1 to 9 with their value, those of 0 to 99."""
+    """Return all a, op, b, op, c of digits 1 to 9 with a value of 0 to 99, int32 [n, 6]."""
     operators = (PLUS, MINUS, TIMES)
     a, first, b, second, c = (
         grid.ravel()
@@ -205,10 +211,17 @@ def _countdown_table() -> np.ndarray:
     return table[(value >= 0) & (value <= HIGHEST_TARGET)]
 
 
-def _value(a: Any, first: Any, b: Any, second: Any, c: Any, where: Callable[..., Any]) -> Any:
-    """a op b op c, a product before sums and differences. where: NumPy's or JAX's."""
+def _value(
+    a: AnyArray,
+    first: AnyArray,
+    b: AnyArray,
+    second: AnyArray,
+    c: AnyArray,
+    where: Callable[..., AnyArray],
+) -> AnyArray:
+    """Compute a op b op c, a product before sums and differences. where: NumPy's or JAX's."""
 
-    def operate(x: Any, operator: Any, y: Any) -> Any:
+    def operate(x: AnyArray, operator: AnyArray, y: AnyArray) -> AnyArray:
         return where(operator == PLUS, x + y, where(operator == MINUS, x - y, x * y))
 
     product_last = (second == TIMES) & (first != TIMES)
@@ -290,6 +303,7 @@ class Mixture(NamedTuple):
 
 
 def mixture(names: Sequence[str]) -> Mixture:
+    """Return the mixture of kinds that are named."""
     kinds = [KINDS[name]() for name in names]
     prompt_length = max(kind.prompt_length for kind in kinds)
     response_length = max(kind.response_length for kind in kinds)
@@ -303,7 +317,7 @@ def mixture(names: Sequence[str]) -> Mixture:
         return Problem(prompts[kind, -prompt_length:], answers[kind, :response_length], kind)
 
     def whole(problem: Problem) -> tuple[Array, Array]:
-        """The prompt and the answer as their kind has them."""
+        """Return the prompt and the answer as their kind has them."""
         left = jnp.full(PROMPT_LENGTH - prompt_length, PAD, jnp.int32)
         return jnp.concatenate([left, problem.prompt]), _padded(problem.answer)
 

@@ -1,5 +1,4 @@
-"""What a policy needs to act: its networks' parameters, the statistics of observations, and the
-numbers that both are used with.
+"""Acting: a policy's parameters, the statistics of its observations, the numbers that both need.
 
 fixed: axis -> the choice that is compiled in.
 """
@@ -7,7 +6,7 @@ fixed: axis -> the choice that is compiled in.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +16,22 @@ from ablations.trainers.choices import matches
 from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.networks import Networks
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Tree, Variant
 
 # A policy's actions depend on these and on no other choice.
 ACTING = ("action_distribution", "policy_std", "observation_scaling")
 
 
+class Policy(TypedDict):
+    """All that acting needs. parameters: of the networks. numbers: as `numbers` returns them."""
+
+    parameters: Tree
+    normalizer: Normalizer
+    numbers: dict[str, jax.Array]
+
+
 def numbers(fixed: Mapping[str, str], variant: Variant) -> dict[str, jax.Array]:
-    """Those of `ACTING`, and "normalized", 0 where observations are not."""
+    """Return the numbers of `ACTING`, and "normalized", 0 where observations are not."""
     read = [n for axis in ACTING for n in variants.axis(axis)[fixed[axis]].numbers]
     found = {name: jnp.asarray(variant.numbers[name]) for name in read}
     # Statistics that have seen nothing leave an observation as it is, but for an epsilon.
@@ -40,7 +47,7 @@ def normalized(
     observation: jax.Array,
     acting: Mapping[str, jax.Array],
 ) -> jax.Array:
-    """Observations [..., O] as the networks see them; acting: the `numbers`."""
+    """Normalize observations [..., O] for the networks; acting: the `numbers`."""
     axis = variants.axis("observation_scaling")
     choice = axis[fixed[axis.name]]
     scaled: jax.Array = axis.apply(
@@ -58,12 +65,14 @@ def normalized(
 def act(
     fixed: Mapping[str, str],
     networks: Networks,
-    policy: dict[str, Any],
+    policy: Policy,
     observation: jax.Array,
     key: jax.Array | None = None,
 ) -> jax.Array:
-    """Actions [..., A] on observations [..., O] as the environment gives them: the mode, or a
-    sample with a key."""
+    """Return actions [..., A] on observations [..., O] as the environment gives them.
+
+    They are the mode of the policy, or a sample with a key.
+    """
     chosen = Variant(choices={axis: fixed[axis] for axis in ACTING}, numbers=policy["numbers"])
     seen = normalized(fixed, policy["normalizer"], observation, policy["numbers"])
     mean, std = mean_and_std(networks.policy(policy["parameters"], seen), chosen)

@@ -9,7 +9,7 @@ batch, before it is cut.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ import variants as registry
 from ablations.trainers.choices import apply, either, matches, switch
 from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.environment import Outcome
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Tree, Variant
 from variants.advantage import WITHIN_EPISODES
 
 Array = jax.Array
@@ -28,7 +28,7 @@ SCOPES = ("minibatch", "batch")
 
 
 class Experience(NamedTuple):
-    """What advantages are estimated from, as the learner sees it.
+    """Steps as the learner sees them, from which advantages are estimated.
 
     observation, next_observation: [T, N, O], normalised. reward: [T, N], scaled. The rest [T, N].
     """
@@ -41,14 +41,14 @@ class Experience(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """advantage, target: [T, N]."""
+    """Advantages and value targets, [T, N]."""
 
     advantage: Array
     target: Array
 
 
 def estimate(experience: Experience, value: Array, next_value: Array, variant: Variant) -> Estimate:
-    """Advantages and value targets by the choice of `advantage`; constants to any gradient.
+    """Estimate advantages and value targets by the choice of `advantage`, constants to gradients.
 
     next_value[t] is that of the true next observation, whatever was reset after it.
     """
@@ -65,14 +65,14 @@ def estimate(experience: Experience, value: Array, next_value: Array, variant: V
 
 
 class Estimator(NamedTuple):
-    """Estimates by a critic with certain parameters, each where advantage_timing asks for it.
+    """Advantage estimates by one state of the critic, each where advantage_timing asks for it.
 
     alike: whether an observation has the same normalised form as one step's next and as the next
         step's own; statistics that move at every step part them.
     """
 
     critic: Critic
-    parameters: Any
+    parameters: Tree
     alike: bool
     variant: Variant
 
@@ -82,8 +82,10 @@ class Estimator(NamedTuple):
         observation: Callable[[], Array],
         next_observation: Callable[[], Array],
     ) -> tuple[Array, Estimate]:
-        """Values [T, N] where something reads them, else 0, and the estimate where advantage_timing
-        is "iteration", else 0; both in units of scaled reward.
+        """Return values [T, N] and the estimate, both in units of scaled reward.
+
+        The values are 0 where nothing reads them, and the estimate where advantage_timing is not
+        "iteration".
 
         observation, next_observation: [T, N, O], normalised as at rollout.
         """
@@ -105,8 +107,9 @@ class Estimator(NamedTuple):
     def at_epoch(
         self, experience: Experience, old_value: Array, before: Estimate
     ) -> tuple[Array, Estimate]:
-        """The critic's output [T, N] that a value clip measures from in an epoch that begins, and
-        the estimate for it.
+        """Return the critic's output [T, N] that a value clip measures from, and the estimate.
+
+        Both are of an epoch that begins.
 
         old_value: that at rollout. old_value=epoch comes with advantage_timing=epoch, so that both
             are of one look at the batch.
@@ -123,15 +126,16 @@ class Estimator(NamedTuple):
     def at_minibatch(
         self, experience: Callable[[], Experience], before: Estimate, output: Array
     ) -> Estimate:
-        """The estimate for a gradient step.
+        """Return the estimate for a gradient step.
 
         output: [T, M], what the critic's network answers for the observations.
         """
         return self._at("minibatch", lambda: self._of_outputs(experience(), output), lambda: before)
 
     def next_values(self, value: Array, observation: Array) -> Array:
-        """Values [T, N] of the true next observations [T, N, O], where the choice of `advantage`
-        reads them; elsewhere any number.
+        """Return the values [T, N] of the true next observations [T, N, O].
+
+        Where the choice of `advantage` does not read them they are any number.
 
         value: [T, N], of the observations that the policy acted on. While an episode goes on the
             next of those is the true next one, so for most choices the network looks at the last
@@ -147,8 +151,8 @@ class Estimator(NamedTuple):
         )
 
     @property
-    def _measured_from_rollout(self) -> Any:
-        """Whether a value clip measures from the values at rollout: bool, or a bool scalar."""
+    def _measured_from_rollout(self) -> bool | Array:
+        """True where a value clip measures from the values at rollout: bool, or a bool scalar."""
         clips = registry.axis("value_clip").values()
         reading = [clip.name for clip in clips if "old_values" in clip.inputs]
         measured = matches("value_clip", self.variant, *reading)
@@ -162,12 +166,12 @@ class Estimator(NamedTuple):
         return self.critic.value(self.parameters, observation)
 
     def _of_values(self, experience: Experience, value: Array, next_observation: Array) -> Estimate:
-        """Targets in units of scaled reward."""
+        """Estimate with targets in units of scaled reward."""
         next_value = self.next_values(value, next_observation)
         return estimate(experience, value, next_value, self.variant)
 
     def _of_outputs(self, experience: Experience, output: Array) -> Estimate:
-        """Targets as what the network should answer."""
+        """Estimate with targets as what the network should answer."""
         value = self.critic.meant(output)
         made = self._of_values(experience, value, experience.next_observation)
         return made._replace(target=self.critic.output(made.target))
@@ -176,28 +180,30 @@ class Estimator(NamedTuple):
 def standardised(
     scope: str, advantage: Array, group: Array, num_groups: int, variant: Variant
 ) -> Array:
-    """Advantages by the choice of `advantage_statistics` over these samples, where advantage_scope
-    is this one; else as they are.
+    """Standardise advantages over these samples where advantage_scope is this one.
+
+    The choice of `advantage_statistics` does it; elsewhere they stay as they are.
 
     advantage, group: of one shape; which environments share a reset, ids below num_groups.
     """
 
     def now() -> Array:
-        return apply(
+        flat: Array = apply(
             "advantage_statistics",
             variant,
             advantages=advantage.reshape(-1),
             groups=group.reshape(-1),
             num_groups=num_groups,
-        ).reshape(advantage.shape)
+        )
+        return flat.reshape(advantage.shape)
 
     branches = {name: now if name == scope else lambda: advantage for name in SCOPES}
     return switch("advantage_scope", variant, branches)
 
 
-def scaled_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any, jax.Array]:
-    """The next state of `reward_scaling`, and the rewards [T, N] as the learner sees them."""
-    return apply(
+def scaled_rewards(state: Tree, outcome: Outcome, variant: Variant) -> tuple[Tree, jax.Array]:
+    """Return the next state of `reward_scaling`, and rewards [T, N] as the learner sees them."""
+    state, rewards = apply(
         "reward_scaling",
         variant,
         state,
@@ -205,3 +211,4 @@ def scaled_rewards(state: Any, outcome: Outcome, variant: Variant) -> tuple[Any,
         termination=outcome.termination.astype(jnp.float32),
         truncation=outcome.truncation.astype(jnp.float32),
     )
+    return state, rewards

@@ -31,8 +31,10 @@ _Q = np.array(
 
 
 def arctan2(y: jax.Array, x: jax.Array) -> jax.Array:
-    """Angle of the point (x, y) in radians, float32, within 2 units in the last place. Subnormal
-    numbers count as 0, as everywhere in XLA's code."""
+    """Angle of the point (x, y) in radians, float32, within 2 units in the last place.
+
+    Subnormal numbers count as 0, as everywhere in XLA's code.
+    """
     across, up = jnp.abs(x), jnp.abs(y)
     least, most = jnp.minimum(across, up), jnp.maximum(across, up)
     ratio = least / jnp.where(most == 0, 1, most)

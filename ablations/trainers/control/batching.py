@@ -9,22 +9,26 @@ CPU is then much faster (docs/performance.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.typing import ArrayLike
 
 from ablations.trainers.control import arctangents
 from ablations.trainers.fusion import materialized
+from ablations.trainers.trainer import Tree
+
+Result = TypeVar("Result")
 
 
 class Value(NamedTuple):
     """An array, and whether its last axis is the batch."""
 
-    array: Any
+    array: jax.Array
     batched: bool
 
 
@@ -60,8 +64,8 @@ _CALLS = {
 }
 
 
-def vmap_trailing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
+def vmap_trailing(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Vectorize as `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
 
     Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
     terms of a product are added and, in float32, the last bits of arc tangents. An operation
@@ -71,7 +75,7 @@ def vmap_trailing(function: Callable[..., Any]) -> Callable[..., Any]:
     same.
     """
 
-    def batched(*arguments: Any) -> Any:
+    def batched(*arguments: Tree) -> Result:
         leaves, structure = jax.tree.flatten(arguments)
         sizes = {jnp.shape(x)[:1] for x in leaves}
         if len(sizes) != 1 or () in sizes:
@@ -88,20 +92,24 @@ def vmap_trailing(function: Callable[..., Any]) -> Callable[..., Any]:
         size = leaves[0].shape[0]
         values = _run(program, [Value(jnp.moveaxis(x, 0, -1), True) for x in leaves], size)
         arrays = [jnp.moveaxis(_trailing(value, size), -1, 0) for value in values]
-        return jax.tree.unflatten(jax.tree.structure(result), arrays)
+        unflattened: Result = jax.tree.unflatten(jax.tree.structure(result), arrays)
+        return unflattened
 
     return batched
 
 
-def _run(program: Any, values: Sequence[Value], size: int) -> list[Value]:
-    """What a jaxpr returns for these values."""
-    jaxpr = getattr(program, "jaxpr", program)
+def _run(program: ClosedJaxpr | Jaxpr, values: Sequence[Value], size: int) -> list[Value]:
+    """Return what a jaxpr returns for these values."""
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     consts = [Value(x, False) for x in getattr(program, "consts", ())]
-    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
+    known: dict[Var, Value] = dict(
+        zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True)
+    )
 
-    def read(variable: Any) -> Value:
+    def read(variable: Var | Literal) -> Value:
         if isinstance(variable, Literal):
-            return Value(np.asarray(variable.val, _shaped(variable).dtype), False)
+            constant: Tree = np.asarray(variable.val, _shaped(variable).dtype)
+            return Value(constant, False)
         return known[variable]
 
     for equation in jaxpr.eqns:
@@ -112,7 +120,7 @@ def _run(program: Any, values: Sequence[Value], size: int) -> list[Value]:
 
 
 def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
-    """What one operation returns for these values."""
+    """Return what one operation returns for these values."""
     name = equation.primitive.name
     if name in _CALLS:
         return _run(equation.params[_CALLS[name]], values, size)
@@ -135,7 +143,7 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
 
 
 def _stacks(equation: JaxprEqn) -> bool:
-    """Whether an operation makes an axis of single numbers, such as the components of a vector.
+    """Return whether an operation makes an axis of single numbers, such as a vector's components.
 
     Fused into what follows, the loop over the batch asks for each element which operand it is of,
     and is not vectorized.
@@ -146,18 +154,18 @@ def _stacks(equation: JaxprEqn) -> bool:
     return name == "stack"
 
 
-def _shaped(variable: Any) -> Any:
-    """What is known of a variable: its shape and dtype, without the batch."""
+def _shaped(variable: Var | Literal) -> Tree:
+    """Return shape and dtype of a variable, without the batch."""
     return variable.aval
 
 
-def _bind(equation: JaxprEqn, *arrays: Any, **changed: Any) -> list[Any]:
+def _bind(equation: JaxprEqn, *arrays: ArrayLike, **changed: Tree) -> list[jax.Array]:
     found = equation.primitive.bind(*arrays, **{**equation.params, **changed})
     return found if equation.primitive.multiple_results else [found]
 
 
 def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> jax.Array:
-    """The array with the batch, broadcast to a shape (without the batch)."""
+    """Return the array with the batch, broadcast to a shape (without the batch)."""
     array = jnp.asarray(value.array)
     own = array.shape[:-1] if value.batched else array.shape
     shape = own if shape is None else shape
@@ -169,8 +177,8 @@ def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> 
     )
 
 
-def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
-    """Its own rule for batches, which mostly takes the batch to the front and back."""
+def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[jax.Array]:
+    """Apply its own rule for batches, which mostly takes the batch to the front and back."""
     return jax.vmap(
         lambda *arrays: _bind(equation, *arrays),
         in_axes=[-1 if value.batched else None for value in values],
@@ -179,7 +187,7 @@ def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
     )(*[value.array for value in values])
 
 
-def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[Any]:
+def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[jax.Array]:
     out = _shaped(equation.outvars[0])
     arrays = [_trailing(value, size, out.shape) for value in values]
     if out.dtype == jnp.float32 and (own := _OWN.get(equation.primitive.name)):
@@ -194,12 +202,14 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     batched = [x.batched for x in start]
     returned: list[bool] = []
 
-    def as_carried(carry: Sequence[Value]) -> list[Any]:
+    def as_carried(carry: Sequence[Value]) -> list[jax.Array]:
         return [
             _trailing(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)
         ]
 
-    def step(carry: Any, row: Any) -> Any:
+    def step(
+        carry: list[jax.Array], row: list[jax.Array]
+    ) -> tuple[list[jax.Array], list[jax.Array]]:
         nonlocal returned
         inside = [*map(Value, carry, batched), *map(Value, row, [x.batched for x in rows])]
         found = _run(params["jaxpr"], [*fixed, *inside], size)
@@ -263,12 +273,12 @@ def _scatter(equation: JaxprEqn, size: int, *operands: jax.Array) -> jax.Array:
 
 
 def _of_whole_floats(equation: JaxprEqn) -> bool:
-    """Sums of integers and of half floats have another dtype than their terms."""
+    """Return False for integers and half floats, whose sums have another dtype than their terms."""
     return _shaped(equation.outvars[0]).dtype in (jnp.float32, jnp.float64)
 
 
 def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Array) -> jax.Array:
-    """A sum of products of elements, which fuses with what is around it."""
+    """Sum products of elements, which fuses with what is around it."""
     (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
     dtype = _shaped(equation.outvars[0]).dtype
 
@@ -288,7 +298,7 @@ def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Arra
 
 
 class Rule(NamedTuple):
-    """How an operation goes on arrays with a trailing batch axis, where it goes.
+    """The form of an operation on arrays with a trailing batch axis, where it has one.
 
     unbatched: operands that must have no batch; indices, mostly.
     only: what else must be so.
@@ -299,6 +309,7 @@ class Rule(NamedTuple):
     only: Callable[[JaxprEqn], bool] = lambda equation: True
 
     def holds(self, equation: JaxprEqn, values: Sequence[Value]) -> bool:
+        """Return whether an operation on these values goes by the rule."""
         return not any(x.batched for x in values[self.unbatched]) and self.only(equation)
 
 

@@ -5,23 +5,30 @@ FOLDER/<step>/ppo_network_config.json     and orbax's files beside it
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import jax
 import numpy as np
 
+from ablations.core.decode import Json
+from ablations.core.files import Foreign, read_json
+from ablations.core.plan import Settings
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
+from ablations.trainers.control.acting import Policy
+from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.settings import DEFINITION
 from ablations.trainers.leaves import to_arrays
+from ablations.trainers.trainer import Tree
+from ablations.trainers.values import count
 
 EXPRESSED = {
     "action_distribution": "tanh_normal",
@@ -42,9 +49,17 @@ NETWORKS = {
 ACTIVATIONS = {"silu": "swish"}  # two names of one
 
 
-def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder: Path) -> Path:
-    """Writes what `PPO.policy` keeps as Brax does; returns the folder that Brax's `load_policy`
-    takes, named by the step.
+class Described(TypedDict):
+    """Brax's description of a checkpoint."""
+
+    network_factory_kwargs: Mapping[str, Json]
+    normalize_observations: bool
+
+
+def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path:
+    """Write what `PPO.policy` keeps as Brax does.
+
+    Returns the folder that Brax's `load_policy` takes, named by the step.
 
     Brax's networks are two separate perceptrons over normalised observations, and a tanh-normal
     distribution with std = softplus(·) + 0.001: as ours, unless they share a torso. Raises
@@ -56,7 +71,7 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
             f"'{config['trainer']['name']}' has none"
         )
     config = DEFINITION.completed(config)
-    structure = config["structure"]
+    structure: Tree = config["structure"]
     if structure["torso"] != "separate":
         raise UserError(
             f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "
@@ -110,19 +125,21 @@ def write(state: Mapping[str, Any], config: Mapping[str, Any], step: int, folder
     return final
 
 
-def _samples(normalizer: Any, config: Mapping[str, Any]) -> int:
-    """How many observations the statistics hold."""
+def _samples(normalizer: Normalizer, config: Configuration) -> int:
+    """Return how many observations the statistics hold."""
     kind = config["choices"].get("observation_statistics", {"name": "per_batch"})["name"]
     batch = config["run"]["iteration_steps"] if kind == "per_batch" else 1
     # Pooled statistics of environments of their own count the steps of one.
     if kind not in ("per_batch", "per_step_forgetting"):
-        batch = config["structure"]["num_envs"]
+        batch = count("num_envs", config["structure"]["num_envs"], 1)
     return round(float(normalizer.batches) * batch)
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """step -> folder of a checkpoint of Brax's PPO, ascending: those that are in a folder, or the
-    folder itself; empty where there is none."""
+    """Return the folders of Brax's PPO checkpoints in a folder, by step, ascending.
+
+    It may be one itself; {} where there is none.
+    """
     found = [folder] if (folder / DESCRIPTION).exists() else []
     found = found or [path.parent for path in folder.glob(f"*/{DESCRIPTION}")]
     steps = {int(path.name) if path.name.isdecimal() else 0: path for path in found}
@@ -130,9 +147,9 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def read(
-    folder: Path, task: Task, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The configuration that a checkpoint of Brax's PPO is of, and its arrays as a policy of ours.
+    folder: Path, task: Task, settings: Settings
+) -> tuple[Configuration, dict[str, np.ndarray]]:
+    """Read a checkpoint of Brax's PPO: its configuration, and its arrays as a policy of ours.
 
     folder: one of `checkpoints`. task: what it was trained on; settings: of the task. Raises
     UserError for what our networks cannot express.
@@ -145,7 +162,7 @@ def read(
                 f"'{folder}' has {name}={given[name]}: only policies of Brax's PPO with "
                 f"{name}={known} can be read"
             )
-    activation = given.get("activation", "swish")
+    activation = str(given.get("activation", "swish"))
     values = {
         **EXPRESSED,
         "torso": "separate",
@@ -156,17 +173,16 @@ def read(
     }
     config = DEFINITION.resolve(task, {**values, **settings})
     # A batch of statistics is then one observation, as Brax counts them.
-    run = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
-    return config | {"seed": 0, "run": run}, _arrays(folder, described["normalize_observations"])
+    config["seed"] = 0
+    config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 16, "iteration_steps": 1}
+    return config, _arrays(folder, described["normalize_observations"])
 
 
-def _described(folder: Path) -> dict[str, Any]:
+def _described(folder: Path) -> Described:
     try:
-        described = json.loads((folder / DESCRIPTION).read_text())
-        described["network_factory_kwargs"].get, described["normalize_observations"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return read_json(folder / DESCRIPTION, Described)
+    except (OSError, Foreign):
         raise UserError(f"'{folder / DESCRIPTION}' is not what Brax's PPO writes") from None
-    return dict(described)
 
 
 def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
@@ -192,8 +208,9 @@ def _arrays(folder: Path, normalized: bool) -> dict[str, np.ndarray]:
 
 
 def _ask_for_room(folder: Path, size: int) -> None:
-    """Raises OSError where `size` bytes cannot be written; orbax would print its threads' errors
-    too, whenever they come.
+    """Raise OSError where `size` bytes cannot be written.
+
+    Orbax would print its threads' errors too, whenever they come.
     """
     with tempfile.NamedTemporaryFile(dir=folder) as trial:
         trial.write(bytes(size))

@@ -1,11 +1,9 @@
-"""The critic: what its network answers, and the values that this stands for by the choice of
-value_normalization.
-"""
+"""The critic: outputs of its network, and the values that they stand for by value_normalization."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,42 +12,46 @@ import variants
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.networks import layers_of
 from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.trainer import Tree
 
 Array = jax.Array
 
 
 def start(choice: str) -> Normalizer | None:
-    """Statistics of value targets before the first; None where a choice reads none."""
+    """Return the statistics of no value targets; None where a choice reads none."""
     reads = "mean" in variants.axis("value_normalization")[choice].inputs
     return statistics.empty(1) if reads else None
 
 
 class Critic(NamedTuple):
-    """network: (parameters, normalised observations [..., O]) -> outputs [...].
+    """A value network, and the statistics that its outputs are scaled by.
 
+    network: (parameters, normalised observations [..., O]) -> outputs [...].
     choice: of value_normalization. seen: statistics of the value targets so far, as `start` has
         them.
     """
 
-    network: Callable[[Any, Array], Array]
+    network: Callable[[Tree, Array], Array]
     choice: str
     seen: Normalizer | None
 
-    def value(self, parameters: Any, observation: Array) -> Array:
-        """Values [...], in units of scaled reward."""
+    def value(self, parameters: Tree, observation: Array) -> Array:
+        """Return values [...] of observations [..., O], in units of scaled reward."""
         return self.meant(self.network(parameters, observation))
 
     def meant(self, output: Array) -> Array:
-        """The values that outputs of the network stand for."""
+        """Return the values that outputs of the network stand for."""
         return self._map(output, inverse=True)
 
     def output(self, value: Array) -> Array:
-        """What the network would have to answer for these values."""
+        """Return what the network would have to answer for these values."""
         return self._map(value, inverse=False)
 
-    def after(self, targets: Array, parameters: Any) -> tuple[Critic, Any]:
-        """The critic whose statistics have seen these targets [T, N] too, and the parameters from
-        which it goes on: with "popart" those that answer the same values as before."""
+    def after(self, targets: Array, parameters: Tree) -> tuple[Critic, Tree]:
+        """Return the critic whose statistics have seen these targets [T, N] too, and parameters.
+
+        With "popart" those are changed so that they answer the same values as before.
+        """
         if self.seen is None:
             return self, parameters
         critic = self._replace(seen=statistics.update(self.seen, targets[..., None]))
@@ -70,10 +72,10 @@ class Critic(NamedTuple):
         return critic, {**parameters, "value": value}
 
     def _map(self, x: Array, *, inverse: bool) -> Array:
-        known: dict[str, Any] = {"mean": 0.0, "variance": 1.0}
-        if self.seen is not None:
-            known = {"mean": self.seen.mean[0], "variance": self.seen.spread[0]}
+        mean, variance = (
+            (0.0, 1.0) if self.seen is None else (self.seen.mean[0], self.seen.spread[0])
+        )
         mapped: Array = variants.axis("value_normalization").apply(
-            self.choice, x=x, inverse=inverse, **known
+            self.choice, x=x, inverse=inverse, mean=mean, variance=variance
         )
         return mapped

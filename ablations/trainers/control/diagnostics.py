@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,10 @@ import jax.numpy as jnp
 import variants
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.distribution import drawn, mean_and_std
+from ablations.trainers.control.environment import Episodes
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.state import State
-from ablations.trainers.losses import Metrics
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Metrics, Variant
 
 REMAINDER = 0.05
 LONGEST = 1000
@@ -38,9 +38,29 @@ CONTINUATIONS = 16
 FOREVER = 2**30
 
 
+class Continuation(NamedTuple):
+    """Episodes under way: the discount of what comes, and the discounted return so far, [2NM]."""
+
+    episodes: Episodes
+    weight: jax.Array
+    total: jax.Array
+
+
+class Steps(NamedTuple):
+    """Steps of continuations as an estimator sees them, leaves [T, 2NM, ...]."""
+
+    reward: jax.Array
+    observation: jax.Array
+    next_observation: jax.Array
+    termination: jax.Array
+    truncation: jax.Array
+
+
 def horizon(discount: float, unroll_length: int) -> int:
-    """Steps after which at most `REMAINDER` of the weight is left for the critic's value; at least
-    a segment, at most `LONGEST`."""
+    """Return the steps after which at most `REMAINDER` of the weight is left to the critic's value.
+
+    They are at least a segment and at most `LONGEST`.
+    """
     steps = LONGEST
     if discount < 1:
         steps = math.ceil(math.log(REMAINDER) / math.log(discount)) if discount > 0 else 1
@@ -50,8 +70,9 @@ def horizon(discount: float, unroll_length: int) -> int:
 def advantage_errors(
     ppo: PPO, state: State, variant: Variant, key: jax.Array, *, horizon: int, continuations: int
 ) -> Metrics:
-    """Scalars per choice of `advantage`, at the N states of the environments, in units of scaled
-    reward (the factor reward_scale alone).
+    """Measure every choice of `advantage` at the N states of the environments.
+
+    The scalars are in units of scaled reward (the factor reward_scale alone):
 
     <choice>/bias: mean over states of E[estimate] - A.
     <choice>/squared_bias: mean over states of its square, without the part that M continuations
@@ -78,7 +99,7 @@ def advantage_errors(
     def critic(observation: jax.Array) -> jax.Array:
         return values.value(state.parameters, seen_by_networks(observation))
 
-    def step(now: tuple[Any, ...], t: jax.Array) -> tuple[tuple[Any, ...], Any]:
+    def step(now: Continuation, t: jax.Array) -> tuple[Continuation, Steps]:
         episodes, weight, total = now
         noise = jax.random.normal(jax.random.fold_in(key_later, t), (2 * N * M, first.shape[-1]))
         noise = jnp.where(t == 0, first.reshape(noise.shape), noise)
@@ -92,11 +113,13 @@ def advantage_errors(
         total = total + weight * reward
         weight = weight * discount * (1 - ends)
         truncation = (clock >= ppo.environments.episode_length) & ~outcome.termination
-        seen = (reward, observation, outcome.next_observation, ends, truncation.astype(jnp.float32))
-        return (episodes, weight, total), seen
+        seen = Steps(
+            reward, observation, outcome.next_observation, ends, truncation.astype(jnp.float32)
+        )
+        return Continuation(episodes, weight, total), seen
 
     ones = jnp.ones(2 * N * M)
-    now, seen = jax.lax.scan(step, (start, ones, jnp.zeros_like(ones)), jnp.arange(T))
+    now, seen = jax.lax.scan(step, Continuation(start, ones, jnp.zeros_like(ones)), jnp.arange(T))
     now, _ = jax.lax.scan(
         lambda now, t: (step(now, t)[0], None), now, jnp.arange(T, max(horizon, T))
     )
@@ -124,8 +147,11 @@ def advantage_errors(
 
 
 def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array) -> Metrics:
-    """Of estimates [N, M], with the returns [N, M] of the same continuations from (s, a) and of
-    others from s."""
+    """Return the errors of estimates [N, M].
+
+    after_action, after_state: returns [N, M] of the same continuations from (s, a), and of others
+    from s.
+    """
     M = estimate.shape[1]
     gap = estimate - after_action
     bias = gap.mean(1) + after_state.mean(1)

@@ -11,19 +11,19 @@ from variants.action_distribution import Drawn
 
 
 def mean_and_std(raw: jax.Array, variant: Variant) -> tuple[jax.Array, jax.Array]:
-    """Of the normal that x is drawn from, each [..., A]; raw [..., 2A] is what networks return."""
+    """Return mean and std [..., A] of the normal that x is drawn from, by a network's [..., 2A]."""
     mean, spread = jnp.split(raw, 2, axis=-1)
     return mean, apply("policy_std", variant, head=spread, parameter=spread)
 
 
 def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: Variant) -> Drawn:
-    """What becomes of x [..., A]: the action, and the log density of x."""
+    """Return what becomes of x [..., A]: the action, and the log density of x."""
     result: Drawn = apply("action_distribution", variant, mean=mean, std=std, x=x)
     return result
 
 
 def log_prob(raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
-    """Log density [...] of x [..., A]."""
+    """Return the log density [...] of x [..., A]."""
     return drawn(*mean_and_std(raw, variant), x, variant).log_prob
 
 

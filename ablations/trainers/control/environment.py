@@ -10,26 +10,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from ablations.trainers.control.batching import vmap_trailing
+from ablations.trainers.trainer import Tree
 
 # Physics whose steps `vmap_trailing` makes faster. Those of other backends, with their loops and
 # larger products, it makes slower.
 TRAILING = ("spring", "positional")
 
 
-def batched_step(env: Any) -> Callable[[Any, jax.Array], Any]:
-    """`env.step` of N copies: states with a leading [N] and action [N, A] give the next states."""
+class EnvState(Protocol):
+    """State of one environment, or of several with a leading axis: Brax's, without the physics."""
+
+    obs: jax.Array
+    reward: jax.Array
+    done: jax.Array
+    metrics: dict[str, jax.Array]
+
+    def replace(self, **fields: Tree) -> EnvState:
+        """Return the state with other fields."""
+
+
+class Env(Protocol):
+    """One environment with Brax's interface."""
+
+    @property
+    def action_size(self) -> int:
+        """Length of an action."""
+
+    def reset(self, key: jax.Array) -> EnvState:
+        """Return the first state of an episode."""
+
+    def step(self, state: EnvState, action: jax.Array) -> EnvState:
+        """Return the state after an action [A]."""
+
+
+def batched_step(env: Env) -> Callable[[EnvState, jax.Array], EnvState]:
+    """Return `env.step` of N copies, whose states have a leading [N] and whose action is [N, A]."""
     batch = vmap_trailing if getattr(env, "backend", None) in TRAILING else jax.vmap
     return batch(env.step)
 
 
-def batched_reset(env: Any) -> Callable[[jax.Array], Any]:
-    """`env.reset` of N copies: keys [N] give states with a leading [N].
+def batched_reset(env: Env) -> Callable[[jax.Array], EnvState]:
+    """Return `env.reset` of N copies: keys [N] give states with a leading [N].
 
     One after the other on a CPU: the program compiles faster, and runs once for a cell and for an
     evaluation.
@@ -39,7 +66,7 @@ def batched_reset(env: Any) -> Callable[[jax.Array], Any]:
 
 
 class Episodes(NamedTuple):
-    """Where N environments are in their episodes.
+    """The running episodes of N environments.
 
     state: the environment's own state, every leaf with a leading [N].
     first: the physics and the observation [N, O] to which an episode's end returns; [N, P, ...]
@@ -51,8 +78,8 @@ class Episodes(NamedTuple):
     place: int32 [N], where in the pool the running episode started; None without a pool.
     """
 
-    state: Any
-    first: tuple[Any, jax.Array]
+    state: EnvState
+    first: tuple[Tree, jax.Array]
     elapsed: jax.Array
     whole: jax.Array
     length: jax.Array
@@ -61,12 +88,12 @@ class Episodes(NamedTuple):
 
     @property
     def observation(self) -> jax.Array:
-        """What the policy sees now, [N, O]."""
+        """Observations [N, O] that the policy sees now."""
         return self.state.obs
 
 
 class Outcome(NamedTuple):
-    """What one step of N environments led to.
+    """The outcome of one step of N environments.
 
     reward: float32 [N].
     termination: bool [N], the episode ended in itself.
@@ -100,7 +127,7 @@ class Environments:
     unpaid: reward per step that the task usually pays and here does not; `Task.unpaid`.
     """
 
-    env: Any
+    env: Env
     num_envs: int
     episode_length: int
     reset_group_size: int = 1
@@ -110,16 +137,16 @@ class Environments:
 
     @property
     def num_groups(self) -> int:
-        """How many environments, or groups of them, have resets of their own."""
+        """Number of environments, or groups of them, that have resets of their own."""
         return self.num_envs // self.reset_group_size
 
     @property
     def groups(self) -> jax.Array:
-        """int32 [N]: which reset each environment has."""
+        """Index of the reset that each environment has, int32 [N]."""
         return jnp.arange(self.num_envs) // self.reset_group_size
 
     def reset(self, key: jax.Array) -> Episodes:
-        """First states of all environments, decided by the key alone."""
+        """Start all environments, as the key alone decides."""
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
         state = batched_reset(self.env)(keys[self.groups])
@@ -142,20 +169,28 @@ class Environments:
             place=place,
         )
 
-    def _pool(self, key: jax.Array, first: Any) -> Any:
-        """Physics and observations [N, reset_pool, ...], `first` [N, ...] at place 0."""
+    def _pool(self, key: jax.Array, first: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
+        """Return physics and observations [N, reset_pool, ...], `first` [N, ...] at place 0."""
         places = jnp.arange(1, self.reset_pool)
-        keys = jax.vmap(lambda k: jax.random.split(jax.random.fold_in(key, k), self.num_groups))
-        later = jax.lax.map(lambda keys: batched_reset(self.env)(keys[self.groups]), keys(places))
-        return jax.tree.map(
+        reset = batched_reset(self.env)
+
+        def split(place: jax.Array) -> jax.Array:
+            return jax.random.split(jax.random.fold_in(key, place), self.num_groups)
+
+        later: EnvState = jax.lax.map(
+            lambda keys: reset(keys[self.groups]), jax.vmap(split)(places)
+        )
+        physics, observation = jax.tree.map(
             lambda one, others: jnp.concatenate([one[:, None], jnp.moveaxis(others, 0, 1)], 1),
             first,
             (_physics(later), later.obs),
         )
+        return physics, observation
 
     def step(self, episodes: Episodes, action: jax.Array) -> tuple[Episodes, Outcome]:
-        """One step of all environments; action [N, A]. Those that end go back to their first state,
-        or to the next one of their pool.
+        """Step all environments by actions [N, A].
+
+        Those that end go back to their first state, or to the next one of their pool.
 
         As in Brax's AutoResetWrapper, `info` survives a reset. `metrics` is taken to be output, not
         state: it is not carried from step to step.
@@ -209,9 +244,9 @@ class Environments:
         return running, outcome
 
 
-def _physics_field(state: Any) -> str:
+def _physics_field(state: EnvState) -> str:
     return "pipeline_state" if hasattr(state, "pipeline_state") else "data"
 
 
-def _physics(state: Any) -> Any:
+def _physics(state: EnvState) -> Tree:
     return getattr(state, _physics_field(state))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +13,14 @@ from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.advantages import Estimate, standardised
 from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
 from ablations.trainers.control.networks import Networks
-from ablations.trainers.losses import Metrics, ratio_metrics, value_loss
-from ablations.trainers.trainer import Variant
+from ablations.trainers.losses import ratio_metrics, value_loss
+from ablations.trainers.trainer import Metrics, Tree, Variant
 
 OFFSET = 1e-5  # of Brax's divergence
 
 
 class Minibatch(NamedTuple):
-    """What one gradient step sees: M segments of T steps, from M environments.
+    """A minibatch: M segments of T steps, from M environments.
 
     observation: [T, M, O], normalised.
     raw: [T, M, 2A], what the network of the policy that acted made of it.
@@ -43,7 +43,7 @@ class Minibatch(NamedTuple):
 
 
 def ppo_loss(
-    parameters: Any,
+    parameters: Tree,
     networks: Networks,
     batch: Minibatch,
     key: jax.Array,
@@ -51,7 +51,7 @@ def ppo_loss(
     num_groups: int,
     estimated: Callable[[jax.Array], Estimate] | None = None,
 ) -> tuple[jax.Array, Metrics]:
-    """loss = E[policy loss] + c_v E[value loss] - c_e E[entropy]
+    """Compute loss = E[policy loss] + c_v E[value loss] - c_e E[entropy].
 
     key: for the entropy estimate, and the policy loss that draws. num_groups: how many reset groups
         there are (static). estimated: advantages and targets instead of the batch's, by what the
@@ -114,18 +114,18 @@ def ppo_loss(
 
 
 def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
-    """Brax's divergence where the schedule reads it, else NaN; a scalar.
+    """Return Brax's divergence where the schedule reads it, else NaN; a scalar.
 
     A branch of its own: elsewhere it costs nothing, and does not change how exact_kl is rounded.
     """
     axis = "learning_rate_schedule"
-    branches = dict.fromkeys(variants.axis(axis), lambda: jnp.float32(jnp.nan))
+    branches = dict.fromkeys(variants.axis(axis), lambda: jnp.asarray(jnp.nan, jnp.float32))
     branches["adaptive_offset_kl"] = lambda: exact_kl(old, new, variant, OFFSET)
-    return jnp.asarray(switch(axis, variant, branches))
+    return switch(axis, variant, branches)
 
 
 def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
-    """The noise of an entropy estimate that reads some, else zeros."""
+    """Draw the noise of an entropy estimate that reads some; zeros elsewhere."""
     axis = variants.axis("entropy_estimate")
     branches = {
         name: (lambda: entropy_noise(key, shape))
@@ -133,9 +133,9 @@ def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) 
         else (lambda: jnp.zeros(shape))
         for name, choice in axis.items()
     }
-    return jnp.asarray(switch(axis.name, variant, branches))
+    return switch(axis.name, variant, branches)
 
 
 def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Standard normal, for one estimate of the entropy."""
+    """Draw standard normal noise, for one estimate of the entropy."""
     return jax.random.normal(key, shape)

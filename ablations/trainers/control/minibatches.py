@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,11 @@ from ablations.trainers.choices import switch
 from ablations.trainers.shuffles import orders
 from ablations.trainers.trainer import Variant
 
+Batch = TypeVar("Batch")
+
 
 class Draws(NamedTuple):
-    """What an update draws at random: for each epoch, for each minibatch.
+    """The randomness of an update: for each epoch, for each minibatch.
 
     order: int32 [epochs, minibatches, T, M], places in the batch, row by row. key: for its loss.
     """
@@ -23,7 +25,7 @@ class Draws(NamedTuple):
 
 
 def draws(key: jax.Array, *, shape: tuple[int, int], T: int, N: int, variant: Variant) -> Draws:
-    """What an update on T steps of N environments draws at random, ahead of it.
+    """Draw the randomness of an update on T steps of N environments, ahead of it.
 
     shape: number of epochs, and of minibatches in each.
     """
@@ -36,8 +38,10 @@ def draws(key: jax.Array, *, shape: tuple[int, int], T: int, N: int, variant: Va
 def order(
     keys: jax.Array, *, shape: tuple[int, int], T: int, N: int, variant: Variant
 ) -> jax.Array:
-    """Who goes where: int32 [epochs, minibatches, T, N/minibatches], places in the batch, row
-    by row; [epochs, minibatches, 1, T·N/minibatches] where that is no whole number.
+    """Sample the permutations that assign samples to minibatches.
+
+    They are int32 [epochs, minibatches, T, N/minibatches], places in the batch, row by row;
+    [epochs, minibatches, 1, T·N/minibatches] where that is no whole number.
 
     keys: of each epoch. Segments stay whole: each column of a minibatch is one environment's.
     """
@@ -53,8 +57,9 @@ def order(
     return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
 
 
-def take(batch: Any, index: jax.Array) -> Any:
-    """The places `index` of every leaf [T, N, ...], counted row by row."""
-    return jax.tree.map(
+def take(batch: Batch, index: jax.Array) -> Batch:
+    """Gather the places `index` of every leaf [T, N, ...], counted row by row."""
+    taken: Batch = jax.tree.map(
         lambda x: x.reshape(-1, *x.shape[2:]).at[index].get(mode="promise_in_bounds"), batch
     )
+    return taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from flax import linen
 
 import variants
 from ablations.trainers.products import Dense
+from ablations.trainers.trainer import Scalar, Tree
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -28,19 +29,21 @@ SPREAD = "spread"
 
 
 class KernelInit(Protocol):
-    """How the weights [I, O] of one layer start; gain is that of its activation, 1 without."""
+    """Initializer of the weights of one layer."""
 
-    def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Any) -> jax.Array: ...
+    def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Scalar) -> jax.Array:
+        """Return weights [I, O]; gain is that of the layer's activation, 1 without."""
 
 
 class BiasInit(Protocol):
-    """How the biases [size] of one layer of so many inputs start."""
+    """Initializer of the biases of one layer."""
 
-    def __call__(self, *, key: jax.Array, fan_in: int, size: int) -> jax.Array: ...
+    def __call__(self, *, key: jax.Array, fan_in: int, size: int) -> jax.Array:
+        """Return biases [size] of a layer of so many inputs."""
 
 
 class Start(NamedTuple):
-    """Where the parameters of both networks start.
+    """The start of the parameters of both networks.
 
     policy_gain, value_gain: of the hidden layers. policy_scale, value_scale: factors on the weights
         of the last ones.
@@ -48,18 +51,40 @@ class Start(NamedTuple):
 
     kernel: KernelInit = partial(variants.axis("network_init").apply, "lecun_uniform")
     bias: BiasInit = partial(variants.axis("bias_init").apply, "zeros")
-    policy_gain: Any = HIDDEN_GAIN
-    value_gain: Any = HIDDEN_GAIN
-    policy_scale: Any = 1.0
-    value_scale: Any = 1.0
+    policy_gain: Scalar = HIDDEN_GAIN
+    value_gain: Scalar = HIDDEN_GAIN
+    policy_scale: Scalar = 1.0
+    value_scale: Scalar = 1.0
+
+    def of(
+        self,
+        net: MLP,
+        key: jax.Array,
+        example: jax.Array,
+        gain: Scalar,
+        scale: Scalar | None = None,
+    ) -> Tree:
+        """Initialize a network that takes inputs such as an example.
+
+        gain: of the hidden layers. scale: a factor on the weights of the last one.
+        """
+        net = net.clone(kernel_init=self.kernel, bias_init=self.bias, hidden_gain=gain)
+        parameters: Tree = net.init(key, example)
+        if scale is not None:
+            last = parameters["params"][f"hidden_{len(net.layers) - 1}"]
+            last["kernel"] = last["kernel"] * scale
+        return parameters
 
 
 class LayerNorm(linen.Module):
-    """γ·(x - mean(x))/√(var(x) + 1e-6) + β over the last axis, as `linen.LayerNorm` in float32, by
-    operations that every processor rounds alike."""
+    """Layer normalisation: γ·(x - mean(x))/√(var(x) + 1e-6) + β over the last axis.
+
+    As `linen.LayerNorm` in float32, by operations that every processor rounds alike.
+    """
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        """Normalize x [..., D]."""
         size = (x.shape[-1],)
         scale = self.param("scale", linen.initializers.ones_init(), size, jnp.float32)
         bias = self.param("bias", linen.initializers.zeros_init(), size, jnp.float32)
@@ -68,8 +93,8 @@ class LayerNorm(linen.Module):
         return centred / jnp.sqrt(variance + NORM_EPSILON) * scale + bias
 
 
-def layers_of(network: Mapping[str, Any]) -> int:
-    """How many dense layers a network's parameters have."""
+def layers_of(network: Mapping[str, Mapping[str, Tree]]) -> int:
+    """Return how many dense layers a network's parameters have."""
     return sum(name.startswith("hidden_") for name in network["params"])
 
 
@@ -86,11 +111,12 @@ class MLP(linen.Module):
     activate_final: bool = False
     kernel_init: KernelInit = Start().kernel
     bias_init: BiasInit = Start().bias
-    hidden_gain: Any = HIDDEN_GAIN
+    hidden_gain: Scalar = HIDDEN_GAIN
     normalized: bool = False
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        """Return the outputs [..., O] for inputs x [..., I]."""
         for i, size in enumerate(self.layers):
             activated = i < len(self.layers) - 1 or self.activate_final
             gain = self.hidden_gain if activated else 1.0
@@ -121,10 +147,10 @@ class Networks(NamedTuple):
     both(parameters, observation) -> (raw, value), the torso run once.
     """
 
-    init: Callable[..., Any]
-    policy: Callable[[Any, jax.Array], jax.Array]
-    value: Callable[[Any, jax.Array], jax.Array]
-    both: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
+    init: Callable[..., Tree]
+    policy: Callable[[Tree, jax.Array], jax.Array]
+    value: Callable[[Tree, jax.Array], jax.Array]
+    both: Callable[[Tree, jax.Array], tuple[jax.Array, jax.Array]]
 
 
 def make_networks(
@@ -137,7 +163,7 @@ def make_networks(
     spread_parameter: bool = False,
     normalized: str = "none",
 ) -> Networks:
-    """Two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
+    """Make two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
     spread_parameter: the last A of `raw` are one more weight each, from 0 on and of the policy's,
         instead of outputs of its last layer. normalized: the choice of network_normalization.
@@ -146,59 +172,45 @@ def make_networks(
     example = jnp.zeros(observation_size)
     shared = torso == "shared"
     outputs = action_size if spread_parameter else 2 * action_size
+    trunk = MLP(
+        tuple(policy_layers), activate, activate_final=True, normalized=normalized != "none"
+    )
+    hidden: tuple[Sequence[int], Sequence[int]] = (policy_layers, value_layers)
     if shared:
-        trunk = MLP(
-            tuple(policy_layers), activate, activate_final=True, normalized=normalized != "none"
-        )
-        policy_net, value_net = MLP((outputs,), activate), MLP((1,), activate)
-        example = jnp.zeros(policy_layers[-1] if policy_layers else observation_size)
-    else:
-        policy_net, value_net = (
-            MLP(layers, activate, normalized=normalized in ("both", name))
-            for name, layers in (
-                ("policy", (*policy_layers, outputs)),
-                ("critic", (*value_layers, 1)),
-            )
-        )
+        hidden = ((), ())
+        example = jnp.zeros((observation_size, *policy_layers)[-1])
+    policy_net, value_net = (
+        MLP((*layers, size), activate, normalized=normalized in ("both", name))
+        for name, layers, size in zip(("policy", "critic"), hidden, (outputs, 1), strict=True)
+    )
 
-    def init(key: jax.Array, start: Start = Start()) -> Any:  # noqa: B008  # immutable
+    def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)
-
-        def first(net: MLP, key: jax.Array, example: jax.Array, gain: Any, scale: Any) -> Any:
-            net = net.clone(kernel_init=start.kernel, bias_init=start.bias, hidden_gain=gain)
-            parameters = net.init(key, example)
-            last = parameters["params"][f"hidden_{len(net.layers) - 1}"]
-            last["kernel"] = last["kernel"] * scale
-            return parameters
-
-        policy = first(policy_net, key_policy, example, start.policy_gain, start.policy_scale)
+        policy = start.of(policy_net, key_policy, example, start.policy_gain, start.policy_scale)
         if spread_parameter:
             policy["params"][SPREAD] = jnp.zeros(action_size)
-        parameters = {
-            "policy": policy,
-            "value": first(value_net, key_value, example, start.value_gain, start.value_scale),
-        }
+        value = start.of(value_net, key_value, example, start.value_gain, start.value_scale)
+        parameters = {"policy": policy, "value": value}
         if shared:
-            parameters["torso"] = trunk.clone(
-                kernel_init=start.kernel, bias_init=start.bias, hidden_gain=start.policy_gain
-            ).init(key_torso, jnp.zeros(observation_size))
+            first = jnp.zeros(observation_size)
+            parameters["torso"] = start.of(trunk, key_torso, first, start.policy_gain)
         return parameters
 
-    def features(parameters: Any, observation: jax.Array) -> Any:
+    def features(parameters: Tree, observation: jax.Array) -> Tree:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
-    def policy_head(parameters: Any, x: jax.Array) -> Any:
-        head: Any = policy_net.apply(parameters["policy"], x)
+    def policy_head(parameters: Tree, x: jax.Array) -> Tree:
+        head: Tree = policy_net.apply(parameters["policy"], x)
         if spread_parameter:
             spread = jnp.broadcast_to(parameters["policy"]["params"][SPREAD], head.shape)
             head = jnp.concatenate([head, spread], axis=-1)
         return head
 
-    def value_head(parameters: Any, x: jax.Array) -> Any:
-        value: Any = value_net.apply(parameters["value"], x)
+    def value_head(parameters: Tree, x: jax.Array) -> Tree:
+        value: Tree = value_net.apply(parameters["value"], x)
         return value[..., 0]
 
-    def both(parameters: Any, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
         return policy_head(parameters, x), value_head(parameters, x)
 

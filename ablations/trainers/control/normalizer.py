@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ablations.trainers.trainer import Scalar
 from variants.moments import merged
 
 # Per-step statistics start as those of so many observations of mean 0 and variance 1.
@@ -17,7 +18,7 @@ PRIOR_COUNT = 1e-4
 
 
 class Normalizer(NamedTuple):
-    """Statistics of everything seen so far.
+    """Running statistics of observations.
 
     mean, variance: float32 [O], or [N, O] where each environment has its own; the variance is that
         of the population (ddof 0).
@@ -38,17 +39,17 @@ class Normalizer(NamedTuple):
 
     @property
     def std(self) -> jax.Array:
-        """Standard deviation, within [1e-6, 1e6] as in Brax; 1 before the first batch."""
+        """The standard deviation, within [1e-6, 1e6] as in Brax; 1 before the first batch."""
         return jnp.clip(jnp.sqrt(self.spread), 1e-6, 1e6)
 
 
 def empty(size: int) -> Normalizer:
-    """A normaliser of `size` features that has seen nothing."""
+    """Return statistics of `size` features that have seen nothing."""
     return Normalizer(jnp.zeros(size), jnp.zeros(size), jnp.uint32(0))
 
 
 def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
-    """The statistics with one more batch [..., O], of the same size each time."""
+    """Update the statistics by one more batch [..., O], of the same size each time."""
     axes = tuple(range(observation.ndim - 1))
     weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0)
     mean, variance = merged(
@@ -61,9 +62,10 @@ def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     return Normalizer(mean, variance, normalizer.batches + 1)
 
 
-def start(statistics: str, observation: jax.Array, forgetting: jax.Array | float) -> Normalizer:
-    """Before the first step; observation: [N, O], those of the first reset.
+def start(statistics: str, observation: jax.Array, forgetting: Scalar) -> Normalizer:
+    """Return the statistics before the first step.
 
+    observation: [N, O], those of the first reset.
     statistics: a choice of observation_statistics, and forgetting its number, as in `step`.
     """
     N, size = observation.shape
@@ -86,9 +88,9 @@ def step(
     final: jax.Array,
     observation: jax.Array,
     done: jax.Array,
-    forgetting: jax.Array | float,
+    forgetting: Scalar,
 ) -> tuple[Normalizer, Normalizer]:
-    """The statistics by which the true next observation is normalised, and those after the step.
+    """Return the statistics that normalize the true next observation, and those after the step.
 
     final: [N, O], the true next observation; one that ended an episode by no number in it is not
         taken in. observation: [N, O], what the policy sees next, after any reset. done: [N], where
@@ -106,7 +108,7 @@ def step(
 
 
 def pooled(normalizer: Normalizer) -> Normalizer:
-    """Statistics for any environment: where each has its own, those of all of them together."""
+    """Return statistics for any environment: where each has its own, those of all together."""
     if normalizer.mean.ndim == 1:
         return normalizer
     variance = jnp.mean(normalizer.variance, 0) + jnp.var(normalizer.mean, 0)
@@ -114,10 +116,11 @@ def pooled(normalizer: Normalizer) -> Normalizer:
 
 
 def _where(here: jax.Array, these: Normalizer, others: Normalizer) -> Normalizer:
-    """The statistics [N, ...] of those environments that are `here` [N]; else the others'."""
-    return jax.tree.map(
+    """Select these statistics [N, ...] where `here` [N] holds, elsewhere the others."""
+    selected: Normalizer = jax.tree.map(
         lambda a, b: jnp.where(jnp.expand_dims(here, tuple(range(1, a.ndim))), a, b), these, others
     )
+    return selected
 
 
 def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
@@ -126,9 +129,9 @@ def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer
 
 
 def _seen_and_forgotten(
-    normalizer: Normalizer, observation: jax.Array, here: jax.Array, forgetting: jax.Array | float
+    normalizer: Normalizer, observation: jax.Array, here: jax.Array, forgetting: Scalar
 ) -> Normalizer:
-    """With those observations [N, O] that are `here` [N]; see per_step_forgetting.
+    """Take in those observations [N, O] that are `here` [N]; see per_step_forgetting.
 
     A decay is that of all three sums, so that mean and variance are those of a set that weighs
     βn, and are kept instead of S and Q, whose difference a large mean would round away.
@@ -138,8 +141,8 @@ def _seen_and_forgotten(
     mean = jnp.mean(observation, 0, where=here[:, None])
     variance = jnp.var(observation, 0, where=here[:, None])
     joined = merged(normalizer.mean, normalizer.variance, mean, variance, k / (old + k))
-    kept = Normalizer(*joined, old + k)
-    return jax.tree.map(lambda new, before: jnp.where(k > 0, new, before), kept, normalizer)
+    kept = zip(Normalizer(*joined, old + k), normalizer, strict=True)
+    return Normalizer(*(jnp.where(k > 0, new, before) for new, before in kept))
 
 
 def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
@@ -150,7 +153,7 @@ def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
 def _joined(
     normalizer: Normalizer, mean: jax.Array, variance: jax.Array, before: jax.Array
 ) -> Normalizer:
-    """The statistics with those of one more batch; before: how many there were, in batches.
+    """Join the statistics with those of one more batch; before: how many there were, in batches.
 
     What `moments.merged` says, for a prior that weighs next to nothing: 1 less a weight of nearly 1
     would keep three digits of it.

@@ -1,19 +1,25 @@
-"""What episodes came to: those that end while training, and whole ones played for evaluation."""
+"""Outcomes of episodes: of those that end while training, and of whole ones for evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.control.environment import Environments, Outcome
-from ablations.trainers.losses import Metrics
+from ablations.trainers.control.environment import Environments, Episodes, Outcome
+from ablations.trainers.trainer import Metrics
+
+# Episodes, which are under way, returns and lengths so far, the number of the step where it counts.
+Evaluation: TypeAlias = tuple[Episodes, jax.Array, jax.Array, jax.Array, *tuple[jax.Array, ...]]
 
 
 def finished_episodes(outcome: Outcome) -> Metrics:
-    """Number of finished episodes, and their summed returns and lengths; the chunk divides them."""
+    """Return the number of finished episodes, and their summed returns and lengths.
+
+    The chunk divides them.
+    """
     finished = outcome.finished
     return {
         "training/episodes": jnp.sum(finished.astype(jnp.float32)),
@@ -26,12 +32,15 @@ def finished_episodes(outcome: Outcome) -> Metrics:
 def whole_episodes(
     environments: Environments, act: Callable[..., jax.Array], key: jax.Array, counted: bool = False
 ) -> Metrics:
-    """One whole episode per environment. act: observations [N, O] -> actions [N, A]; counted: it
-    takes the number of the step, a uint32, too."""
+    """Play one whole episode per environment.
+
+    act: observations [N, O] -> actions [N, A]. counted: it takes the number of the step, a uint32,
+    too.
+    """
     zeros = jnp.zeros(environments.num_envs)
     first = (jnp.uint32(0),) if counted else ()
 
-    def step(now: tuple[Any, ...]) -> tuple[Any, ...]:
+    def step(now: Evaluation) -> Evaluation:
         episodes, active, reward_sum, length, *count = now
         episodes, outcome = environments.step(episodes, act(episodes.observation, *count))
         return (
@@ -42,9 +51,8 @@ def whole_episodes(
             *(one + 1 for one in count),
         )
 
-    start: tuple[Any, ...] = (environments.reset(key), zeros == 0.0, zeros, zeros, *first)
-    end = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
-    _, _, reward_sum, length, *_ = end
+    start = (environments.reset(key), zeros == 0.0, zeros, zeros, *first)
+    _, _, reward_sum, length, *_ = jax.lax.while_loop(lambda now: jnp.any(now[1]), step, start)
     return with_usual_return(
         {
             "evaluation/return": jnp.mean(reward_sum),
@@ -56,8 +64,10 @@ def whole_episodes(
 
 
 def with_usual_return(metrics: Metrics, environments: Environments) -> Metrics:
-    """With the mean return that the usual settings of the task would have paid for the same
-    episodes, where these pay another: R + unpaid·length, as <where>/usual_return."""
+    """Add the mean return that the usual settings of the task pay for the same episodes.
+
+    Where these settings pay another it is R + unpaid·length, as <where>/usual_return.
+    """
     if not environments.unpaid:
         return metrics
     usual = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from ablations.trainers.choices import apply, fix, matches
 from ablations.trainers.control import acting, advantages
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
+from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
 from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import drawn, mean_and_std
@@ -39,10 +40,13 @@ from ablations.trainers.control.outcomes import (
     with_usual_return,
 )
 from ablations.trainers.control.state import Rollout, State
-from ablations.trainers.losses import Metrics
-from ablations.trainers.optimizer import Learner, Rule
-from ablations.trainers.trainer import Variant
+from ablations.trainers.optimizer import Divergence, Learner, Rule
+from ablations.trainers.trainer import Metrics, Tree, Variant
 from variants.observation_statistics import PER_BATCH
+
+Selected = TypeVar("Selected")
+# The learner, and whether kl_stop has ended the update, None where it never does.
+Update: TypeAlias = tuple[Learner, jax.Array | None]
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,10 @@ class PPO:
     rule: Rule = optimizer.ADAM
 
     def init(self, key: jax.Array, variant: Variant) -> State:
-        """Networks, environments and optimiser at their start: of all that a variant says, only
-        what is about their start changes the networks, and nothing the environments.
+        """Initialize networks, environments and optimiser.
+
+        Of all that a variant says, only what is about their start changes the networks, and nothing
+        the environments.
         """
         variant = fix(variant, self.fixed)
         key_networks, key_reset, key_training = jax.random.split(key, 3)
@@ -100,7 +106,7 @@ class PPO:
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
-        """`updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
+        """Run `updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
         variant = fix(variant, self.fixed)
 
         def body(state: State, _: None) -> tuple[State, Metrics]:
@@ -115,7 +121,7 @@ class PPO:
         return state, with_usual_return(means, self.environments)
 
     def iteration(self, state: State, variant: Variant) -> tuple[State, Metrics]:
-        """A rollout, and what is learned from it."""
+        """Roll the policy out, and update it by what was collected."""
         key_rollout, key_epochs = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         episodes, normalizer, rollout = self.rollout(state, key_rollout, variant)
         state, metrics = self.learn(state, rollout, self.draws(key_epochs, variant), variant)
@@ -128,7 +134,7 @@ class PPO:
     def learn(
         self, state: State, rollout: Rollout, draws: Draws, variant: Variant
     ) -> tuple[State, Metrics]:
-        """What a rollout teaches; metrics [epochs, minibatches]."""
+        """Run `epochs` epochs of minibatch SGD on one rollout; metrics [epochs, minibatches]."""
         axis = "observation_normalization"
         updated = state.normalizer
         if self.statistics == PER_BATCH:
@@ -179,27 +185,27 @@ class PPO:
         return self.fixed["observation_statistics"]
 
     def acting(self, variant: Variant) -> dict[str, jax.Array]:
-        """The numbers that a policy needs to act; see `acting.numbers`."""
+        """Return the numbers that a policy needs to act; see `acting.numbers`."""
         return acting.numbers(self.fixed, variant)
 
     def normalized(
         self, normalizer: Normalizer, observation: jax.Array, numbers: Mapping[str, jax.Array]
     ) -> jax.Array:
-        """Observations [..., O] as the networks see them; numbers: those of `acting`."""
+        """Normalize observations [..., O] for the networks; numbers: those of `acting`."""
         return acting.normalized(self.fixed, normalizer, observation, numbers)
 
     def critic(self, seen: Normalizer | None) -> Critic:
-        """The critic with these statistics of value targets."""
+        """Return the critic with these statistics of value targets."""
         return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
-    def estimator(self, critic: Critic, parameters: Any, variant: Variant) -> Estimator:
-        """Advantages and targets by this critic."""
+    def estimator(self, critic: Critic, parameters: Tree, variant: Variant) -> Estimator:
+        """Return the estimator of advantages and targets by this critic."""
         return Estimator(critic, parameters, self.statistics == PER_BATCH, variant)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
     ) -> tuple[Episodes, Normalizer, Rollout]:
-        """`unroll_length` steps of all environments with the current policy."""
+        """Take `unroll_length` steps of all environments with the current policy."""
         shape = (self.unroll_length, self.environments.num_envs, self.environments.env.action_size)
 
         def step(
@@ -241,8 +247,9 @@ class PPO:
         normalizer: Normalizer,
         variant: Variant,
     ) -> tuple[Experience, Minibatch]:
-        """The whole batch, its observations normalised by `normalizer`; values and targets in
-        units of scaled reward.
+        """Return the whole batch, its observations normalised by `normalizer`.
+
+        Values and targets are in units of scaled reward.
 
         reward: [T, N], scaled. The values at rollout, and the advantages that rest on them, are of
         the statistics at rollout.
@@ -281,17 +288,16 @@ class PPO:
 
     def epoch(
         self,
-        now: tuple[Learner, jax.Array | None],
+        now: Update,
         experience: Experience,
         batch: Minibatch,
         draws: Draws,
         progress: jax.Array,
         critic: Critic,
         variant: Variant,
-    ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
-        """One pass over the batch in random minibatches.
+    ) -> tuple[Update, Metrics]:
+        """Pass once over the batch in random minibatches.
 
-        now: the learner, and whether kl_stop has ended the update, None where it never does.
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
@@ -306,9 +312,7 @@ class PPO:
         )
         batch = batch._replace(advantage=advantage)
 
-        def step(
-            now: tuple[Learner, jax.Array | None], inputs: tuple[Draws, jax.Array]
-        ) -> tuple[tuple[Learner, jax.Array | None], Metrics]:
+        def step(now: Update, inputs: tuple[Draws, jax.Array]) -> tuple[Update, Metrics]:
             (learner, stopped), ((index, key), place) = now, inputs
             part = take(batch, index)
             stepped, metrics = self.gradient_step(
@@ -325,10 +329,11 @@ class PPO:
                 stopped = stopped | stop.later
             return (stepped, stopped), metrics
 
-        return jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
+        now, metrics = jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
+        return now, metrics
 
     def draws(self, key: jax.Array, variant: Variant) -> Draws:
-        """What an update draws at random, ahead of it."""
+        """Draw the randomness of an update, ahead of it."""
         T, N = self.unroll_length, self.environments.num_envs
         shape = (self.epochs, self.num_minibatches)
         return draws(key, shape=shape, T=T, N=N, variant=variant)
@@ -343,7 +348,7 @@ class PPO:
         critic: Critic,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One step down the gradient of the loss, of Adam unless the rule says otherwise.
+        """Take one step down the gradient of the loss, of Adam unless the rule says otherwise.
 
         experience: that of the minibatch; a function, so that only the timing that estimates from
             it here has it gathered.
@@ -363,9 +368,11 @@ class PPO:
         learner, rate = optimizer.descend(
             learner,
             gradient,
-            approximate_kl=metrics["policy/approximate_kl"],
-            exact_kl=metrics["policy/exact_kl"],
-            offset_kl=metrics.pop("policy/offset_kl"),
+            divergence=Divergence(
+                metrics["policy/approximate_kl"],
+                metrics["policy/exact_kl"],
+                metrics.pop("policy/offset_kl"),
+            ),
             progress=progress,
             steps=self.epochs * self.num_minibatches,
             variant=variant,
@@ -375,13 +382,12 @@ class PPO:
         return learner, metrics
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
-        """One whole episode of the policy's mode per evaluation environment."""
+        """Play one whole episode of the policy's mode per evaluation environment."""
         act = partial(self.act, self.policy(state))
         return whole_episodes(self.evaluation_environments, act, key)
 
-    def policy(self, state: State) -> dict[str, Any]:
-        """What one needs to act: the networks' parameters, the observation statistics, and the
-        numbers that both are used with."""
+    def policy(self, state: State) -> Policy:
+        """Return all that acting needs."""
         normalizer = statistics.pooled(state.normalizer)
         return {
             "parameters": state.parameters,
@@ -390,12 +396,12 @@ class PPO:
         }
 
     def act(
-        self, policy: dict[str, Any], observation: jax.Array, key: jax.Array | None = None
+        self, policy: Policy, observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
-        """Actions [..., A] on observations [..., O] as the environment gives them: the mode, or a
-        sample with a key."""
+        """Act on observations [..., O] as the environment gives them; see `acting.act`."""
         return acting.act(self.fixed, self.networks, policy, observation, key)
 
 
-def _where(condition: Any, this: Any, other: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), this, other)
+def _where(condition: bool | jax.Array, this: Selected, other: Selected) -> Selected:
+    selected: Selected = jax.tree.map(lambda a, b: jnp.where(condition, a, b), this, other)
+    return selected

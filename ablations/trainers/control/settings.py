@@ -1,22 +1,33 @@
-"""What one can set on PPO: its axes, numbers and structure, with defaults and bounds."""
+"""Settings of PPO: its axes, numbers and structure, with defaults and bounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NotRequired, Unpack
 
 import variants
 from ablations.errors import UserError
-from ablations.tasks.task import Task
-from ablations.trainers.rates import BETAS, complaints_of
-from ablations.trainers.trainer import Definition, Option, Trainer, Variant
+from ablations.tasks.task import EpisodeSettings, Task
+from ablations.trainers.rates import BETAS, Betas, complaints_of
+from ablations.trainers.trainer import (
+    Definition,
+    Diagnosis,
+    Metrics,
+    Option,
+    Program,
+    Trainer,
+    Variant,
+)
 from variants import Number
 
 # What is composed here is imported where it is: flax and optax take longer to import than JAX, and
 # who only plans does not need them.
 if TYPE_CHECKING:
+    import jax
+
     from ablations.trainers.control.ppo import PPO
+    from ablations.trainers.control.state import State
 
 ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
@@ -99,27 +110,36 @@ STRUCTURE = {
 }
 
 
-def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
-    """The axes, numbers and options that PPO reads: a shared torso has no layers of the critic."""
+class Structure(Betas):
+    """The options of `STRUCTURE`. value_layers: where the torso is separate."""
+
+    num_envs: int
+    unroll_length: int
+    num_minibatches: int
+    epochs: int
+    policy_layers: list[int]
+    value_layers: NotRequired[list[int]]
+    torso: str
+    activation: str
+    reset_pool: int
+
+
+def uses(structure: Structure, settings: EpisodeSettings) -> set[str]:
+    """Return the axes, numbers and options that PPO reads.
+
+    A shared torso has no layers of the critic.
+    """
     names = {*AXES, *NUMBERS, *STRUCTURE}
     if structure["torso"] == "shared":
         names -= {"value_layers", "value_hidden_gain"}
     return names
 
 
-def compose(
-    *,
-    task: Task,
-    settings: Mapping[str, Any],
-    structure: Mapping[str, Any],
-    updates_per_chunk: int,
-    evaluation_envs: int = 16,
-    choices: Mapping[str, str] | None = None,
-) -> PPO:
-    """PPO for one task and one structure; the arguments are those of `Definition.make`.
+def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
+    """Compose PPO for one task and one structure.
 
-    settings: needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
-        read where a task has them. Raises UserError for an environment without a flat observation.
+    Its settings need `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
+    read where it has them. Raises UserError for an environment without a flat observation.
     """
     import jax
 
@@ -128,8 +148,9 @@ def compose(
     from ablations.trainers.control.ppo import PPO
     from ablations.trainers.optimizer import Rule
 
+    task, settings, structure = program["task"], program["settings"], program["structure"]
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
-    fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(choices or {})
+    fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
     std = fixed["policy_std"]
     env, unpaid = task.make(settings), task.unpaid(settings)
     # Brax's env.observation_size resets an environment, operation by operation: seven seconds
@@ -152,7 +173,7 @@ def compose(
             unpaid=unpaid,
         ),
         evaluation_environments=Environments(
-            env, evaluation_envs, settings["episode_length"], unpaid=unpaid
+            env, program.get("evaluation_envs", 16), settings["episode_length"], unpaid=unpaid
         ),
         networks=make_networks(
             observation_size=size,
@@ -167,7 +188,7 @@ def compose(
         unroll_length=structure["unroll_length"],
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
-        updates_per_chunk=updates_per_chunk,
+        updates_per_chunk=program["updates_per_chunk"],
         fixed=fixed,
         rule=Rule(
             optimizer=fixed["optimizer"],
@@ -179,8 +200,8 @@ def compose(
     )
 
 
-def make(**program: Any) -> Trainer:
-    """The composed program in the form that the engine runs."""
+def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
+    """Return the composed program in the form that the engine runs."""
     ppo = compose(**program)
     return Trainer(
         init=ppo.init,
@@ -195,12 +216,12 @@ def make(**program: Any) -> Trainer:
 def diagnosis(
     *,
     task: Task,
-    settings: Mapping[str, Any],
-    structure: Mapping[str, Any],
+    settings: EpisodeSettings,
+    structure: Structure,
     choices: Mapping[str, str],
     numbers: Mapping[str, float],
-) -> Callable[[Any, Variant, Any], dict[str, Any]]:
-    """Bias and variance of every choice of `advantage`; see `diagnostics.advantage_errors`."""
+) -> Diagnosis:
+    """Measure every choice of `advantage`; see `diagnostics.advantage_errors`."""
     from ablations.trainers.control import diagnostics
 
     if choices["observation_statistics"] == "per_environment":
@@ -225,7 +246,7 @@ def diagnosis(
     discount = numbers.get("discount", DEFAULTS["discount"])
     steps = diagnostics.horizon(discount, ppo.unroll_length)
 
-    def measure(state: Any, variant: Variant, key: Any) -> dict[str, Any]:
+    def measure(state: State, variant: Variant, key: jax.Array) -> Metrics:
         return diagnostics.advantage_errors(
             ppo,
             state,
@@ -238,23 +259,20 @@ def diagnosis(
     return measure
 
 
-def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
-    """Axes whose choice is compiled in: segments that have no equal parts cannot be traced."""
+def compiles(structure: Structure) -> tuple[str, ...]:
+    """Return axes whose choice is compiled in: segments without equal parts cannot be traced."""
     return ("minibatch_unit",) if structure["num_envs"] % structure["num_minibatches"] else ()
 
 
-def iteration_steps(structure: Mapping[str, Any]) -> int:
-    """Environment steps of one iteration."""
+def iteration_steps(structure: Structure) -> int:
+    """Return the environment steps of one iteration."""
     return structure["num_envs"] * structure["unroll_length"]
 
 
 def check(
-    *,
-    structure: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    numbers: Mapping[str, float] | None = None,
+    *, structure: Structure, settings: EpisodeSettings, numbers: Mapping[str, float] | None = None
 ) -> list[str]:
-    """What does not fit together, in words."""
+    """Return complaints about settings that do not fit together, in words."""
     complaints = complaints_of(structure)
     num_envs = structure["num_envs"]
     group_size = settings.get("reset_group_size", 1)
@@ -263,14 +281,6 @@ def check(
             f"num_envs={num_envs} is not divisible by reset_group_size={group_size}: "
             f"use {_neighbours(num_envs, group_size)}"
         )
-    for name in {"policy_layers", "value_layers"} & structure.keys():
-        layers = structure[name]
-        if not isinstance(layers, (list, tuple)) or not all(
-            isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in layers
-        ):
-            complaints.append(
-                f"{name}={layers} is not a list of layer sizes: write it like {name}=[64,64]"
-            )
     if "episode_length" not in settings:
         complaints.append(
             "the task has no setting episode_length, which ppo needs to truncate episodes"

@@ -1,15 +1,16 @@
-"""What PPO carries from one iteration to the next, and what a rollout leaves."""
+"""The state of PPO between two iterations, and a rollout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import optax
 
 from ablations.trainers.control.environment import Episodes, Outcome
 from ablations.trainers.control.normalizer import Normalizer
+from ablations.trainers.trainer import Tree
 
 
 class State(NamedTuple):
@@ -23,18 +24,18 @@ class State(NamedTuple):
     initial: the parameters that training started from; None where nothing pulls towards them.
     """
 
-    parameters: Any
-    optimizer: optax.OptState
-    schedule: Any
-    reward_scaling: Any
-    advantage_scaling: Any
+    parameters: Tree
+    optimizer: optax.ScaleByAdamState | optax.ScaleByScheduleState
+    schedule: Tree
+    reward_scaling: Tree
+    advantage_scaling: Tree
     value_targets: Normalizer | None
     normalizer: Normalizer
     acting: Mapping[str, jax.Array]
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
-    initial: Any = None
+    initial: Tree = None
 
 
 class Rollout(NamedTuple):

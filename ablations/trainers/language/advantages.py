@@ -1,4 +1,4 @@
-"""What each token of a completion is worth where there is a critic: PPO's way.
+"""Advantages of the tokens of a completion where there is a critic: PPO's way.
 
 Shapes: B completions of L tokens; mask is 1 up to and with the end token.
 """
@@ -17,7 +17,9 @@ Array = jax.Array
 def token_advantages(
     reward: Array, price: Array, value: Array, mask: Array, variant: Variant
 ) -> tuple[Array, Array]:
-    """Advantages and value targets [B, L] by the choice of `advantage`, 0 outside the mask.
+    """Estimate advantages and value targets [B, L] by the choice of `advantage`.
+
+    They are 0 outside the mask.
 
     reward: [B], paid at the last token of the mask, which is terminal. price: [B, L], taken off the
     reward of each token. value: [B, L], before each token.

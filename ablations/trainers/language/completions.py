@@ -7,14 +7,16 @@ completions, which then share its keys and values, in sampling and in training.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from ablations.trainers.language.decoder import Cache, Decoder, token_log_probs
+from ablations.trainers.trainer import Scalar, Tree
 
 Array = jax.Array
+Writing: TypeAlias = tuple[Array, Array, Cache]  # last token [B], unfinished [B], all so far
 
 
 class Special(NamedTuple):
@@ -25,7 +27,7 @@ class Special(NamedTuple):
 
 
 class Completions(NamedTuple):
-    """What was written, each [B, L].
+    """Completions as they were written, each [B, L].
 
     tokens: int32, padding after the end token. mask: float32, 1 up to and with the end token, 0
     after it. log_probs: float32, log π of each token by the policy that wrote it, 0 outside the
@@ -38,29 +40,32 @@ class Completions(NamedTuple):
 
 
 def read_prompts(
-    decoder: Decoder, parameters: Any, prompts: Array, special: Special, samples: int, length: int
+    decoder: Decoder, parameters: Tree, prompts: Array, special: Special, samples: int, length: int
 ) -> tuple[Array, Cache]:
-    """The features [B, D] of the last token of each prompt [P, S], and a cache with room for
-    `length` more tokens, both repeated for the completions."""
+    """Read prompts [P, S], and repeat what was read for the completions.
+
+    Returns the features [B, D] of the last token, and a cache with room for `length` more tokens.
+    """
     count, width = prompts.shape
     cache = decoder.empty_cache(count, width + length)
     features, cache = decoder.extend(parameters, prompts, prompts != special.pad, cache, 0)
-    if samples == 1:
-        return features[:, -1], cache
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf, samples, axis=0), (features[:, -1], cache))
+    last = features[:, -1]
+    if samples > 1:
+        last, cache = jax.tree.map(lambda leaf: jnp.repeat(leaf, samples, axis=0), (last, cache))
+    return last, cache
 
 
 def write(
     decoder: Decoder,
-    parameters: Any,
+    parameters: Tree,
     prompts: Array,
     special: Special,
     samples: int,
     noise: Array,
-    temperature: Array | float = 1.0,
+    temperature: Scalar = 1.0,
     sampled: Array | float = 1.0,
 ) -> Completions:
-    """Samples completions by the Gumbel trick: argmax of logits/temperature + noise.
+    """Sample completions by the Gumbel trick: argmax of logits/temperature + noise.
 
     noise: [L, B, V], standard Gumbel; zeros [L, 1, 1] are enough for the mode alone.
     sampled: [B, 1], 1 for a sample of the policy, 0 for its mode.
@@ -76,7 +81,7 @@ def write(
         log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
         return jnp.where(going, token, special.pad), log_prob
 
-    def step(now: tuple[Any, ...], inputs: tuple[Array, Array]) -> tuple[tuple[Any, ...], Any]:
+    def step(now: Writing, inputs: tuple[Array, Array]) -> tuple[Writing, tuple[Array, ...]]:
         token, going, cache = now
         slot, noise = inputs
         features, cache = decoder.extend(parameters, token[:, None], going[:, None], cache, slot)
@@ -96,10 +101,12 @@ def write(
 
 
 def read(
-    decoder: Decoder, parameters: Any, prompts: Array, special: Special, tokens: Array, mask: Array
+    decoder: Decoder, parameters: Tree, prompts: Array, special: Special, tokens: Array, mask: Array
 ) -> Array:
-    """Features [B, L, D] from which each token of the completions [B, L] was chosen: of the last
-    token of the prompt [P, S] and of all tokens but the last."""
+    """Return the features [B, L, D] from which each token of completions [B, L] was chosen.
+
+    They are those of the last token of the prompt [P, S] and of all tokens but the last.
+    """
     samples, length = tokens.shape[0] // prompts.shape[0], tokens.shape[1]
     last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
     features, _ = decoder.extend(
@@ -110,13 +117,13 @@ def read(
 
 def masked_log_probs(
     decoder: Decoder,
-    parameters: Any,
+    parameters: Tree,
     features: Array,
     tokens: Array,
     mask: Array,
-    temperature: Array | float = 1.0,
+    temperature: Scalar = 1.0,
 ) -> tuple[Array, Array]:
-    """log π of the tokens [B, L] and the entropy of the policy there, both 0 outside the mask.
+    """Return log π of tokens [B, L] and the entropy of the policy there, both 0 outside the mask.
 
     The policy is that which samples: softmax(logits / temperature).
     """

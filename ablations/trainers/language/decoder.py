@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import linen
 
 from ablations.trainers.products import Dense, dense_product, product, transposed
+from ablations.trainers.trainer import Tree
 
 Array = jax.Array
 
@@ -45,11 +46,12 @@ class DecoderConfig:
 
     @property
     def head_width(self) -> int:
+        """Entries of a head."""
         return self.width // self.heads
 
 
 class Cache(NamedTuple):
-    """What a decoder remembers; the batch leads in every leaf. C: capacity, in tokens.
+    """Keys and values of past tokens; the batch leads in every leaf. C: capacity, in tokens.
 
     keys, values: for each layer, [B, C, H, h].
     valid: bool [B, C], which slots hold a token that may be seen.
@@ -61,8 +63,10 @@ class Cache(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """Pure functions of the parameters. What is sampled one token at a time and what is read again
-    at once goes through the same function, `extend`.
+    """Pure functions of the parameters of a decoder.
+
+    What is sampled one token at a time and what is read again at once goes through the same
+    function, `extend`.
 
     init(key) -> parameters.
     empty_cache(batch, capacity) -> Cache.
@@ -75,14 +79,14 @@ class Decoder(NamedTuple):
     """
 
     config: DecoderConfig
-    init: Callable[[Array], Any]
+    init: Callable[[Array], Tree]
     empty_cache: Callable[[int, int], Cache]
-    extend: Callable[[Any, Array, Array, Cache, Any], tuple[Array, Cache]]
-    logits: Callable[[Any, Array], Array]
+    extend: Callable[[Tree, Array, Array, Cache, int | Array], tuple[Array, Cache]]
+    logits: Callable[[Tree, Array], Array]
 
 
 def rotate(x: Array, positions: Array) -> Array:
-    """RoPE (Su et al. 2021, https://arxiv.org/abs/2104.09864): x [B, T, n, h] at positions [T].
+    """Rotate x [B, T, n, h] by positions [T]: RoPE (Su et al., https://arxiv.org/abs/2104.09864).
 
     Entry i and entry i + h/2 turn together, by position · θ^(-2i/h): the halves' order, as in
     Hugging Face's checkpoints, not that of neighbours.
@@ -96,9 +100,9 @@ def rotate(x: Array, positions: Array) -> Array:
 
 
 def attend(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
-    """Softmax attention: queries [B, T, H, h], keys and values [B, S, H, h], seen bool [B, T, S].
+    """Compute softmax attention [B, T, H·h].
 
-    Returns [B, T, H·h].
+    queries: [B, T, H, h]. keys, values: [B, S, H, h]. seen: bool [B, T, S].
     """
     batch, steps, heads, width = queries.shape
     queries, keys, values = (jnp.swapaxes(x, 1, 2) for x in (queries, keys, values))
@@ -114,6 +118,7 @@ class Block(linen.Module):
     config: DecoderConfig
 
     def setup(self) -> None:
+        """Name the layers."""
         c = self.config
         self.attention_norm = linen.RMSNorm()
         self.qkv = Dense(3 * c.width)
@@ -129,7 +134,7 @@ class Block(linen.Module):
         seen: Array,
         insert: Callable[[Array, Array], tuple[Array, Array]],
     ) -> tuple[Array, tuple[Array, Array]]:
-        """x [B, T, D] at positions [T] -> the same, and the keys and values that it has seen.
+        """Return x [B, T, D] at positions [T] after the block, and the keys and values it has seen.
 
         insert: takes its own keys and values [B, T, H, h] and returns all, [B, C, H, h].
         seen: bool [B, T, C].
@@ -161,6 +166,7 @@ class Transformer(linen.Module):
     config: DecoderConfig
 
     def setup(self) -> None:
+        """Name the layers."""
         c = self.config
         self.embedding = self.param(
             "embedding", linen.initializers.normal(0.02), (c.vocabulary, c.width)
@@ -168,7 +174,11 @@ class Transformer(linen.Module):
         self.blocks = [Block(c) for _ in range(c.layers)]
         self.norm = linen.RMSNorm()
 
-    def extend(self, tokens: Array, valid: Array, cache: Cache, start: Any) -> tuple[Array, Cache]:
+    def extend(
+        self, tokens: Array, valid: Array, cache: Cache, start: int | Array
+    ) -> tuple[Array, Cache]:
+        """Write tokens into the cache; see `Decoder`."""
+
         def put(slots: Array, new: Array) -> Array:
             return jax.lax.dynamic_update_slice_in_dim(
                 slots, new.astype(slots.dtype), start, axis=1
@@ -188,20 +198,21 @@ class Transformer(linen.Module):
         return self.norm(x), Cache(tuple(keys), tuple(values), all_valid)
 
     def _embed(self, tokens: Array) -> Array:
-        """As a matrix product, whose gradient costs less on a CPU than the scatter of a look-up."""
+        """Embed by a matrix product, whose gradient is cheaper on a CPU than that of a look-up."""
         one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
         return dense_product(one_hot, self.embedding)
 
     def logits(self, features: Array) -> Array:
+        """Return the logits of the next token; see `Decoder`."""
         return dense_product(features, transposed(self.embedding)).astype(jnp.float32)
 
     def __call__(self, tokens: Array, valid: Array, cache: Cache) -> Array:
-        """Every parameter once, for init."""
+        """Use every parameter once, for init."""
         return self.logits(self.extend(tokens, valid, cache, 0)[0])
 
 
 def make_decoder(config: DecoderConfig) -> Decoder:
-    """The functions of one decoder."""
+    """Return the functions of one decoder."""
     model = Transformer(config)
 
     def empty_cache(batch: int, capacity: int) -> Cache:
@@ -209,21 +220,23 @@ def make_decoder(config: DecoderConfig) -> Decoder:
         empty = tuple(jnp.zeros(slots) for _ in range(config.layers))
         return Cache(empty, empty, jnp.zeros((batch, capacity), bool))
 
-    def init(key: Array) -> Any:
+    def init(key: Array) -> Tree:
         token = jnp.zeros((1, 1), jnp.int32)
         return model.init(key, token, token == 0, empty_cache(1, 1))
 
-    def extend(parameters: Any, tokens: Array, valid: Array, cache: Cache, start: Any) -> Any:
+    def extend(
+        parameters: Tree, tokens: Array, valid: Array, cache: Cache, start: int | Array
+    ) -> Tree:
         return model.apply(parameters, tokens, valid, cache, start, method="extend")
 
-    def logits(parameters: Any, features: Array) -> Any:
+    def logits(parameters: Tree, features: Array) -> Tree:
         return model.apply(parameters, features, method="logits")
 
     return Decoder(config, init, empty_cache, extend, logits)
 
 
 def token_log_probs(logits: Array, tokens: Array) -> Array:
-    """log π of tokens [...] under logits [..., V]."""
+    """Return log π of tokens [...] under logits [..., V]."""
     chosen = jax.lax.broadcasted_iota(tokens.dtype, logits.shape, logits.ndim - 1)
     picked = jnp.sum(jnp.where(chosen == tokens[..., None], logits, 0), axis=-1)
     return picked - jax.nn.logsumexp(logits, axis=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,13 @@ from ablations.trainers.choices import apply
 from ablations.trainers.language.completions import Special, masked_log_probs, read
 from ablations.trainers.language.decoder import Decoder
 from ablations.trainers.losses import (
-    Metrics,
     mean,
     ratio_metrics,
     share_that_counts,
     value_loss,
 )
 from ablations.trainers.products import dense_product
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Metrics, Tree, Variant
 
 
 class Batch(NamedTuple):
@@ -41,27 +40,27 @@ class Batch(NamedTuple):
 
 
 def single(batch: Batch) -> Batch:
-    """The same completions, P·K prompts with one each."""
+    """Return the same completions, of P·K prompts with one each."""
     samples = batch.tokens.shape[1]
     prompts = jnp.repeat(batch.prompts, samples, axis=0)
     return Batch(prompts, *(leaf.reshape(-1, 1, leaf.shape[-1]) for leaf in batch[1:]))
 
 
 def values(
-    critic: Any,
+    critic: Tree,
     decoder: Decoder,
     special: Special,
     prompts: jax.Array,
     tokens: jax.Array,
     mask: jax.Array,
 ) -> jax.Array:
-    """The critic's V [B, L] before each token of the completions [B, L], 0 outside the mask."""
+    """Return the critic's V [B, L] before each token of completions [B, L], 0 outside the mask."""
     features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
     return dense_product(features, critic["head"][:, None])[..., 0] * mask
 
 
 def language_loss(
-    parameters: Any,
+    parameters: Tree,
     decoder: Decoder,
     special: Special,
     batch: Batch,
@@ -69,8 +68,10 @@ def language_loss(
     variant: Variant,
     step_tokens: jax.Array | None = None,
 ) -> tuple[jax.Array, Metrics]:
-    """loss = policy loss + β KL loss - c_e entropy, over tokens as policy_loss_reduction says, and
-    + c_v E[value loss] over all tokens where there is a critic.
+    """Compute loss = policy loss + β KL loss - c_e entropy + c_v E[value loss].
+
+    The last is over all tokens, where there is a critic, the others over tokens as
+    policy_loss_reduction says.
 
     key: for the policy loss that draws. step_tokens: the mean number of tokens of the steps on the
         batch that these completions are part of; None: of this one alone.

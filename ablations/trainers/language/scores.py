@@ -7,11 +7,11 @@ import jax.numpy as jnp
 
 from ablations.tasks.language.problems import Problems
 from ablations.tasks.language.puzzles import Problem
-from ablations.trainers.losses import Metrics
+from ablations.trainers.trainer import Metrics
 
 
 def average(of_prompt: jax.Array, counts: jax.Array | float = 1.0) -> jax.Array:
-    """The mean of [P] over the prompts that count [P]; NaN where none does."""
+    """Return the mean of [P] over the prompts that count [P]; NaN where none does."""
     of_prompt = of_prompt.astype(jnp.float32)
     weight = jnp.broadcast_to(counts, of_prompt.shape)
     total = jnp.sum(weight)
@@ -25,8 +25,10 @@ def accuracies(
     correct: jax.Array,
     counts: jax.Array | float = 1.0,
 ) -> Metrics:
-    """The share of correct [P, K], and that of each kind of problem: NaN for one that did not come
-    up. counts: [P]."""
+    """Return the share of correct [P, K], and that of each kind of problem.
+
+    It is NaN for a kind that did not come up. counts: [P].
+    """
     weight = jnp.broadcast_to(counts, problems.kind.shape)
     right = jnp.mean(correct.astype(jnp.float32), axis=1)
     return {name: average(right, weight)} | {
@@ -44,7 +46,7 @@ def outcomes(
     mask: jax.Array,
     counts: jax.Array | float = 1.0,
 ) -> Metrics:
-    """Accuracy, mean reward and length of completions [P, K]. counts: [P]."""
+    """Return accuracy, mean reward and length of completions [P, K]. counts: [P]."""
     return {
         f"{prefix}/return": average(jnp.mean(reward, axis=1), counts),
         **accuracies(f"{prefix}/accuracy", asked, problems, correct, counts),

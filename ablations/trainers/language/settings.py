@@ -1,13 +1,12 @@
-"""What one can set on the language trainer: its axes, numbers and structure."""
+"""Settings of the language trainer: its axes, numbers and structure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from ablations.tasks.task import Task
-from ablations.trainers.rates import BETAS, complaints_of
-from ablations.trainers.trainer import Definition, Option, Trainer
+from ablations.trainers.rates import BETAS, Betas, complaints_of
+from ablations.trainers.trainer import Definition, Option, Program, Trainer, Tree
 from variants import Number
 
 if TYPE_CHECKING:
@@ -88,25 +87,40 @@ STRUCTURE = {
 }
 
 
-def uses(structure: Mapping[str, Any], settings: Mapping[str, Any]) -> set[str]:
-    """The axes, numbers and options that the trainer reads, with and without a critic or several
-    minibatches."""
+class Structure(Betas):
+    """The options of `STRUCTURE`."""
+
+    prompts: int
+    samples_per_prompt: int
+    num_minibatches: int
+    epochs: int
+    critic: str
+    layers: int
+    width: int
+    heads: int
+    mlp_width: int
+    warm_start_steps: int
+
+
+class Settings(TypedDict, total=False):
+    """The settings of a task with prompts."""
+
+    kinds: str
+
+
+def uses(structure: Structure, settings: Settings) -> set[str]:
+    """Return the axes, numbers and options that the trainer reads.
+
+    They differ with a critic, and with several minibatches.
+    """
     unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
     if structure["num_minibatches"] == 1:
         unread = unread | OF_MINIBATCHES
     return {*AXES, *NUMBERS, *STRUCTURE} - unread
 
 
-def compose(
-    *,
-    task: Task,
-    settings: Mapping[str, Any],
-    structure: Mapping[str, Any],
-    updates_per_chunk: int,
-    evaluation_envs: int = 256,
-    choices: Mapping[str, str] | None = None,
-) -> Language:
-    """The trainer of one task and one structure."""
+def compose(**program: Unpack[Program[Settings, Structure]]) -> Language:
+    """Compose the trainer of one task and one structure."""
     from ablations.tasks.language import puzzles
     from ablations.trainers.language.completions import Special
     from ablations.trainers.language.decoder import DecoderConfig, make_decoder
@@ -114,7 +128,8 @@ def compose(
     from ablations.trainers.language.warm_start import warm_start
     from ablations.trainers.optimizer import Rule
 
-    problems = task.make(settings)
+    structure = program["structure"]
+    problems = program["task"].make(program["settings"])
     config = DecoderConfig(
         vocabulary=len(puzzles.VOCABULARY),
         width=structure["width"],
@@ -124,7 +139,7 @@ def compose(
     )
     special = Special(puzzles.PAD, puzzles.END)
 
-    def start(seed: int) -> Any:
+    def start(seed: int) -> Tree:
         return warm_start(config, problems, special, structure["warm_start_steps"], seed)
 
     return Language(
@@ -138,15 +153,15 @@ def compose(
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
         critic=structure["critic"],
-        updates_per_chunk=updates_per_chunk,
-        evaluation_prompts=evaluation_envs,
+        updates_per_chunk=program["updates_per_chunk"],
+        evaluation_prompts=program.get("evaluation_envs", 256),
         rule=Rule(beta1=structure["adam_beta1"], beta2=structure["adam_beta2"]),
-        fixed={"completion_unit": AXES["completion_unit"], **(choices or {})},
+        fixed={"completion_unit": AXES["completion_unit"], **program.get("choices", {})},
     )
 
 
-def make(**program: Any) -> Trainer:
-    """The composed program in the form that the engine runs."""
+def make(**program: Unpack[Program[Settings, Structure]]) -> Trainer:
+    """Return the composed program in the form that the engine runs."""
     import jax
 
     language = compose(**program)
@@ -162,25 +177,25 @@ def make(**program: Any) -> Trainer:
     )
 
 
-def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
-    """Axes whose choice is compiled in: where one step is taken on a batch, studies are about the
-    advantage and not about the loss, and the program without its other choices compiles sooner."""
+def compiles(structure: Structure) -> tuple[str, ...]:
+    """Return the axes whose choice is compiled in.
+
+    Where one step is taken on a batch, studies are about the advantage and not about the loss, and
+    the program without its other choices compiles sooner.
+    """
     one_step = structure["num_minibatches"] == structure["epochs"] == 1
     return OF_THE_STEP if one_step else ()
 
 
-def iteration_steps(structure: Mapping[str, Any]) -> int:
-    """Completions of one iteration: what the step of a curve counts."""
+def iteration_steps(structure: Structure) -> int:
+    """Return the completions of one iteration, which the step of a curve counts."""
     return structure["prompts"] * structure["samples_per_prompt"]
 
 
 def check(
-    *,
-    structure: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    numbers: Mapping[str, float] | None = None,
+    *, structure: Structure, settings: Settings, numbers: Mapping[str, float] | None = None
 ) -> list[str]:
-    """What does not fit together, in words."""
+    """Return complaints about settings that do not fit together, in words."""
     complaints = complaints_of(structure)
     width, heads = structure["width"], structure["heads"]
     if width % (2 * heads):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,10 +35,10 @@ from ablations.trainers.language.completions import (
 from ablations.trainers.language.decoder import Decoder
 from ablations.trainers.language.loss import Batch, language_loss, single, values
 from ablations.trainers.language.scores import accuracies, average, outcomes
-from ablations.trainers.losses import Metrics, mean, variance
-from ablations.trainers.optimizer import Learner, Rule
+from ablations.trainers.losses import mean, variance
+from ablations.trainers.optimizer import Divergence, Learner, Rule
 from ablations.trainers.shuffles import orders
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import Metrics, Scalar, Tree, Variant
 
 EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
 
@@ -51,10 +51,10 @@ class State(NamedTuple):
     key: the seed's. iteration: uint32, how many are done.
     """
 
-    parameters: Any
-    reference: Any
-    optimizer: optax.OptState
-    schedule: Any
+    parameters: dict[str, Tree]
+    reference: Tree
+    optimizer: optax.ScaleByAdamState | optax.ScaleByScheduleState
+    schedule: Tree
     key: jax.Array
     iteration: jax.Array
 
@@ -71,7 +71,7 @@ class Language:
 
     problems: Problems
     decoder: Decoder
-    start: Callable[[int], Any]
+    start: Callable[[int], Tree]
     special: Special
     prompts: int
     samples: int
@@ -84,8 +84,11 @@ class Language:
     fixed: Mapping[str, str] = field(default_factory=dict)
     rule: Rule = optimizer.ADAM
 
-    def init(self, key: jax.Array, variant: Variant, given: Any = None) -> State:
-        """given: what `start` made for the seed; without it the networks are untaught."""
+    def init(self, key: jax.Array, variant: Variant, given: Tree = None) -> State:
+        """Initialize networks and optimiser.
+
+        given: what `start` made for the seed; without it the networks are untaught.
+        """
         variant = fix(variant, self.fixed)
         reference = self.decoder.init(key) if given is None else jax.tree.map(jnp.asarray, given)
         parameters = {"policy": reference}
@@ -103,8 +106,11 @@ class Language:
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
-        """`updates_per_chunk` iterations. Metrics are means over them; policy/kl_reference is of
-        the last one, where nothing else asks for the reference's opinion."""
+        """Run `updates_per_chunk` iterations.
+
+        Metrics are means over them; policy/kl_reference is of the last one, where nothing else asks
+        for the reference's opinion.
+        """
         variant = fix(variant, self.fixed)
         count = self.updates_per_chunk
         keys = jax.vmap(lambda i: jax.random.fold_in(state.key, state.iteration + i))(
@@ -115,7 +121,7 @@ class Language:
             lambda key: self.problems.train(jax.random.split(key)[0], state.key, self.prompts)
         )(keys)
 
-        def body(state: State, now: tuple[Any, ...]) -> tuple[State, Metrics]:
+        def body(state: State, now: tuple[jax.Array, Problem, jax.Array]) -> tuple[State, Metrics]:
             key, problems, last = now
             return self.iteration(state, jax.random.split(key)[1], problems, last, variant)
 
@@ -127,7 +133,7 @@ class Language:
     def iteration(
         self, state: State, key: jax.Array, problems: Problem, last: jax.Array, variant: Variant
     ) -> tuple[State, Metrics]:
-        """Completions of some problems [P, ...], and what is learned from them.
+        """Sample completions of some problems [P, ...], and update the policy by them.
 
         last: whether closeness to the reference is to be measured in any case.
         """
@@ -156,23 +162,23 @@ class Language:
         }
 
     def sample(
-        self, policy: Any, problems: Problem, key: jax.Array, temperature: jax.Array | float = 1.0
+        self, policy: Tree, problems: Problem, key: jax.Array, temperature: Scalar = 1.0
     ) -> Completions:
-        """K completions of each problem, [P·K, L]."""
+        """Sample K completions of each problem, [P·K, L]."""
         noise = self._noise(key, self.prompts * self.samples)
         return write(
             self.decoder, policy, problems.prompt, self.special, self.samples, noise, temperature
         )
 
-    def greedy_reward(self, policy: Any, problems: Problem, variant: Variant) -> jax.Array:
-        """What the mode of the policy is paid for each problem, [P]; without noise."""
+    def greedy_reward(self, policy: Tree, problems: Problem, variant: Variant) -> jax.Array:
+        """Return what the mode of the policy is paid for each problem, [P]; without noise."""
         no_noise = jnp.zeros((self.length, 1, 1))
         found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
         correct = self.problems.correct(problems, found.tokens[:, None])
         return paid(correct, problems.kind, variant.task, None)[:, 0]
 
     def _noise(self, key: jax.Array, count: int) -> jax.Array:
-        """What `write` samples so many completions with."""
+        """Draw the noise with which `write` samples so many completions."""
         return jax.random.gumbel(key, (self.length, count, self.decoder.config.vocabulary))
 
     def prepare(
@@ -184,7 +190,7 @@ class Language:
         last: jax.Array,
         variant: Variant,
     ) -> tuple[Batch, Metrics]:
-        """The whole batch as the epochs take it, and what it says of the policy.
+        """Return the whole batch as the epochs take it, and metrics of the policy.
 
         reward: [P, K], as it was paid. Advantages are per prompt or per batch, or with a critic
         those of GAE over tokens.
@@ -206,7 +212,7 @@ class Language:
             "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
         )
 
-        def transformed(reward: jax.Array) -> Any:
+        def transformed(reward: jax.Array) -> Tree:
             return apply(
                 "reward_transform",
                 variant,
@@ -267,20 +273,20 @@ class Language:
 
     def log_probs(
         self,
-        policy: Any,
+        policy: Tree,
         prompts: jax.Array,
         tokens: jax.Array,
         mask: jax.Array,
-        temperature: jax.Array | float = 1.0,
+        temperature: Scalar = 1.0,
     ) -> jax.Array:
-        """log π [B, L] of completions that somebody wrote, 0 outside the mask."""
+        """Return log π [B, L] of completions that somebody wrote, 0 outside the mask."""
         features = read(self.decoder, policy, prompts, self.special, tokens, mask)
         return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
     def learn(
         self, state: State, batch: Batch, key: jax.Array, variant: Variant
     ) -> tuple[Learner, Metrics]:
-        """`epochs` passes over the batch, each in its minibatches; metrics [epochs, minibatches].
+        """Run `epochs` epochs of minibatch SGD on the batch; metrics [epochs, minibatches].
 
         A step of all prompts needs no order. Otherwise prompts are shuffled, with all their
         completions, or completions, whoever's they are.
@@ -298,14 +304,15 @@ class Language:
             return learner, {name: value[None] for name, value in metrics.items()}
 
         if self.num_minibatches == 1:
-            return jax.lax.scan(whole, learner, keys)
+            learner, metrics = jax.lax.scan(whole, learner, keys)
+            return learner, metrics
 
         units = batch if self.fixed["completion_unit"] == "prompts" else single(batch)
         order = orders(keys, units.prompts.shape[0], variant)
 
-        def epoch(learner: Learner, now: tuple[Any, ...]) -> tuple[Learner, Metrics]:
+        def epoch(learner: Learner, now: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
             order, key = now
-            return jax.lax.scan(
+            learner, metrics = jax.lax.scan(
                 lambda learner, now: step(
                     learner, jax.tree.map(lambda leaf: leaf[now[0]], units), now[1]
                 ),
@@ -315,8 +322,10 @@ class Language:
                     jax.random.split(key, self.num_minibatches),
                 ),
             )
+            return learner, metrics
 
-        return jax.lax.scan(epoch, learner, (order, keys))
+        learner, metrics = jax.lax.scan(epoch, learner, (order, keys))
+        return learner, metrics
 
     def gradient_step(
         self,
@@ -327,7 +336,7 @@ class Language:
         progress: jax.Array,
         variant: Variant,
     ) -> tuple[Learner, Metrics]:
-        """One step of Adam down the gradient of the loss."""
+        """Take one step of Adam down the gradient of the loss."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
             learner.parameters, self.decoder, self.special, batch, key, variant, step_tokens
         )
@@ -335,7 +344,7 @@ class Language:
         learner, rate = optimizer.descend(
             learner,
             gradient,
-            approximate_kl=metrics["policy/approximate_kl"],
+            divergence=Divergence(metrics["policy/approximate_kl"]),
             progress=progress,
             steps=self.epochs * self.num_minibatches,
             variant=variant,
@@ -345,7 +354,7 @@ class Language:
         return learner, metrics | {"training/learning_rate": rate}
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
-        """The greedy completion and some samples of each of some held-out prompts.
+        """Write the greedy completion and some samples of each of some held-out prompts.
 
         Greedy accuracy changes only where the likeliest answer does. Sampled accuracy also rises
         where a policy merely becomes surer of what it would have answered anyway, and pass@k falls
@@ -380,14 +389,14 @@ class Language:
             "evaluation/entropy": -jnp.sum(log_probs) / jnp.sum(mask),
         }
 
-    def policy(self, state: State) -> dict[str, Any]:
-        """What one needs to write completions."""
+    def policy(self, state: State) -> dict[str, Tree]:
+        """Return all that writing completions needs."""
         return {"parameters": state.parameters["policy"]}
 
     def act(
-        self, policy: dict[str, Any], observation: jax.Array, key: jax.Array | None = None
+        self, policy: dict[str, Tree], observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
-        """A completion int32 [L] of a prompt [S]: the mode, or a sample with a key."""
+        """Write a completion int32 [L] of a prompt [S]: the mode, or a sample with a key."""
         shape = (self.length, 1, self.decoder.config.vocabulary)
         noise = jnp.zeros(shape) if key is None else jax.random.gumbel(key, shape)
         prompts = jnp.asarray(observation, jnp.int32)[None]
@@ -395,5 +404,5 @@ class Language:
 
 
 def _means(metrics: Metrics) -> Metrics:
-    """Means over the leading axes; over what is there, where something is NaN for want of cases."""
+    """Average over the leading axes, without what is NaN for want of cases."""
     return {name: jnp.nanmean(value) for name, value in metrics.items()}

@@ -19,8 +19,8 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import jax
@@ -34,6 +34,7 @@ from ablations.tasks.language.problems import Problems
 from ablations.trainers.language.completions import Special, masked_log_probs, read
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
+from ablations.trainers.trainer import Tree
 
 BATCH = 64
 LEARNING_RATE = 3e-3
@@ -44,8 +45,8 @@ REVISION = 4
 
 def warm_start(
     config: DecoderConfig, problems: Problems, special: Special, steps: int, seed: int
-) -> Any:
-    """Parameters of the decoder after `steps` steps of supervised learning, on the host."""
+) -> Tree:
+    """Return parameters of the decoder after `steps` steps of supervised learning, on the host."""
     return _kept(config, problems.kinds, steps, special, seed, _folder())
 
 
@@ -57,7 +58,7 @@ def _kept(
     special: Special,
     seed: int,
     folder: Path | None,
-) -> Any:
+) -> Tree:
     key = jax.random.fold_in(jax.random.key(KEY), seed)
     if folder is None:
         return jax.device_get(_teacher(config, kinds, special, steps)(key))
@@ -78,7 +79,7 @@ def _folder() -> Path | None:
 
 
 def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
-    """What decides the numbers to the bit: what is taught, by what code, compiled how."""
+    """Return a digest of what decides the bits: what is taught, by what code, compiled how."""
     decides = {
         "decoder": asdict(config),
         "kinds": kinds,
@@ -93,8 +94,8 @@ def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _read(path: Path, like: Any) -> Any:
-    """The parameters in a file; None where there is none, or it is not whole."""
+def _read(path: Path, like: Tree) -> Tree:
+    """Return the parameters in a file; None where there is none, or it is not whole."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             return jax.device_get(from_arrays(dict(stored), like))
@@ -102,11 +103,9 @@ def _read(path: Path, like: Any) -> Any:
         return None
 
 
-def _write(path: Path, parameters: Any) -> None:
-    from io import BytesIO
-
+def _write(path: Path, parameters: Tree) -> None:
     buffer = BytesIO()
-    arrays: dict[str, Any] = dict(to_arrays(parameters))
+    arrays: Tree = to_arrays(parameters)
     np.savez(buffer, **arrays)
     write_atomically(path, buffer.getvalue())
 
@@ -114,8 +113,8 @@ def _write(path: Path, parameters: Any) -> None:
 @lru_cache(maxsize=4)
 def _teacher(
     config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int
-) -> Callable[[jax.Array], Any]:
-    """The compiled function of a key that teaches."""
+) -> Callable[[jax.Array], Tree]:
+    """Return the compiled function of a key that teaches."""
     from ablations.tasks.language import puzzles
 
     mixture = puzzles.mixture(kinds)
@@ -124,15 +123,15 @@ def _teacher(
         return decoder.init
     adam = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps, 0.1))
 
-    def loss(parameters: Any, problems: puzzles.Problem, shown: jax.Array) -> jax.Array:
-        """Mean -log π of the tokens of the answers that are shown [B]."""
+    def loss(parameters: Tree, problems: puzzles.Problem, shown: jax.Array) -> jax.Array:
+        """Return the mean -log π of the tokens of the answers that are shown [B]."""
         mask = puzzles.valid_tokens(problems.answer) * shown[:, None]
         features = read(decoder, parameters, problems.prompt, special, problems.answer, mask)
         log_probs, _ = masked_log_probs(decoder, parameters, features, problems.answer, mask)
         return -jnp.sum(log_probs) / jnp.sum(mask)
 
     @jax.jit
-    def teach(key: jax.Array) -> Any:
+    def teach(key: jax.Array) -> Tree:
         key_init, key_problems, key_shown = jax.random.split(key, 3)
         parameters = decoder.init(key_init)
         # All at once: drawn within a step, they are fused into it, and compile for ten minutes.
@@ -140,7 +139,9 @@ def _teacher(
         easy = jax.vmap(jax.vmap(mixture.easy))(problems)
         shown = easy | (jax.random.uniform(key_shown, (steps, BATCH)) < SHOWN)
 
-        def step(now: Any, asked: tuple[puzzles.Problem, jax.Array]) -> tuple[Any, None]:
+        def step(
+            now: tuple[Tree, Tree], asked: tuple[puzzles.Problem, jax.Array]
+        ) -> tuple[tuple[Tree, Tree], None]:
             parameters, optimizer = now
             problems, shown = asked
             gradient = jax.grad(loss)(parameters, problems, shown.astype(jnp.float32))

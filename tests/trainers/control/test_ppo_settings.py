@@ -38,16 +38,6 @@ def test_defaults_fit_together() -> None:
             {"reset_group_size": 5},
             "num_envs=32 is not divisible by reset_group_size=5: use 30 or 35",
         ),
-        (
-            {"policy_layers": 64},
-            {},
-            "policy_layers=64 is not a list of layer sizes: write it like policy_layers=[64,64]",
-        ),
-        (
-            {"value_layers": [64, 0]},
-            {},
-            "value_layers=[64, 0] is not a list of layer sizes: write it like value_layers=[64,64]",
-        ),
     ],
 )
 def test_complaints(structure: dict[str, Any], settings: dict[str, Any], complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""Cells as commands of a user's: a process each, started without a shell, its log read.
+"""Run cells as commands of a user's: a process each, started without a shell, its log read.
 
 study_file.py   a study of commands, from TOML or Python
 code.py         the files that a command rests on
@@ -12,11 +12,10 @@ process.py      one process, ended with all that it has started
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ablations.core.plan import Config
+from ablations.core.record import Configuration, Provenance
 from ablations.errors import count, duration
 from ablations.records import digest
 from ablations.sweep import provenance
@@ -40,9 +39,10 @@ class CommandBackend(Backend):
         "read again, and not run again"
     )
 
-    def program(self, config: Config, *, accelerator: bool = False) -> str:
+    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
         """Return what names a line on a task, whose commands take about as long as each other."""
-        return digest({name: config[name] for name in ("trainer", "task", "command")})
+        line = {"trainer": config["trainer"], "task": config["task"]}
+        return digest({**line, "command": config["command"]})
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
         """Return at most a worker per accelerator; each runs one command at a time."""
@@ -74,25 +74,24 @@ class CommandBackend(Backend):
 
         return Commands(order)
 
-    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+    def provenance(self, cell: Cell, order: Order) -> Provenance:
         """Return the machine and the commit; versions of a command are not known here."""
         return provenance.of_command(cell.place, accelerator=order.accelerator)
 
-    def kind(self, config: Config) -> tuple[str, ...]:
+    def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the task and the line."""
         return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
 
-    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
+    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the speed by the median of the seconds."""
-        seconds = sorted(one["seconds"] for one in made if one.get("seconds"))
-        sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+        seconds = sorted(filter(None, (one.get("seconds") for one in made)))
+        sizes = filter(None, (one.get("peak_megabytes") for one in made))
         takes = seconds[len(seconds) // 2] if seconds else ASSUMED_SECONDS
-        megabytes = max(sizes, default=ASSUMED_MEGABYTES)
+        megabytes = round(max(sizes, default=ASSUMED_MEGABYTES))
         return Speed((cell.steps or 1) / max(takes, 1e-3), 0.0, megabytes, measured=bool(seconds))
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return the length of a whole command, unless it can resume; 0 where that was never
-        measured."""
+        """Return the length of a whole command that cannot resume; 0 where it was not measured."""
         resumes = cell.config["command"]["resume"] or not speed.measured
         seconds = 0.0 if resumes else (cell.steps or 1) / speed.rate
         return seconds, (

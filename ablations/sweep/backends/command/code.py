@@ -1,4 +1,4 @@
-"""The files that decide what a command does, and the name of their content.
+"""Find the files that decide what a command does, and digest their content.
 
 In a git repository: all tracked files as they lie there, and untracked Python files that git does
 not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ablations.core.files import require_regular
 from ablations.errors import UserError
@@ -29,13 +30,17 @@ from ablations.sweep.claims import TICK_SECONDS
 MOST_FILES = 5_000
 LARGE_BYTES = 16 * 2**20
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
 
 @dataclass(frozen=True)
 class Code:
-    """here: the folder of the study file. named: arguments of the command. depends: what stands in
-    for the rule above; None: nothing does. without: the study file."""
+    """The code that a command rests on.
+
+    here: the folder of the study file. named: arguments of the command. depends: files that stand
+    in for the rule above; None: it holds. without: the study file.
+    """
 
     here: Path
     named: tuple[str, ...]
@@ -43,8 +48,12 @@ class Code:
     without: Path | None = None
 
     def files(self) -> list[Path]:
-        """Each once, sorted. Raises UserError where nothing says what the command rests on, and
-        for a name in `depends` that does not exist."""
+        """Return its files, each once, sorted.
+
+        Raises:
+            UserError: nothing says what the command rests on, or a name in `depends` does not
+                exist.
+        """
         named = [path for path in map(self._file, self.named) if path is not None]
         if self.depends is not None:
             rest = [one for name in self.depends for one in self._depended(name)]
@@ -68,11 +77,11 @@ class Code:
         return sorted(found)
 
     def digest(self) -> str:
-        """16 hexadecimal digits that name the files by path and content."""
+        """Return 16 hexadecimal digits that name the files by path and content."""
         return digest_of(self.files(), self.here)
 
     def _file(self, argument: str) -> Path | None:
-        """The file that an argument names, if it does."""
+        """Return the file that an argument names, if it names one."""
         text = argument.replace("{here}", str(self.here)).partition("=")
         for part in (argument.replace("{here}", str(self.here)), text[2]):
             if part and "{" not in part and len(part) < 4096:
@@ -93,7 +102,7 @@ class Code:
 
 
 def digest_of(files: Iterable[Path], here: Path) -> str:
-    """16 hexadecimal digits that name files by their path from a folder, and by their content."""
+    """Return 16 hexadecimal digits that name files by path from a folder, and by content."""
     whole = hashlib.sha256()
     for path in files:
         if not os.path.lexists(path):  # tracked, and deleted since
@@ -104,7 +113,7 @@ def digest_of(files: Iterable[Path], here: Path) -> str:
 
 
 def _content(path: Path) -> str:
-    """Return the SHA-256 of what a file holds, or of where a symbolic link leads."""
+    """Return the SHA-256 of a file's content, or of where a symbolic link leads."""
     try:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
@@ -142,7 +151,7 @@ def _of_large(path: Path) -> str:
 
 
 def _is_of_the_system(path: Path) -> bool:
-    """An interpreter is no code of the user's."""
+    """Return whether a file is a program of the system, such as an interpreter."""
     if not os.access(path, os.X_OK):
         return False
     require_regular(path, sys.maxsize)
@@ -151,7 +160,7 @@ def _is_of_the_system(path: Path) -> bool:
 
 
 def root_of(here: Path) -> Path | None:
-    """The repository that a folder is in, if it is in one."""
+    """Return the repository that a folder is in, if it is in one."""
     try:
         return Path(_git(here, "rev-parse", "--show-toplevel").rstrip("\n"))
     except (OSError, subprocess.SubprocessError):
@@ -159,7 +168,7 @@ def root_of(here: Path) -> Path | None:
 
 
 def _tracked(here: Path) -> list[Path] | None:
-    """The files of the repository that a folder is in; None where it is in none."""
+    """Return the files of the repository that a folder is in; None where it is in none."""
     if (root := root_of(here)) is None:
         return None
     try:
@@ -183,8 +192,10 @@ def _in_results(path: Path, root: Path) -> bool:
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
-    """The files in a folder and below it, those of Python alone unless every one counts; without
-    hidden ones, environments and results."""
+    """Yield the Python files below a folder, without hidden ones, environments and results.
+
+    every: the files of other kinds too.
+    """
     for root, folders, files in os.walk(folder):
         here = Path(root)
         folders[:] = sorted(
@@ -199,8 +210,8 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
                 yield here / name
 
 
-def stamps(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes with every edit of files, and takes no reading."""
+def stamps(files: Iterable[Path]) -> Stamps:
+    """Return path, size and time of files, which change with every edit and need no reading."""
     found = []
     for path in files:
         try:
@@ -212,6 +223,6 @@ def stamps(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
 
 
 def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
-    """A few of them, for people."""
+    """Name a few of the files, for people."""
     shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
     return shown + (f" and {len(files) - most} more" if len(files) > most else "")

@@ -1,6 +1,4 @@
-"""The files of a commit, in a folder of their own: what a command runs in that is compared with the
-files as they lie there.
-"""
+"""Check out a commit in a folder of its own, for a command that is compared with today's files."""
 
 from __future__ import annotations
 
@@ -19,19 +17,28 @@ from ablations.sweep.backends.command.code import Code, digest_of, root_of
 
 @dataclass(frozen=True)
 class Commit:
-    """name: its full hash. here: the folder, in the copy, that the command runs in. digest: of the
-    content, as `Code.digest` has it for the files as they lie there."""
+    """A commit that was checked out.
+
+    name: its full hash. here: the folder, in the copy, that the command runs in. digest: of the
+    content of `files`, as `Code.digest` has it for the files as they lie there.
+    """
 
     name: str
     here: Path
     digest: str
+    files: tuple[Path, ...]
 
 
 def checked_out(
     here: Path, commit: str, results: Path, depends: tuple[str, ...] | None = None
 ) -> Commit:
-    """Return a copy of the repository at a commit, under results/code; made once, and anew where it
-    is not as committed. Raises UserError for no repository and no such commit."""
+    """Return a copy of the repository at a commit, under results/code.
+
+    It is made once, and anew where it is not as committed.
+
+    Raises:
+        UserError: there is no repository, or no such commit.
+    """
     root = root_of(here)
     if root is None:
         raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
@@ -54,7 +61,7 @@ def checked_out(
         files = sorted(folder / one for one in listed if one)
     else:
         files = Code(inside, (), depends).files()
-    return Commit(name, inside, digest_of(files, inside))
+    return Commit(name, inside, digest_of(files, inside), tuple(files))
 
 
 def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
@@ -70,7 +77,7 @@ def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
 
 
 def _extract(root: Path, commit: str, folder: Path) -> None:
-    """By an index of its own: nothing of the repository changes, no worktree is registered."""
+    """Write the files of a commit by an index of its own: nothing of the repository changes."""
     with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
         index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         _git(root, "read-tree", commit, environment=index)

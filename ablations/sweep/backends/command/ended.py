@@ -1,4 +1,4 @@
-"""Runs of commands that ended well, found again by whoever reads their curves in another way.
+"""Find runs of commands that ended well, to read their curves in another way.
 
     results/work/ended/<key>.json   the cell whose command it was, and what it took
 
@@ -12,15 +12,13 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ablations.core.decode import Count, Matches
 from ablations.core.files import Foreign, read_json
-from ablations.core.plan import Config
-from ablations.core.record import Seconds
+from ablations.core.record import CommandLine, Configuration, Seconds
 from ablations.errors import UserError
 from ablations.records import cell_folder, digest, read_record, write_atomically
 from ablations.sweep.claims import work_folder
@@ -49,20 +47,19 @@ class EndedRun:
         return self.resumed[-1] if self.resumed else 0
 
 
-def path_of(results: Path, config: Config) -> Path:
+def path_of(results: Path, config: Configuration) -> Path:
     """Return where the run of a configuration is noted."""
     line = {name: value for name, value in config["command"].items() if name not in READING}
     return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
 
 
-def keep(results: Path, config: Config, run: EndedRun) -> None:
+def keep(results: Path, config: Configuration, run: EndedRun) -> None:
     """Note a run, so that nobody runs its command again."""
     write_atomically(path_of(results, config), json.dumps(vars(run)))
 
 
-def find(results: Path, config: Config) -> tuple[EndedRun, Path] | None:
-    """Return the run of a configuration with the folder of what it left; None where there is none,
-    or no longer."""
+def find(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
+    """Return the run of a configuration and the folder of what it left; None where that is gone."""
     return _noted(results, path_of(results, config))
 
 
@@ -80,14 +77,17 @@ def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     return next(((run, folder) for folder in folders if folder.is_dir()), None)
 
 
-def forget(results: Path, config: Config) -> None:
+def forget(results: Path, config: Configuration) -> None:
     """Have the command of a configuration run again when it is next asked for."""
     path_of(results, config).unlink(missing_ok=True)
 
 
 def bring(left: Path, folder: Path) -> None:
     """Put what a run left into another cell's folder: the same files, where the disc has links.
-    Raise OSError."""
+
+    Raises:
+        OSError: it is gone, or the disc is full.
+    """
     if left == folder:
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +101,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def was_read(results: Path, command: Mapping[str, Any]) -> bool:
+def was_read(results: Path, command: CommandLine) -> bool:
     """Return whether a curve of this command was read in this way before."""
     for path in (results / "cells").glob("[!.]*"):
         with contextlib.suppress(UserError):  # of another version, or damaged

@@ -1,6 +1,4 @@
-"""One process of the user's: started without a shell, in a group of its own, ended with all that
-it has started.
-"""
+"""Run a process of the user's, without a shell, and end it with all that it has started."""
 
 from __future__ import annotations
 
@@ -47,6 +45,7 @@ class Process:
     def __init__(
         self, arguments: Sequence[str], cwd: str, environment: Mapping[str, str], log: Path
     ):
+        """Start it. log: the file to which its output is added."""
         self.started = time.monotonic()
         self.peak_megabytes = 0
         self._ended = threading.Event()
@@ -73,6 +72,7 @@ class Process:
 
     @property
     def seconds(self) -> float:
+        """Return the seconds since its start."""
         return time.monotonic() - self.started
 
     def ended(self, seconds: float) -> bool:
@@ -86,13 +86,13 @@ class Process:
         return self._process.returncode
 
     def stop(self, seconds: float) -> None:
-        """Asks its group to end, and kills what is left of it after that long."""
+        """Ask its group to end, and kill what is left of it after that long."""
         self._signal(signal.SIGTERM)
         self._ended.wait(seconds)
         self.kill()
 
     def kill(self) -> None:
-        """Ends its group at once, also what it left behind when it ended by itself."""
+        """End its group at once, also what it left behind when it ended by itself."""
         self._signal(signal.SIGKILL)
         self._ended.wait()
 
@@ -102,8 +102,10 @@ class Process:
 
 
 def kill_leftovers(folder: Path) -> int:
-    """Ends what an earlier run of a cell left on this machine: children of a command that was
-    killed. Returns how many. Where there is no /proc there is nothing to find them by."""
+    """End what an earlier run of a cell left here, children of a command that was killed.
+
+    Return how many. Without /proc there is nothing to find them by.
+    """
     mark = f"{MARK}={folder}".encode()
     killed = 0
     for entry in Path("/proc").glob("[0-9]*"):
@@ -120,11 +122,14 @@ def kill_leftovers(folder: Path) -> int:
 def environment_of(
     folder: Path, declared: Mapping[str, str], threads: int | None, share: int, ours: Path
 ) -> dict[str, str]:
-    """Return the environment of a command: this process's own, its share of the cores, and what its
-    study declares.
+    """Return the environment of a command: this process's own, with its share of the cores.
 
-    threads: as a flag asks for; share: as there are, which a variable that is set wins over. ours:
-    what lies below is no path for the user's imports.
+    Args:
+        folder: of its cell.
+        declared: variables that its study sets.
+        threads: of the command, as a flag asks for.
+        share: its share of the cores, over which a variable that is set wins.
+        ours: the folder below which no path is for the user's imports.
     """
     found = dict(os.environ)
     paths = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]

@@ -1,22 +1,25 @@
-"""The commit of the user's repository that a command's cells come from, for their provenance."""
+"""Find the commit of the user's repository that a command's cells come from."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ablations.core.plan import Context
+from ablations.core.record import Checkout
 from ablations.sweep import provenance
 from ablations.sweep.backends.command.code import Code, root_of
 from ablations.sweep.cell import Cell
 
 
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
-    """The cells, each command with its repository's commit in its place; what the files that
-    decide have over that commit is left beside the records, as a patch."""
-    known: dict[str, Mapping[str, Any]] = {}
+    """Return the cells with the commit of their repository in their context.
+
+    What the files that decide have over that commit is left beside the records, as a patch.
+    """
+    known: dict[str, Checkout] = {}
 
     def of(cell: Cell) -> Cell:
         if "named" not in cell.place:
@@ -29,19 +32,19 @@ def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
     return tuple(map(of, cells))
 
 
-def code_of(place: Mapping[str, Any]) -> Code:
-    """Return the code that a command rests on, as its place has it."""
-    depends, without = place["depends"], place["without"]
+def code_of(context: Context) -> Code:
+    """Return the code that a command rests on."""
+    depends, without = context["depends"], context["without"]
     return Code(
-        Path(place["here"]),
-        tuple(place["named"]),
+        Path(context["here"]),
+        tuple(context["named"]),
         None if depends is None else tuple(depends),
         Path(without) if without else None,
     )
 
 
-def place_of(code: Code, timeout: float | None) -> dict[str, Any]:
-    """As plain data, for a worker anywhere."""
+def place_of(code: Code, timeout: float | None) -> Context:
+    """Return the context of a command, with which a worker anywhere can run it."""
     return {
         "here": str(code.here),
         "named": list(code.named),
@@ -51,7 +54,7 @@ def place_of(code: Code, timeout: float | None) -> dict[str, Any]:
     }
 
 
-def _commit(code: Code, results: Path) -> dict[str, Any]:
+def _commit(code: Code, results: Path) -> Checkout:
     root = root_of(code.here)
     if root is None:
         return {}

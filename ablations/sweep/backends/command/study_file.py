@@ -1,4 +1,4 @@
-"""A study whose trainer is a command, from a file: TOML, or Python that defines the same tables.
+"""Read a study whose trainer is a command: TOML, or Python that defines the same tables.
 
 [study]                              [command]
 name = "norm_adv"                    run = "python train.py --seed {seed} --norm-adv {norm_adv} ..."
@@ -21,15 +21,18 @@ import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from ablations import studies
+from ablations.core.decode import Json, texts
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.studies import Profile, Study, Variant
 from ablations.sweep.backends.command.code import Code
 from ablations.sweep.backends.command.repository import place_of
 from ablations.trainers.command import CommandTrainer, Line, Site, filled
+
+Table: TypeAlias = Mapping[str, Json]
 
 SUFFIXES = (".toml", ".py")
 TASK = "task"  # of a command that knows none
@@ -62,14 +65,19 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 
 
 def read(path: Path) -> Study:
-    """Read the study of a file. Raises UserError."""
+    """Read the study of a file.
+
+    Raises:
+        UserError: the file describes no study, with its name.
+    """
     try:
         return _study(_tables(path), path.resolve())
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
 
-def _tables(path: Path) -> dict[str, Any]:
+def _given(path: Path) -> dict[str, Json]:
+    """Read a file: its tables in TOML, or those that it defines in Python."""
     if not path.exists():
         raise UserError("there is no such study file")
     if path.suffix == ".py":
@@ -78,26 +86,30 @@ def _tables(path: Path) -> dict[str, Any]:
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
-        tables = {name: found[name] for name in _TABLES if name in found}
-    else:
-        try:
-            tables = read_toml(path)
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"it is not TOML: {error}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"it cannot be read: {error}") from None
-    for name, table in tables.items():
+        return {name: found[name] for name in _TABLES if name in found}
+    try:
+        return read_toml(path)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"it is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"it cannot be read: {error}") from None
+
+
+def _tables(path: Path) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for name, table in _given(path).items():
         if name not in _TABLES:
             raise unknown("table", name, _TABLES)
         if not isinstance(table, Mapping):
             raise UserError(f"{name} must be a table")
+        tables[name] = table
     for name in ("study", "command", "variants"):
         if not tables.get(name):
             raise UserError(f"it has no [{name}]")
     return tables
 
 
-def _study(tables: Mapping[str, Any], path: Path) -> Study:
+def _study(tables: Mapping[str, Table], path: Path) -> Study:
     about, command = tables["study"], tables["command"]
     _require_known("study", about, (*_STUDY, *_MARGINS))
     _require_known("command", command, _COMMAND)
@@ -142,8 +154,12 @@ def _study(tables: Mapping[str, Any], path: Path) -> Study:
     return study
 
 
-def line_of(command: Mapping[str, Any]) -> Line:
-    """Read a command's table as a line. Raises UserError."""
+def line_of(command: Table) -> Line:
+    """Read a command's table as a line.
+
+    Raises:
+        UserError: it describes none.
+    """
     run = command.get("run", "")
     for name in ("run", "curve", "metric"):
         if not command.get(name):
@@ -164,51 +180,59 @@ def line_of(command: Mapping[str, Any]) -> Line:
     )
 
 
-def code_of(line: Line, here: Path, command: Mapping[str, Any], path: Path | None) -> Code:
-    """Return the code that a line rests on. Raises UserError where its program is not there."""
+def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
+    """Return the code that a line rests on.
+
+    Args:
+        line: the command.
+        here: the folder in which it runs.
+        command: its table, of which `depends` is read.
+        path: the study file, which is no part of the code.
+
+    Raises:
+        UserError: its program is not there.
+    """
     program = filled(line.run[:1], {"here": str(here)})[0]
     known = here / program if "/" in program else shutil.which(program)
     if "{" not in program and (known is None or not Path(known).exists()):
         raise UserError(f"there is no program '{program}' to run")
-    depends = command.get("depends")
-    if depends is not None:
-        depends = tuple(_list(command, "depends"))
+    given = command.get("depends") is not None
+    depends = tuple(_list(command, "depends")) if given else None
     return Code(here, (*line.run, *line.resume), depends, path)
 
 
-def _words(value: Any, name: str) -> tuple[str, ...]:
-    """A line split as a shell would, or a list of arguments."""
+def _words(value: Json, name: str) -> tuple[str, ...]:
+    """Split a line as a shell would; a list of arguments stays."""
     if isinstance(value, str):
         try:
             return tuple(shlex.split(value))
         except ValueError as error:
             raise UserError(f"{name} cannot be split into arguments: {error}") from None
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+    if (words := texts(value)) is None:
         raise UserError(f"{name} must be a text or a list of texts")
-    return tuple(value)
+    return words
 
 
-def _text(table: Mapping[str, Any], name: str, default: str = "") -> str:
+def _text(table: Table, name: str, default: str = "") -> str:
     value = table.get(name, default)
     if not isinstance(value, str):
         raise UserError(f"{name} must be a text, not {value!r}")
     return value
 
 
-def _list(table: Mapping[str, Any], name: str) -> list[str]:
-    value = table.get(name, [])
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+def _list(table: Table, name: str) -> list[str]:
+    if (found := texts(table.get(name, []))) is None:
         raise UserError(f"{name} must be a list of texts")
-    return list(dict.fromkeys(value))
+    return list(dict.fromkeys(found))
 
 
-def _variant(name: str, sets: Any) -> Variant:
+def _variant(name: str, sets: Json) -> Variant:
     if not isinstance(sets, Mapping):
         raise UserError(f"variant '{name}' must be a table of what it sets: {{norm_adv = true}}")
     return Variant(dict(sets))
 
 
-def _margin(about: Mapping[str, Any]) -> float:
+def _margin(about: Table) -> float:
     if all(name in about for name in _MARGINS):
         raise UserError(
             "margin is a share of what the baseline learned, margin_in_metric is not: give one"
@@ -219,8 +243,10 @@ def _margin(about: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def _profiles(tables: Mapping[str, Any], tasks: tuple[str, ...], steps: Any) -> dict[str, Profile]:
-    """`quick` is what [study] says; others take from it what they leave out."""
+def _profiles(
+    tables: Mapping[str, Table], tasks: tuple[str, ...], steps: Json
+) -> dict[str, Profile]:
+    """Read the profiles: `quick` is that of [study]; others take from it what they leave out."""
     seeds = tables["study"].get("seeds", DEFAULT_SEEDS)
     found = {}
     for name, given in {"quick": {}, **tables.get("profiles", {})}.items():
@@ -236,30 +262,32 @@ def _profiles(tables: Mapping[str, Any], tasks: tuple[str, ...], steps: Any) -> 
     return found
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UserError(f"{name} must be a whole number above 0, not {value!r}")
     return value
 
 
-def timeout_of(value: Any) -> float | None:
-    """Read seconds, or a text such as "2h". Raises UserError."""
+def timeout_of(value: Json) -> float | None:
+    """Read a timeout in seconds, or as a text such as "2h".
+
+    Raises:
+        UserError: it is neither.
+    """
     if value is None:
         return None
-    spans = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-    found = (
-        re.fullmatch(r"([\d.]+)\s*(s|m|min|h|d)", str(value)) if isinstance(value, str) else None
-    )
+    spans = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
     try:
-        seconds = float(found[1]) * spans[found[2]] if found else float(value)
-    except (TypeError, ValueError):
+        found = re.fullmatch(r"(.*?)\s*(s|m|min|h|d|)", str(value))
+        seconds = float(found[1]) * spans[found[2]] if found else 0.0
+    except ValueError:
         seconds = 0.0
-    if not 0 < seconds < math.inf or isinstance(value, bool):
+    if not 0 < seconds < math.inf:
         raise UserError(f'a timeout is seconds or a text such as "2h", not {value!r}')
     return seconds
 
 
-def _require_known(where: str, table: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def _require_known(where: str, table: Table, names: tuple[str, ...]) -> None:
     for name in table:
         if name not in names:
             raise unknown(f"key of [{where}]", name, names)

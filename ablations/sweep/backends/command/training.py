@@ -1,4 +1,4 @@
-"""Cells that are commands, as a worker runs them: started, watched, read, ended. No JAX."""
+"""Run cells that are commands: start, watch, read and end them. No JAX."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ablations import logs
+from ablations.core.decode import Json
+from ablations.core.record import Provenance
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.logs.bins import binned
@@ -40,6 +41,7 @@ class CommandFailed(UserError):
     """The reason why a command gave no curve, in a line. log: the end of what it printed."""
 
     def __init__(self, message: str, log: Sequence[str] = ()):
+        """Say why, with the end of what it printed."""
         super().__init__(message)
         self.log = list(log)
 
@@ -55,11 +57,13 @@ class Commands:
     lanes = 1
 
     def __init__(self, order: Order):
+        """Run nothing yet."""
         self.order = order
-        self._known: dict[str, tuple[str, tuple[Path, ...], Any]] = {}
+        self._known: dict[str, tuple[str, tuple[Path, ...], code.Stamps]] = {}
         self._running: Run | None = None
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Run:
+        """Return the one cell of the batch, ready to run; see `Prepared`."""
         (cell,) = cells
         self._require_code(cell)
         self._running = Run(cell, results, self.order)
@@ -71,7 +75,7 @@ class Commands:
             self._running.kill()
 
     def _require_code(self, cell: Cell) -> None:
-        """Raises CommandFailed where the code is no longer what the cell was planned with."""
+        """Raise CommandFailed where the code is no longer what the cell was planned with."""
         place = cell.place
         here = Path(place["here"])
         if not here.is_dir():
@@ -102,6 +106,7 @@ class Run:
     """One cell, from its start, or from where its command says that it can go on, to its end."""
 
     def __init__(self, cell: Cell, results: Path, order: Order):
+        """Start nothing yet."""
         self.cell = cell
         self.order = order
         self.line = Line.of(cell.config["command"])
@@ -112,7 +117,7 @@ class Run:
         self._process: Process | None = None
         self._abandoned = False
         self._ended: EndedRun | None = None
-        self._columns: dict[str, Any] = {}
+        self._outcome: Ended | None = None
         self._last = 0
         self._seen = _Seen()
         self._events: logs.Events | None = None
@@ -127,7 +132,7 @@ class Run:
         try:
             again = self._take_up()
             self._ended = again or self._follow(claim, stopping)
-            self._columns = self._read()
+            self._outcome = self._read()
         except Unreadable as error:
             known = ended.was_read(self.results, self.cell.config["command"])
             if known:  # then it is this run that went wrong
@@ -158,8 +163,12 @@ class Run:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _follow(self, claim: Claim, stopping: Callable[[], bool]) -> EndedRun:
-        """Start the command and wait for its end. Raises CommandFailed; and SystemExit where it is
-        asked to stop."""
+        """Start the command and wait for its end.
+
+        Raises:
+            CommandFailed: it did not end well.
+            SystemExit: it was asked to stop.
+        """
         arguments = self._prepare()
         claim.start = self._first
         limit = self.cell.place.get("timeout") or math.inf
@@ -194,36 +203,31 @@ class Run:
         return run
 
     def kill(self) -> None:
+        """End the command at once."""
         self._abandoned = True
         if self._process is not None:
             self._process.kill()
 
     def ended(self, index: int) -> Ended:
-        """Return how it ended: a curve that ends in no number has diverged."""
-        columns = dict(self._columns)
-        outcome: dict[str, Any] = {"status": "done"}
-        if (at := columns.pop("diverged")) is not None:
-            outcome = {
-                "status": "failed",
-                "failure": "diverged",
-                "reason": diverged(self.line.metric, at),
-                "failed_step": at,
-            }
-        return Ended(outcome, columns, files=self.folder)
+        """Return how it ended, after `run`."""
+        assert self._outcome is not None
+        return self._outcome
 
-    def cost(self, index: int) -> dict[str, Any]:
+    def cost(self, index: int) -> Provenance:
         """Return the time and memory of the command, also where it ran for another reading."""
         assert self._ended is not None
         seconds, steps = self._ended.seconds, self._last - self._first
-        cost: dict[str, Any] = {
+        cost: Provenance = {
             "seconds": seconds,
             "steps_per_second": round(steps / max(seconds, 1e-9), 3),
             "peak_megabytes": self._ended.peak_megabytes,
         }
-        return cost | ({"resumed_at_steps": self._resumed} if self._resumed else {})
+        if self._resumed:
+            cost["resumed_at_steps"] = self._resumed
+        return cost
 
     def _prepare(self) -> list[str]:
-        """The arguments; the folder is as they expect it."""
+        """Return the arguments, with the folder as they expect it."""
         if self.folder.is_dir():
             kill_leftovers(self.folder)
         values = self._values()
@@ -242,7 +246,7 @@ class Run:
         count.write_text(" ".join(map(str, self._resumed)))
         return filled([*self.line.run, *self.line.resume], values)
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Json]:
         config = self.cell.config
         return {
             **config["structure"],
@@ -280,8 +284,10 @@ class Run:
         claim.beat("training", self._seen.step, self.cell.steps, rate, self._seen.score)
 
     def _look(self) -> None:
-        """Look at the end of the log. Beside the loop that ends the command, as a log may be long;
-        what takes long is not done often."""
+        """Look at the end of the log, in a thread, as a log may be long.
+
+        What takes long is not done often.
+        """
         started = time.monotonic()
         try:
             path = self._curve()
@@ -307,8 +313,8 @@ class Run:
         (name,) = filled([self.line.curve], self._values())
         return logs.find(name)
 
-    def _read(self) -> dict[str, Any]:
-        """The columns of its curve, and the step at which it `diverged`, or None."""
+    def _read(self) -> Ended:
+        """Return the end of the cell by its curve: one that ends in no number has diverged."""
         if self._looking.is_alive():
             self._looking.join()
         path, log = self._log()
@@ -324,10 +330,12 @@ class Run:
         judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
         curve = logged([at for at, _ in judged], [value for _, value in judged])
         if curve.status == "diverged":
-            return {**columns, "diverged": int(curve.end)}
+            at = int(curve.end)
+            reason = diverged(line.metric, at)
+            return Ended(columns, "diverged", reason, at, files=self.folder)
         if line.step or path.is_dir():
             self._require_whole(log.last)
-        return {**columns, "diverged": None}
+        return Ended(columns, files=self.folder)
 
     def _log(self) -> tuple[Path, logs.Log]:
         """Return the file of its curve, and that read. Raises Unreadable, CommandFailed."""
@@ -350,7 +358,7 @@ class Run:
         return path, log
 
     def _require_whole(self, last: int) -> None:
-        """Raises CommandFailed for a curve that stops well before the steps that were told."""
+        """Raise CommandFailed for a curve that stops well before the steps that were told."""
         steps = self.cell.steps
         if is_cut(last, steps):
             raise CommandFailed(
@@ -363,7 +371,7 @@ class Run:
         return self.line.curve.replace("{folder}/", "")
 
     def _tail(self) -> list[str]:
-        """The last lines that the command printed, as a terminal would be left with them."""
+        """Return the last lines that the command printed, as a terminal would show them."""
         try:
             data = (self.folder / OUTPUT).read_bytes()[-65_536:]
         except OSError:

@@ -1,4 +1,4 @@
-"""Cells as programs of JAX: one per structure and task, its cells side by side in lanes.
+"""Run cells as programs of JAX: one per structure and task, its cells side by side in lanes.
 
 program.py       a compiled program, and the lanes that run in it
 training.py      a batch of cells from their last checkpoint to their end
@@ -11,12 +11,12 @@ import operator
 import resource
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from ablations.core.plan import Config
+from ablations.core.decode import decode
+from ablations.core.record import Configuration, Provenance
 from ablations.errors import UserError, count
 from ablations.records import digest
 from ablations.sweep import machine, provenance
@@ -41,9 +41,11 @@ class CompiledBackend(Backend):
     compiles = True
     title = "program {}"
 
-    def program(self, config: Config, *, accelerator: bool = False) -> str:
-        """Return the digest of all of a configuration that is not data. A diagnosis is compiled
-        for one composition."""
+    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
+        """Return the digest of all of a configuration that is not data.
+
+        A diagnosis is compiled for one composition.
+        """
         if "diagnosis" in config:
             return digest({name: value for name, value in config.items() if name != "seed"})
         from ablations.trainers import trainer  # and NumPy, which a crew starts without
@@ -56,8 +58,10 @@ class CompiledBackend(Backend):
         return machine.accelerators()
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return one worker for all accelerators, with lanes that are dealt evenly to them; on a
-        CPU all workers, of one lane if not asked."""
+        """Return one worker for all accelerators, with lanes that are dealt evenly to them.
+
+        On a CPU all workers, of one lane if not asked.
+        """
         default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
         return 1 if devices else workers, even_lanes(lanes or default, devices)
 
@@ -110,35 +114,38 @@ class CompiledBackend(Backend):
         machine.use_cache()
         return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
 
-    def provenance(self, cell: Cell, order: Order) -> dict[str, Any]:
+    def provenance(self, cell: Cell, order: Order) -> Provenance:
         """Return the versions, arithmetic and device of this process."""
         import jax
 
         device = jax.devices()[0]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes; bytes on macOS
-        return provenance.of_process() | {
+        return {
+            **provenance.of_process(),
             "device": device.device_kind,
             "devices": len(jax.devices()),
             "peak_megabytes": round(peak / (1024**2 if sys.platform == "darwin" else 1024)),
         }
 
-    def kind(self, config: Config) -> tuple[str, ...]:
+    def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the task, the trainer and the networks, which decide more than physics does."""
         layers = (str(config["structure"].get(name, "")) for name in _LAYERS)
         return config["task"]["name"], config["trainer"]["name"], *layers
 
-    def speed(self, cell: Cell, made: Sequence[Mapping[str, Any]], *, accelerator: bool) -> Speed:
-        """Return the median rate, with the longest compilation of four in five, as others found
-        their machine at work, and the largest process."""
-        made = [one for one in made if one.get("steps_per_second")]
-        rates = sorted(one["steps_per_second"] for one in made)
-        compiled = sorted(one["compile_seconds"] for one in made if one.get("compile_seconds"))
-        sizes = [one["peak_megabytes"] for one in made if one.get("peak_megabytes")]
+    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
+        """Return the median rate, the largest process and the longest compilation.
+
+        Of the compilations four in five count, as others found their machine at work.
+        """
+        timed = [one for one in made if one.get("steps_per_second")]
+        rates = sorted(filter(None, (one.get("steps_per_second") for one in timed)))
+        compiled = sorted(filter(None, (one.get("compile_seconds") for one in timed)))
+        sizes = filter(None, (one.get("peak_megabytes") for one in timed))
         at = (4 * len(compiled) - 1) // 5
         return Speed(
             rate=rates[len(rates) // 2] if rates else assumed_rate(cell.config, accelerator),
             compile_seconds=compiled[at] if compiled else ASSUMED_COMPILE_SECONDS,
-            megabytes=max(sizes, default=ASSUMED_MEGABYTES),
+            megabytes=round(max(sizes, default=ASSUMED_MEGABYTES)),
             measured=bool(rates),
         )
 
@@ -160,18 +167,20 @@ class CompiledBackend(Backend):
         return f"{speed.rate:,.0f} steps/s per worker"
 
 
-def assumed_rate(config: Config, accelerator: bool) -> float:
-    """Return the steps per second of cells whose like has not run: its task's, with what larger
-    networks take."""
+def assumed_rate(config: Configuration, accelerator: bool) -> float:
+    """Return the steps per second of cells whose like has not run.
+
+    Those of the task, less what larger networks take.
+    """
     from ablations import tasks
 
     if accelerator:
         return ASSUMED_BLOCK_RATE
     known = tasks.tasks().get(config["task"]["name"])
     speed = known.speed if known else tasks.Task.speed
-    layers = (config["structure"].get(name) for name in _LAYERS)
-    weights = (sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes)
-    return 1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights)))
+    layers = [decode(list[int], config["structure"].get(name) or []) for name in _LAYERS]
+    weights = [sum(map(operator.mul, sizes, sizes[1:])) - 64 * 64 for sizes in layers if sizes]
+    return float(1 / (1 / speed + SECONDS_PER_WEIGHT * max(0, sum(weights))))
 
 
 BACKEND = CompiledBackend()

@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk as they are: who finds one neither traces nor compiles it.
+"""Keep compiled programs on disk as they are: who finds one neither traces nor compiles it.
 
 JAX's own cache saves the compilation, which leaves the tracing: two thirds of the seconds before
 the first step. Here a file holds a function of a program, under a name that covers whatever decides
@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,11 @@ from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from ablations import plugins
+from ablations.core.decode import Json
 from ablations.records import digest, write_atomically
 from ablations.sweep.machine import processor
 from ablations.sweep.provenance import OUR_ROOT, versions
+from ablations.trainers import Tree
 
 OURS = ("ablations/trainers", "ablations/tasks", "ablations/sweep", "variants")
 # What a version does not tell: whether somebody works on them.
@@ -38,16 +40,15 @@ THEIRS = ("brax", "flax", "optax")
 
 
 class Compiled(NamedTuple):
-    """A compiled function, and what else its maker wants to know of it next time. lasts: whether
-    another process can use it."""
+    """A compiled function. about: shapes of what it returns. lasts: other processes can use it."""
 
-    function: Any  # a jax.stages.Compiled
-    about: Any = None
+    function: jax.stages.Compiled
+    about: Tree = None
     lasts: bool = True
 
 
-def place(function: str, *identity: Any) -> Path | None:
-    """Return where a function of a program is kept, by JSON values that name it; None: nowhere."""
+def place(function: str, *identity: Json) -> Path | None:
+    """Return the file of a function of a program, by values that name it; None: it is not kept."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
         return None
@@ -55,7 +56,7 @@ def place(function: str, *identity: Any) -> Path | None:
 
 
 def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
-    """Return what is kept there, or else what `make` compiles, which then is."""
+    """Return the function that is kept at a path, or make it and keep it."""
     if path is None:
         return make()
     if (found := _find(path)) is not None:
@@ -73,7 +74,7 @@ def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Nobody else makes this file meanwhile, where a file can be locked beside it."""
+    """Keep others from making this file meanwhile, where a file can be locked beside it."""
     lock = FileLock(f"{path}.lock")
     with contextlib.suppress(OSError, NotImplementedError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +85,8 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def by_turns(parts: Mapping[str, Callable[[], Any]], locks: Path | None) -> None:
-    """Each part once, those that another process is at last: by then it can be found.
+def by_turns(parts: Mapping[str, Callable[[], object]], locks: Path | None) -> None:
+    """Run each part once, last those that another process is at: by then it can be found.
 
     locks: the folder of the parts' locks, shared by whoever needs the same ones; None: nobody does.
     """
@@ -112,8 +113,10 @@ def _find(path: Path) -> Compiled | None:
 
 @functools.cache
 def _load_lapack() -> None:
-    """What a program calls of LAPACK, which Brax's generalized backend does, is looked for when one
-    is traced; without, it crashes."""
+    """Load LAPACK, which JAX does when it traces a program that calls it.
+
+    One that is not traced, as Brax's generalized backend, would crash.
+    """
     jax.jit(jnp.linalg.qr).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
 
 
@@ -127,7 +130,7 @@ def _keep(path: Path, made: Compiled) -> None:
 
 @contextlib.contextmanager
 def _without_cache_of_jax() -> Iterator[None]:
-    """What comes out of JAX's cache cannot be written once more: its code is no longer in it."""
+    """Compile anew: what comes out of JAX's cache cannot be written, as its code is not in it."""
     reset_cache()
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -137,8 +140,8 @@ def _without_cache_of_jax() -> Iterator[None]:
         reset_cache()
 
 
-def _setting() -> dict[str, Any]:
-    """All that decides machine code besides the program."""
+def _setting() -> dict[str, Json]:
+    """Return all that decides machine code besides the program."""
     device = jax.devices()[0]
     settings = {name: str(one) for name, one in sorted(jax.config.values.items())}
     return {
@@ -156,7 +159,7 @@ def _setting() -> dict[str, Any]:
 
 @functools.cache
 def _code() -> str:
-    """Our own files by content; of those libraries, which somebody may edit in place, by date."""
+    """Digest our own files by content; by date libraries that somebody may edit in place."""
     whole = hashlib.sha256()
     for folder in OURS:
         for path in _files(OUR_ROOT / folder):

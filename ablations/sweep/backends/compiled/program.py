@@ -1,6 +1,4 @@
-"""One compiled program, and the lanes that run in it. Knows the form of a trainer and nothing of
-RL.
-"""
+"""Compile one program, and run the lanes in it. Knows the form of a trainer and nothing of RL."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,17 +19,20 @@ from ablations.sweep.backends.compiled.training import Training
 from ablations.sweep.cell import Cell
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
-from ablations.trainers import Variant, trainer
+from ablations.trainers import Trainer, Tree, Variant, trainer
 from ablations.trainers.composed import compose, diagnosis_of
 from ablations.trainers.leaves import from_arrays, to_arrays
 
 LARGE_BYTES = 2**20
+Lift: TypeAlias = Callable[[Callable[..., Tree]], Callable[..., Tree]]
+Metrics: TypeAlias = Mapping[str, jax.Array]  # of all lanes, or numbers of one
+Keys: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def pass_large_constants(
-    init: Callable[..., Any], inputs: Sequence[Any], lift: Callable[..., Any]
-) -> tuple[Callable[..., Any], list[Any]]:
-    """`init` of (constants, *inputs), lifted over lanes, and its large constants.
+    init: Callable[..., Tree], inputs: Sequence[Tree], lift: Lift
+) -> tuple[Callable[..., Tree], list[np.ndarray]]:
+    """Return `init` of (constants, *inputs), lifted over lanes, and its large constants.
 
     What a function closes over is written into its program: of a large model more than XLA reads.
     Small constants stay where they are.
@@ -41,7 +42,7 @@ def pass_large_constants(
     if not any(large):
         return lambda _, *inputs: lift(init)(*inputs), []
 
-    def with_constants(passed: Sequence[Any], *inputs: Any) -> Any:
+    def with_constants(passed: Sequence[Tree], *inputs: Tree) -> Tree:
         rest = iter(passed)
         constants = [
             next(rest) if is_large else one
@@ -54,8 +55,10 @@ def pass_large_constants(
 
 
 def bytes_needed(function: jax.stages.Compiled) -> int:
-    """Memory that a compiled function takes at once on each device: inputs, what it computes on
-    its way, and outputs, less those that are written over inputs; 0 where XLA does not say.
+    """Return the memory that a compiled function takes at once on each device.
+
+    Inputs, what it computes on its way, and outputs, less those that are written over inputs; 0
+    where XLA does not say.
     """
     about = function.memory_analysis()
     if about is None:
@@ -65,8 +68,21 @@ def bytes_needed(function: jax.stages.Compiled) -> int:
 
 
 def bytes_there() -> int | None:
-    """Memory of each accelerator that JAX may use; None: the device does not say, as a CPU."""
-    return (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    """Return the memory of each accelerator that JAX may use; None: the device does not say."""
+    limit: int | None = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    return limit
+
+
+def checked_chunk(trainer: Trainer) -> Callable[[Tree, Variant], tuple[Tree, Metrics, jax.Array]]:
+    """Return a trainer's chunk that also tells whether the policy is still finite."""
+
+    def chunk(state: Tree, variant: Variant) -> tuple[Tree, Metrics, jax.Array]:
+        state, metrics = trainer.chunk(state, variant)
+        leaves = jax.tree.leaves(trainer.policy(state))
+        finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
+        return state, metrics, jnp.stack(finite).all()
+
+    return chunk
 
 
 class Program:
@@ -89,6 +105,7 @@ class Program:
         accelerator: bool = False,
         locks: Path | None = None,
     ):
+        """Compile the program of a cell, or load it from the cache."""
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
         fixed = definition.compiled_in(cell.config, accelerator=accelerator)
@@ -103,13 +120,13 @@ class Program:
 
     @property
     def _needed(self) -> int:
-        """Bytes on each device, by what XLA says of the functions before any has run."""
+        """Return the bytes on each device, as XLA tells before any function has run."""
         kept = sum(one.nbytes for one in self._constants)  # of `init`, which are among its inputs
         later = [bytes_needed(one) for one in (self._chunk, self._measure) if one is not None]
         return max(bytes_needed(self._init), kept + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
-        """Leaves out the lanes that so many bytes have no room for."""
+        """Leave out the lanes for which so many bytes have no room."""
         devices = len(jax.devices())
         has = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
         if self.lanes <= devices:
@@ -130,43 +147,29 @@ class Program:
             like = self.trainer.given if known else self.trainer.start(cell.config["seed"])
             given = [jax.tree.map(self._shape, like)]
         begin = (keys, data, *given)
-        self._constants: list[Any] = []
+        self._constants: list[np.ndarray] = []
         # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
         # and the next chunk expects its shard.
-        spread: dict[str, Any] = {}
+        jit: Callable[..., jax.stages.Wrapped] = jax.jit
         if self._sharding is not None:
-            spread = {"out_shardings": self._sharding}
+            jit = partial(jax.jit, out_shardings=self._sharding)
         functions: dict[str, Compiled] = {}
 
-        def one_state(init: Callable[..., Any], *inputs: Any) -> Any:
-            """What the state of a lane looks like."""
-            whole = jax.eval_shape(init, *inputs)
-            if self.lanes == 1:
-                return whole
-            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
-
-        def state() -> Any:
-            """What a state looks like, though another process may still compile `init`."""
+        def state() -> Tree:
+            """Return the shapes of a state, though another process may still compile `init`."""
             init = functions.get("init")
-            one = init.about if init else one_state(lift(self.trainer.init), *begin)
+            one = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
             return one if self.lanes == 1 else jax.tree.map(self._shape, one)
 
         def compile_init() -> Compiled:
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
-            compiled = jax.jit(function, **spread).lower(*inputs).compile()
-            return Compiled(compiled, one_state(function, *inputs), lasts=not self._constants)
+            compiled = jit(function).lower(*inputs).compile()
+            one = self._one_state_of(function, *inputs)
+            return Compiled(compiled, one, lasts=not self._constants)
 
         def compile_chunk() -> Compiled:
-            def chunk(state: Any, variant: Variant) -> tuple[Any, dict[str, Any], Any]:
-                state, metrics = self.trainer.chunk(state, variant)
-                leaves = jax.tree.leaves(self.trainer.policy(state))
-                finite = [
-                    jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)
-                ]
-                return state, metrics, jnp.stack(finite).all()
-
-            lifted = jax.jit(lift(chunk), donate_argnums=0, **spread)
+            lifted = jit(lift(checked_chunk(self.trainer)), donate_argnums=0)
             return Compiled(lifted.lower(state(), data).compile())
 
         def compile_measure() -> Compiled:
@@ -187,15 +190,22 @@ class Program:
         self._chunk = functions["chunk"].function
         self._measure = functions["measure"].function if cell.measured else None
 
-    def _lift(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function (state or key, variant, ...) of one lane, over all lanes.
+    def _one_state_of(self, init: Callable[..., Tree], *inputs: Tree) -> Tree:
+        """Return the shapes of a lane's state."""
+        whole = jax.eval_shape(init, *inputs)
+        if self.lanes == 1:
+            return whole
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
+
+    def _lift(self, function: Callable[..., Tree]) -> Callable[..., Tree]:
+        """Return a function (state or key, variant, ...) of one lane over all lanes.
 
         On an accelerator choices are names: `choices.fix` then keeps nothing apart from what is
         around it, which is for the bits of a CPU.
         """
 
         @wraps(function)
-        def named(first: Any, variant: Variant, *rest: Any) -> Any:
+        def named(first: Tree, variant: Variant, *rest: Tree) -> Tree:
             choices = {**variant.choices, **self._names}
             return function(first, variant._replace(choices=choices), *rest)
 
@@ -209,11 +219,14 @@ class Program:
         """Do nothing: nothing of it runs outside of this process."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
-        """At most `lanes` cells of this program with equally long runs, ready to train side by
-        side.
+        """Return at most `lanes` cells with equally long runs, ready to train side by side.
 
-        saved: where each of them goes on from, all at one point; None: from the beginning. Raises
-        `leaves.Mismatch` for a state that this program does not have.
+        Args:
+            cells: of this program.
+            saved: where each of them goes on from, all at one point; None: from the beginning.
+
+        Raises:
+            leaves.Mismatch: a state is not one of this program.
         """
         keys, measuring_keys, data = self._inputs(cells)
         if saved is None:
@@ -225,11 +238,9 @@ class Program:
         state = self._place(jax.tree.map(jnp.asarray, state))
         return Block(self, cells, state, measuring_keys, data, saved)
 
-    def _inputs(self, cells: Sequence[Cell]) -> tuple[Any, Any, Variant]:
-        """Keys of training and of measuring, and the variants, of a block padded with its last
-        cell.
-        """
-        block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
+    def _inputs(self, cells: Sequence[Cell]) -> tuple[jax.Array, jax.Array, Variant]:
+        """Return the keys of training and of measuring, and the variants, of a padded block."""
+        block = self._padded(cells)
         seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
         whole, training, evaluating = _keys(seeds if self.lanes > 1 else seeds[0])
         measuring = whole if cells[0].is_diagnosis else evaluating
@@ -237,27 +248,30 @@ class Program:
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, configs))
         if self.lanes == 1:
             data = jax.tree.map(lambda x: x[0], data)
-        return tuple(map(self._place, (training, measuring, data)))
+        return self._place(training), self._place(measuring), self._place(data)
 
-    def _given(self, cells: Sequence[Cell]) -> tuple[Any, ...]:
-        """Return what the trainer gives to init, of a block padded with its last cell."""
+    def _padded(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return a cell for each lane, the last of them again where there are fewer."""
+        return [*cells, *[cells[-1]] * (self.lanes - len(cells))]
+
+    def _given(self, cells: Sequence[Cell]) -> tuple[Tree, ...]:
+        """Return what the trainer gives to init, of a padded block."""
         if self.trainer.start is None:
             return ()
-        block = [*cells, *[cells[-1]] * (self.lanes - len(cells))]
-        given = [self.trainer.start(cell.config["seed"]) for cell in block]
+        given = [self.trainer.start(cell.config["seed"]) for cell in self._padded(cells)]
         whole = given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given)
         return (self._place(whole),)
 
-    def _shape(self, one: Any) -> jax.ShapeDtypeStruct:
-        """The shape of an array of one lane over all lanes, where that lies."""
+    def _shape(self, one: jax.ShapeDtypeStruct | jax.Array) -> jax.ShapeDtypeStruct:
+        """Return the shape of an array of one lane over all lanes, where that lies."""
         lanes = (self.lanes,) if self.lanes > 1 else ()
         return jax.ShapeDtypeStruct((*lanes, *one.shape), one.dtype, sharding=self._sharding)
 
-    def _place(self, tree: Any) -> Any:
+    def _place(self, tree: Tree) -> Tree:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)
 
     @property
-    def _sharding(self) -> Any:
+    def _sharding(self) -> jax.sharding.NamedSharding | None:
         devices = jax.devices()
         if self.lanes == 1 or len(devices) == 1 or self.lanes % len(devices):
             return None
@@ -275,11 +289,12 @@ class Block:
         self,
         program: Program,
         cells: Sequence[Cell],
-        state: Any,
-        measuring_keys: Any,
+        state: Tree,
+        measuring_keys: jax.Array,
         data: Variant,
         saved: Sequence[Saved] | None = None,
     ):
+        """Hold the states of cells, ready to train."""
         self._program = program
         self._state = state
         self._measuring_keys = measuring_keys
@@ -291,7 +306,7 @@ class Block:
 
     @property
     def step(self) -> int:
-        """Steps done, of each cell."""
+        """Return the steps done, of each cell."""
         return self._cell.step_at(self.point)
 
     @property
@@ -300,8 +315,10 @@ class Block:
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
-        """One chunk of training, the measurement that follows it, and a row of each curve; of a
-        diagnosis, only what was measured."""
+        """Run a chunk of training and the measurement that follows; add a row to each curve.
+
+        Of a diagnosis the row has only what was measured.
+        """
         program = self._program
         self._state, metrics, finite = program._chunk(self._state, self._data)
         self.point += 1
@@ -315,36 +332,36 @@ class Block:
             self._append(metrics | measured)
             self._note_divergence(finite)
 
-    def _append(self, metrics: Mapping[str, Any]) -> None:
+    def _append(self, metrics: Metrics) -> None:
         values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
         for index, lane in enumerate(self.lanes):
             if values and lane.diverged is None:
                 row = {name: finite_or_none(value[index]) for name, value in values.items()}
                 lane.append(self.step, row)
 
-    def _note_divergence(self, finite: Any) -> None:
+    def _note_divergence(self, finite: jax.Array) -> None:
         for lane, ok in zip(self.lanes, np.atleast_1d(finite), strict=False):
             if lane.diverged is None and not ok:
                 lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
     def saved(self, index: int) -> Saved:
-        """All that a cell needs to go on from here, on the host."""
+        """Return all that a cell needs to go on from here, on the host."""
         state = to_arrays(self._lane_of(self._state, index))
         return Saved(self.point, self.lanes[index].copy(), state)
 
     def policy(self, index: int) -> dict[str, np.ndarray]:
-        """Return what the trainer keeps of a cell's policy, on the host."""
+        """Return the arrays of a cell's policy, on the host."""
         return to_arrays(self._program.trainer.policy(self._lane_of(self._state, index)))
 
-    def _lane_of(self, tree: Any, index: int) -> Any:
+    def _lane_of(self, tree: Tree, index: int) -> Tree:
         return tree if self._program.lanes == 1 else jax.tree.map(lambda x: x[index], tree)
 
 
 @jax.jit
-def _keys(seeds: Any) -> tuple[Any, Any, Any]:
-    """The keys of seeds, or of one, and what each is split into: to train with, to evaluate."""
+def _keys(seeds: jax.Array) -> Keys:
+    """Return the keys of seeds, or of one, and those to train and to evaluate with."""
 
-    def of_one(seed: Any) -> tuple[Any, Any, Any]:
+    def of_one(seed: jax.Array) -> Keys:
         whole = jax.random.key(seed)
         return whole, *jax.random.split(whole)
 
@@ -352,11 +369,12 @@ def _keys(seeds: Any) -> tuple[Any, Any, Any]:
 
 
 @jax.jit
-def _fold_in(keys: Any, point: int) -> Any:
+def _fold_in(keys: jax.Array, point: int) -> jax.Array:
     if keys.ndim == 0:
         return jax.random.fold_in(keys, point)
     return jax.vmap(lambda key: jax.random.fold_in(key, point))(keys)
 
 
-def finite_or_none(value: Any) -> float | None:
+def finite_or_none(value: np.floating) -> float | None:
+    """Return a number as a curve holds it: None where it is not finite."""
     return float(value) if np.isfinite(value) else None

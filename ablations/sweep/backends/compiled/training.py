@@ -1,6 +1,4 @@
-"""Cells side by side in one program, from their last checkpoint to their end, and what they leave
-on disk on their way.
-"""
+"""Train cells side by side in one program, from their last checkpoint to their end."""
 
 from __future__ import annotations
 
@@ -9,8 +7,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ablations.core.record import Provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.checkpoints import (
     Checkpoint,
@@ -36,6 +35,7 @@ class Training:
     def __init__(
         self, program: Program, cells: Sequence[Cell], results: Path, keeping: Keeping
     ) -> None:
+        """Load the last checkpoint that all cells have, or start at the beginning."""
         self.cells = cells
         self.results = results
         self.keeping = keeping
@@ -65,8 +65,7 @@ class Training:
             print(f"notice: {', '.join(cell.hash for cell in self.cells)} {where}", flush=True)
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """To the end of the block. Raises TrainingFailed; and SystemExit, with a checkpoint, where
-        it is asked to stop."""
+        """Run to the end of the block; see `RunningBatch`."""
         steps = self.cells[0].steps
         for claim in claims:
             claim.start = self.block.step
@@ -87,22 +86,18 @@ class Training:
                 raise SystemExit(143)
 
     def lane(self, index: int) -> Lane:
+        """Return the curve of a cell so far."""
         return self.block.lanes[index]
 
     def ended(self, index: int) -> Ended:
         """Return how a cell ended, with the policies that it kept."""
         lane, snapshots = self.lane(index), self.snapshots[index]
-        outcome: dict[str, Any] = {"status": "done"}
-        if lane.diverged:
-            first, last = lane.diverged
-            outcome = {
-                "status": "failed",
-                "failure": "diverged",
-                "reason": f"parameters were no longer finite between steps {first} and {last}",
-                "failed_step": last,
-            }
-        outcome["policies"] = snapshots.finish(lane)
-        return Ended(outcome, lane.columns, snapshots.folder)
+        kept = snapshots.finish(lane)
+        if lane.diverged is None:
+            return Ended(lane.columns, policies=kept, folder=snapshots.folder)
+        first, last = lane.diverged
+        reason = f"parameters were no longer finite between steps {first} and {last}"
+        return Ended(lane.columns, "diverged", reason, last, kept, snapshots.folder)
 
     @property
     def seconds(self) -> float:
@@ -111,13 +106,13 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """Steps per second of each cell, in this process."""
+        """Return the steps per second of each cell, in this process."""
         return (self.block.step - self._first_step) / self.seconds
 
-    def cost(self, index: int) -> dict[str, Any]:
-        """For the provenance: how fast a cell ran here, and what it took over all processes."""
+    def cost(self, index: int) -> Provenance:
+        """Return the speed of the cells here, and the cost of one over all processes."""
         rate = round(self.rate * len(self.cells))
-        return {"steps_per_second": rate} | as_provenance(self._spent[index], self.seconds)
+        return {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)}
 
     def _keep_policies(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
@@ -125,7 +120,7 @@ class Training:
                 snapshots.write(self.block.step, self.block.policy(index))
 
     def _checkpoint_is_due(self) -> bool:
-        """The end needs none: the record is next."""
+        """Return whether it is time for one; the end needs none, as the record is next."""
         if self.block.finished:
             return False
         minutes, steps = self.keeping.minutes, self.keeping.steps

@@ -1,0 +1,143 @@
+"""The GitHub Action and the workflows of the docs, their steps run here as a runner would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / "docs" / "action"
+OF_GITHUB = re.compile(r"actions/(checkout|setup-python|cache/(restore|save))@v\d+")
+TRAIN = """\
+import argparse, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+print({shift} + random.Random(parser.parse_args().seed).gauss(0, 0.1))
+"""
+
+
+class Runner:
+    """The part of a runner that these files need."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.summary = folder, folder / "summary.md"
+        self.outputs = folder / "outputs"
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.environment = {
+            **os.environ,
+            "PATH": path,
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "GITHUB_OUTPUT": str(self.outputs),
+            "GITHUB_ACTION_PATH": str(ACTION),
+            "GITHUB_RUN_NUMBER": "0",
+        }
+
+    def shell(self, script: str, environment: dict[str, str], folder: Path) -> int:
+        command = ["bash", "-e", "-o", "pipefail", "-c", script]
+        everything = {**self.environment, **environment}
+        return subprocess.run(command, cwd=folder, env=everything, check=False).returncode
+
+    def action(self, given: dict[str, str]) -> int:
+        about = yaml.safe_load((ACTION / "action.yml").read_text())
+        known = about["inputs"]
+        assert given.keys() <= known.keys()
+        assert all(name in given or "default" in each for name, each in known.items())
+        inputs = {name: given.get(name, each.get("default")) for name, each in known.items()}
+        inputs["install"] = ""  # it is installed here
+        assert about["runs"]["using"] == "composite"
+        for step in about["runs"]["steps"]:
+            filled = {n: filled_in(text, inputs) for n, text in step.get("env", {}).items()}
+            folder = self.folder / filled_in(step.get("working-directory", "."), inputs)
+            assert "${{" not in step["run"], "an input is a variable, never a part of a script"
+            if code := self.shell(step["run"], filled, folder):
+                return code
+        return 0
+
+    def job(self, workflow: str, number: int = 0) -> int:
+        self.environment["GITHUB_RUN_NUMBER"] = str(number)
+        about = yaml.safe_load((ACTION / workflow).read_text())
+        assert set(about["permissions"].items()) == {("contents", "read")}
+        (job,) = about["jobs"].values()
+        for step in job["steps"]:
+            uses = step.get("uses", "")
+            if uses == "./docs/action":
+                code = self.action(step["with"])
+            elif uses:
+                assert OF_GITHUB.fullmatch(uses)
+                code = 0
+            else:
+                code = self.shell(step["run"], {}, self.folder)
+            if code:
+                return code
+        return 0
+
+
+def filled_in(text: str, inputs: dict[str, str]) -> str:
+    return re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: inputs[found[1]], text)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    (tmp_path / "train.py").write_text(TRAIN.format(shift=1))
+    return Runner(tmp_path)
+
+
+def test_no_secrets() -> None:
+    for path in ACTION.iterdir():
+        assert "secrets" not in path.read_text()
+
+
+def test_the_nightly_workflow_finds_a_bug(runner: Runner) -> None:
+    nights = "".join(f"2026-01-0{n},{0.9 + n * 5 % 7 / 50}\n" for n in range(1, 8))
+    (runner.folder / "nights.csv").write_text(f"night,score\n{nights}")
+    assert runner.job("nightly.yml", 7) == 0
+    assert "- **score**: fine: " in runner.summary.read_text()
+    (runner.folder / "train.py").write_text(TRAIN.format(shift=-3))
+    assert runner.job("nightly.yml", 8) == 1
+    posted = runner.summary.read_text()
+    assert posted.count("### ablations check") == 2
+    assert "- **score**: worse: -2.9" in posted
+    assert runner.outputs.read_text().splitlines()[-1] == "exit-code=1"
+
+
+def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=me", "-c", "user.email=me@here")
+        command = ["git", *who, *words]
+        subprocess.run(command, cwd=runner.folder, check=True, capture_output=True)
+
+    (runner.folder / ".gitignore").write_text("results/\nsummary.md\noutputs\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "before")
+    (runner.folder / "train.py").write_text(TRAIN.format(shift=0.2))
+    git("commit", "-qam", "after")
+    assert runner.job("pull-request.yml") == 1
+    posted = runner.summary.read_text()
+    assert "gate: worse: result -0.8" in posted
+    assert re.search(r"\| +8 \| +-0\.8.*\| worse", posted)
+
+
+@pytest.mark.parametrize(
+    ("command", "undecided", "code"),
+    [
+        ("check nope", "false", 2),
+        ("check 'open", "false", 1),
+    ],
+)
+def test_exit_codes_reach_the_job(runner: Runner, command, undecided, code) -> None:
+    assert runner.action({"command": command, "undecided": undecided}) == code
+
+
+def test_undecided_fails_the_job_unless_it_need_not(runner: Runner) -> None:
+    """A change that is missing in one of two runs is unstable, exit code 3."""
+    (runner.folder / "t.sh").write_text('[ "$1$2" = 1 ] && exit 7\necho $(($1 % 3))\n')
+    command = "gate --margin 1 --first-seeds 3 --most-seeds 3 --against x -- sh t.sh {seed}"
+    assert runner.action({"command": command}) == 3
+    assert runner.action({"command": command, "undecided": "false"}) == 0
