@@ -42,7 +42,9 @@ class Picture:
 
 
 def _study(name: str, title: str, text: str, of: str, flags: str = "--profile claims") -> Picture:
-    command = " ".join(["ablations figure", of, *flags.split(), "--width neurips --format svg"])
+    command = " ".join(
+        ["ablations figure", of, *flags.split(), f"--kind {name} --width neurips --format svg"]
+    )
     return Picture(name, title, text, command, f"results/figures/{of}_{name}.svg", of)
 
 
