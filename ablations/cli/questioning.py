@@ -58,6 +58,8 @@ def _questions(options: argparse.Namespace) -> None:
         raise unknown("question", " ".join(options.questions), ids)
     if options.write and len(chosen) < len(asked.questions):
         raise UserError("--write writes all pages: name no question")
+    for control in asked.controls:
+        _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
     found = [_judged(one, asked, options.results, read_before) for one in chosen]
     if not options.write:
@@ -98,7 +100,6 @@ def _outcome(
     from ablations.report.questions.controls import outcome
 
     study = _study(control)
-    _require_variants(control, study)
     count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
     results = _gathered(control, folder, read_before)
     return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
