@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 # Of a folder that cannot be written these show all the same what its archives hold.
-_ONLY_READ = ("table", "status", "figure", "report", "export", "render", "policies", "claims")
+_ONLY_READ = (
+    *("table", "status", "figure", "report", "export", "render", "policies", "claims", "questions"),
+)
 
 
 class Parser(argparse.ArgumentParser):
