@@ -625,7 +625,7 @@ def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
 def test_print_leaves_out_what_is_folded_and_takes_few_sheets(browser) -> None:
     def sheets(unfolded: bool) -> int:
         browser.execute_script(
-            "for (const each of document.querySelectorAll('details.more')) each.open = arguments[0]",
+            "for (const one of document.querySelectorAll('details.more')) one.open = arguments[0]",
             unfolded,
         )
         return len(re.findall(rb"/Type\s*/Page[^s]", base64.b64decode(browser.print_page())))
