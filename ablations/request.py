@@ -95,6 +95,12 @@ class Request:
         for name, value in held.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def of(cls, study: str, selection: Selection, brought: tuple[Study, ...] = ()) -> Request:
+        """Return the request of a selection."""
+        given: dict[str, Any] = {name: x for name, x in selection.items() if x is not None}
+        return cls(study, **given, brought=brought)
+
     def flags(self) -> dict[str, Any]:
         """Return it as plain data, which names the plan that answers it."""
         return {

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, seeds_of
+from ablations.cli.arguments import Commands, add_command
 from ablations.cli.conditions import Under, under_conditions
 from ablations.cli.output import add_format
 from ablations.errors import UserError
-from ablations.request import Request
+from ablations.request import Request, seeds_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan

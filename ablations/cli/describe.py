@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import (
     Commands,
@@ -15,9 +15,10 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
+from ablations.core.plan import Config
 from ablations.errors import UserError, printable, unknown
 from ablations.records import Plan, Record, read_record
-from ablations.request import Request
+from ablations.request import Request, Selection
 
 if TYPE_CHECKING:
     from ablations.studies import Study
@@ -77,7 +78,7 @@ def _setting_names() -> list[str]:
 
 
 def show(
-    name: str, results: Path, selection: Mapping[str, Any], brought: tuple[Study, ...] = ()
+    name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
     """Yield a study, a variant or a cell, resolved.
 
@@ -186,10 +187,10 @@ def _formula(setting: str, value: object) -> list[str]:
     return registry.axis(setting)[str(value)].formula.splitlines()
 
 
-def _resolve(study: str, selection: Mapping[str, Any], brought: tuple[Study, ...]) -> Plan:
+def _resolve(study: str, selection: Selection, brought: tuple[Study, ...]) -> Plan:
     from ablations.sweep.plan import plan
 
-    return plan(Request(study, **selection, brought=brought))
+    return plan(Request.of(study, selection, brought))
 
 
 def _study(resolved: Plan) -> Iterator[str]:
@@ -214,7 +215,7 @@ def _study(resolved: Plan) -> Iterator[str]:
 
 
 def _variant(
-    study: Study, variant: str, selection: Mapping[str, Any], brought: tuple[Study, ...]
+    study: Study, variant: str, selection: Selection, brought: tuple[Study, ...]
 ) -> Iterator[str]:
     if "vary" not in selection:
         versus = study.variants[variant].versus or study.baseline
@@ -265,11 +266,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     return lines
 
 
-def _named(part: Mapping[str, Any]) -> str:
+def _named(part: Config) -> str:
     return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
 
 
-def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
+def _config_lines(config: Config) -> Iterator[str]:
     task = config.get("task", {})
     task = {"name": task} if isinstance(task, str) else task
     if "imported" in config:
@@ -289,14 +290,14 @@ def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"    {name:<26} {value}" for name, value in values.items())
 
 
-def _config(resolved: Plan, task: str, variant: str) -> Mapping[str, Any]:
+def _config(resolved: Plan, task: str, variant: str) -> Config:
     config = next(
         cell.config for cell in resolved.cells if (cell.task, cell.variant) == (task, variant)
     )
     return _whole(config)
 
 
-def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _whole(config: Config) -> Config:
     """Return it with the details that it leaves out as neutral, where its trainer is there."""
     from ablations.sweep.backends import backend_of
     from ablations.trainers import trainer
@@ -309,7 +310,7 @@ def _whole(config: Mapping[str, Any]) -> Mapping[str, Any]:
         return config
 
 
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(config: Config) -> dict[str, object]:
     choices = {name: choice["name"] for name, choice in config.get("choices", {}).items()}
     return choices | dict(config.get("numbers", {})) | dict(config.get("structure", {}))
 

@@ -103,8 +103,9 @@ def is_long(names: Collection[str]) -> bool:
 
 
 def table_text(path: Path) -> str:
-    """Return the text of a table, unpacked; of Parquet, as `export` writes it, the same table as
-    CSV. Raises UserError for bytes that are neither.
+    """Return the text of a table, unpacked; of `export`'s Parquet, the same table as CSV.
+
+    Raises UserError for bytes that are neither.
     """
     data = content(path)
     try:
@@ -120,7 +121,7 @@ def table_text(path: Path) -> str:
         name: [inert(each) if isinstance(each, str) else each for each in values]
         for name, values in columns.items()
     }
-    return pandas.DataFrame(texts, dtype=object).to_csv(index=False)
+    return str(pandas.DataFrame(texts, dtype=object).to_csv(index=False))
 
 
 def _opened(path: Path, text: str) -> DataFrame:

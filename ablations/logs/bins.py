@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ablations.logs.reading import Log
 
@@ -12,7 +11,7 @@ MANY = 20  # times the steps that were told: then the log counts something else
 LONGER = 1.1  # a run that overshoots by less is given to the last bin
 
 
-def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
+def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[float | None]]:
     """Return the columns of a curve: step, the metric, the others, as means over bins.
 
     None where a bin has no value. A bin ends at the step that it is named by.
@@ -46,7 +45,7 @@ def binned(log: Log, metric: str, steps: int = 0) -> dict[str, list[Any]]:
     kept = list(range(len(ends)))
     if len(log.points) <= len(ends):
         kept = [k for k in kept if any(counts[name][k] for name in names)]
-    columns: dict[str, list[Any]] = {"step": [ends[k] for k in kept]}
+    columns: dict[str, list[float | None]] = {"step": [ends[k] for k in kept]}
     for name in names:
         columns[name] = [sums[name][k] / n if (n := counts[name][k]) else None for k in kept]
     return columns
