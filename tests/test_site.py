@@ -129,6 +129,19 @@ def test_gallery_shows_every_kind_of_figure_as_its_script_says() -> None:
     assert kinds <= {p.name for p in gallery.PICTURES}
 
 
+def test_a_picture_of_the_gallery_is_drawn_by_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def words(file: Path) -> list[str]:
+        return re.findall(r"<text[^>]*>([^<]+)", file.read_text())
+
+    committed = gallery.FOLDER / "efficiency.svg"
+    monkeypatch.setattr(gallery, "FOLDER", tmp_path)
+    gallery.draw(next(p for p in gallery.PICTURES if p.name == "efficiency"))
+    assert len(words(committed)) > 5
+    assert words(tmp_path / "efficiency.svg") == words(committed)
+
+
 def test_notebook_prints_what_it_shows_without_jax(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "results" / "archive").mkdir(parents=True)

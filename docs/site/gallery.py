@@ -42,7 +42,9 @@ class Picture:
 
 
 def _study(name: str, title: str, text: str, of: str, flags: str = "--profile claims") -> Picture:
-    command = " ".join(["ablations figure", of, *flags.split(), "--width neurips --format svg"])
+    command = " ".join(
+        ["ablations figure", of, *flags.split(), f"--kind {name} --width neurips --format svg"]
+    )
     return Picture(name, title, text, command, f"results/figures/{of}_{name}.svg", of)
 
 
@@ -88,7 +90,7 @@ PICTURES = (
 COMMITTED = (
     ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/README.md).", "../results/claims.svg", "ablations claims --write"),
     ("One claim", "A published sentence, judged: differences in margins, task by task.", "../results/claims/libraries.svg", "ablations claims --write"),
-    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --conditions --write"),
+    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --write"),
 )  # fmt: skip
 
 

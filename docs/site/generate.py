@@ -15,7 +15,7 @@ import notebook
 import ablations
 import variants
 from ablations import presets, studies, tasks, trainers
-from ablations.cli import _parser
+from ablations.cli import parser
 from ablations.report.statistics.paired import Comparison
 from ablations.report.tables.entries import Entry
 from ablations.trainers import Definition
@@ -61,7 +61,7 @@ def rows(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 def commands() -> str:
     """Write every command with its flags."""
-    subparsers = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    subparsers = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     summaries = {a.dest: a.help for a in subparsers._choices_actions}
     parts = [
         "# Commands",
@@ -76,16 +76,16 @@ def commands() -> str:
             ((f"[`{n}`](#ablations-{n})", plain(h or "")) for n, h in summaries.items()),
         )
     )
-    for parser in subparsers.choices.values():
-        parts += _command(parser)
+    for command in subparsers.choices.values():
+        parts += _command(command)
     return "\n".join(parts)
 
 
-def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"## {parser.prog}\n\n{plain(parser.description or '')}\n"
-    shown = [a for a in parser._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
+def _command(command: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## {command.prog}\n\n{plain(command.description or '')}\n"
+    shown = [a for a in command._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
     nested = [a for a in shown if isinstance(a, argparse._SubParsersAction)]
-    lines = [(f"`{_form(a)}`", plain(_help(parser, a))) for a in shown if a not in nested]
+    lines = [(f"`{_form(a)}`", plain(_help(command, a))) for a in shown if a not in nested]
     if lines:
         yield rows(["argument", ""], lines)
     for action in nested:
@@ -105,8 +105,8 @@ def _form(action: argparse.Action) -> str:
     )
 
 
-def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    return parser._get_formatter()._expand_help(action) if action.help else ""
+def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
+    return command._get_formatter()._expand_help(action) if action.help else ""
 
 
 # Python

@@ -128,7 +128,10 @@ def _load(path: Path) -> dict[str, list[Json]]:
     try:
         read = read_toml(path)
     except FileNotFoundError:
-        raise UserError(f"there are no claims: '{path}' is missing") from None
+        raise UserError(
+            f"there are no claims: '{path}' is missing; the published ones, and the archives that "
+            f"they rest on, are in a clone of the repository"
+        ) from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
     for name in read:
