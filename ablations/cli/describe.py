@@ -15,7 +15,6 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
-from ablations.core.decode import Json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown
 from ablations.records import Plan, Record, read_record
@@ -277,7 +276,7 @@ def _named(part: Named) -> str:
 
 
 def _config_lines(config: Configuration) -> Iterator[str]:
-    sections: dict[str, Mapping[str, Json]]
+    sections: dict[str, Mapping[str, object]]
     if "imported" in config:
         task = config["task"]
         name = task if isinstance(task, str) else task["name"]
@@ -290,8 +289,8 @@ def _config_lines(config: Configuration) -> Iterator[str]:
             "choices": {name: _named(choice) for name, choice in choices.items()},
             "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
             "structure": config.get("structure", {}),
-            "command": {**config.get("command", {})},
-            "run": {**config.get("run", {})},
+            "command": config.get("command", {}),
+            "run": config.get("run", {}),
         }
     for title, values in sections.items():
         if values:
