@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ablations.errors import UserError
 from ablations.request import Selection
+from ablations.selecting import selecting
 
 if TYPE_CHECKING:
     import pandas
@@ -67,6 +68,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ablations' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+@selecting
 def run(
     study: str | Sequence[str],
     *,
@@ -113,6 +119,7 @@ def run(
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def compare(
     levels: Mapping[str, Sequence[Any]],
     *,
@@ -139,6 +146,7 @@ def compare(
     return table(asked.study, results=results, **vary)
 
 
+@selecting
 def explain(
     start: str,
     end: str,
@@ -170,6 +178,7 @@ def explain(
     return tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 
+@selecting
 def status(
     study: str | Sequence[str] = (),
     *,
@@ -190,6 +199,7 @@ def status(
     return frame
 
 
+@selecting
 def curves(
     study: str | Sequence[str],
     *,
@@ -204,6 +214,7 @@ def curves(
     return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
 
 
+@selecting
 def table(
     study: str | Sequence[str],
     *,
@@ -230,6 +241,7 @@ def table(
     return _framed(study, _planned(study, results, selection), made)
 
 
+@selecting
 def figure(
     study: str | Sequence[str],
     *,
@@ -262,6 +274,7 @@ def figure(
     return drawn
 
 
+@selecting
 def page(
     study: str | Sequence[str] = (),
     *,
@@ -277,6 +290,7 @@ def page(
     return write(_planned(study, results, selection), Path(results))
 
 
+@selecting
 def make_trainer(
     task: str,
     *,

@@ -15,6 +15,7 @@ EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "slurm": ("submitit",),
+    "completion": ("shtab",),
 }
 
 

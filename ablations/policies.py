@@ -136,28 +136,56 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
     return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
 
 
-def brax_listing(folder: Path, task: str | None, settings: Settings) -> str:
-    """Write a line per checkpoint of Brax's: step, return in 16 episodes here, folder."""
-    rows = [["step", "evaluation/return", "file"]]
-    for step, path in brax_checkpoints(folder).items():
-        policy = load_policy(path, task=task, settings=settings)
-        rows.append([f"{step:,}", f"{policy.evaluate()['evaluation/return']:.4g}", str(path)])
-    return _aligned(rows)
+@dataclass(frozen=True)
+class Saved:
+    """A saved policy: its step, returns there by name, its file, and whether it is the best or last
+    of its run.
+    """
+
+    step: int
+    returns: Mapping[str, float | None]
+    file: Path
+    marks: tuple[str, ...] = ()
+
+    def data(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
 
 
-def listing(cell: str | Path, *, results: str | Path = "results") -> str:
-    """Write a line per saved policy: its step, the returns of the curve there, its file."""
+def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
+    """Return the checkpoints of Brax's, with the return in 16 episodes here."""
+    name = "evaluation/return"
+    return [
+        Saved(step, {name: load_policy(path, task=task, settings=settings).evaluate()[name]}, path)
+        for step, path in brax_checkpoints(folder).items()
+    ]
+
+
+def saved(cell: str | Path, *, results: str | Path = "results") -> list[Saved]:
+    """Return the saved policies of a cell, with the returns of its curve there."""
     folder = _cell(cell, results)
     record = _record(folder)
     _file_of(record, folder, "last")  # or it says that there are none
     curve = read_curve(folder.resolve().parent.parent, record)
-    shown = [name for name in ("training/return", "evaluation/return") if name in curve]
-    rows = [["step", *shown, "", "file"]]
-    for step in saved_steps(folder):
-        at = curve["step"].index(step)
-        scores = ["" if curve[n][at] is None else f"{curve[n][at]:.4g}" for n in shown]
-        marks = " ".join(mark for mark in ("best", "last") if record.policies[mark] == step)
-        rows.append([f"{step:,}", *scores, marks, str(_file_of(record, folder, step)[0])])
+    names = [name for name in ("training/return", "evaluation/return") if name in curve]
+    return [
+        Saved(
+            step,
+            {name: curve[name][curve["step"].index(step)] for name in names},
+            _file_of(record, folder, step)[0],
+            tuple(mark for mark in ("best", "last") if record.policies[mark] == step),
+        )
+        for step in saved_steps(folder)
+    ]
+
+
+def listing(policies: Sequence[Saved]) -> str:
+    """Write a line per saved policy: its step, its returns, its file."""
+    names = list(policies[0].returns) if policies else []
+    rows = [["step", *names, "", "file"]]
+    for policy in policies:
+        returns = ("" if value is None else f"{value:.4g}" for value in policy.returns.values())
+        rows.append([f"{policy.step:,}", *returns, " ".join(policy.marks), str(policy.file)])
     return _aligned(rows)
 
 

@@ -27,6 +27,7 @@ ALLOWED = {
     "core": {"errors", "names"},
     "records": {"core", "errors", "names", "parquet"},
     "request": {"errors"},
+    "selecting": {"errors", "request"},
     "looks": {"distributions"},
     "tasks": {"errors"},
     "studies": {"core", "errors", "names"},

@@ -18,16 +18,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ablations.cli import (
+    catalogue,
     checking,
     claiming,
     comparing,
+    completing,
     describe,
     examining,
+    exchanging,
     explaining,
     gating,
     history,
     items,
     planning,
+    policies,
+    questioning,
     results,
     running,
     tuning,
@@ -118,7 +123,7 @@ class _Lines:
 def _run(arguments: Sequence[str] | None) -> int:
     options = argparse.Namespace()
     try:
-        options = _parser().parse_args(arguments)
+        options = parser().parse_args(arguments)
         if options.plugin:
             from ablations import plugins
 
@@ -190,14 +195,16 @@ def _is_closed(path: Path | None) -> bool:
     return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """Return the parser of all commands."""
+    root = Parser(
         prog="ablations",
         description="Does this RL implementation detail matter? Paired ablations, honest tables.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    root.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for room in (
+        catalogue,
         describe,
         running,
         watching,
@@ -206,12 +213,16 @@ def _parser() -> Parser:
         examining,
         explaining,
         results,
+        policies,
+        exchanging,
         history,
         planning,
         claiming,
+        questioning,
         checking,
         gating,
+        completing,
         items,
     ):
         room.add_commands(commands)
-    return parser
+    return root

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from ablations.errors import UserError, printable
 from ablations.request import (
@@ -23,12 +23,13 @@ from ablations.request import (
 
 if TYPE_CHECKING:
     from ablations.records import Plan
-    from ablations.sweep.order import Keeping
-    from ablations.sweep.slurm.cluster import Cluster
+    from ablations.request import Selection
 
 
 # Of a folder that cannot be written these show all the same what its archives hold.
-_ONLY_READ = ("table", "status", "figure", "report", "export", "render", "policies", "claims")
+_ONLY_READ = (
+    *("table", "status", "figure", "report", "export", "render", "policies", "claims", "questions"),
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -93,10 +94,13 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"unknown flag {flag}{hint}")
 
 
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
 def add_command(
-    commands: Any,
+    commands: Commands,
     name: str,
-    function: Callable[[argparse.Namespace], Any],
+    function: Callable[[argparse.Namespace], int | None],
     summary: str,
     *,
     reads_records: Literal["all", "of its studies", "none"] = "all",
@@ -105,7 +109,7 @@ def add_command(
 
     reads_records: what is unpacked of archives first.
     """
-    parser: Parser = commands.add_parser(
+    parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
     parser.set_defaults(
@@ -234,13 +238,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def selection(options: argparse.Namespace) -> Selection:
-    """Return the flags that select; None where a flag is not given."""
+    """Return the flags of `add_selection` that are given."""
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
     if options.arithmetic == "native":
         settings["arithmetic"] = options.arithmetic
-    return {
+    selected: Selection = {
         "profile": options.profile,
         "tasks": options.tasks,
         "variants": options.variants,
@@ -254,6 +258,9 @@ def selection(options: argparse.Namespace) -> Selection:
         "set": settings if settings or options.arithmetic else None,
         "vary": parse_levels(options.vary) if options.vary else None,
     }
+    for name in [name for name, value in selected.items() if value is None]:
+        del selected[name]  # type: ignore[misc]
+    return selected
 
 
 def plans(options: argparse.Namespace) -> list[Plan]:
@@ -265,7 +272,8 @@ def plans(options: argparse.Namespace) -> list[Plan]:
 
 def shown(options: argparse.Namespace) -> list[Plan]:
     """Return the plans whose results a command shows; say on stderr which cells of them earlier
-    code computed."""
+    code computed.
+    """
     from ablations.sweep.outdated import outdated
 
     found = plans(options)
@@ -275,7 +283,8 @@ def shown(options: argparse.Namespace) -> list[Plan]:
 
 def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
     """Return `shown`; say also which plugins were edited between cells, for a command that shows
-    no notes and has no records at hand."""
+    no notes and has no records at hand.
+    """
     from ablations.sweep.outdated import edited
 
     found = shown(options)
@@ -315,9 +324,7 @@ def unpack(options: argparse.Namespace) -> None:
         return
     from ablations.exchange import restorable, restore
 
-    own = options.reads_records == "of its studies" and not any(
-        value is not None for value in selection(options).values()
-    )
+    own = options.reads_records == "of its studies" and not selection(options)
     studies = options.studies if own else ()
     try:
         restore(options.results, studies)
@@ -334,113 +341,3 @@ def load_installed_plugins() -> None:
     from ablations import plugins
 
     plugins.load()
-
-
-# Where it runs, and what is saved on the way
-
-_CLUSTER = (
-    *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
-    *("at_once", "job_minutes", "setup"),
-)
-
-
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `cluster` reads."""
-    group = parser.add_argument_group("where it runs")
-    add_flags(
-        group,
-        {
-            "--cluster local|debug|slurm|FILE.toml": "processes on this machine (default), this "
-            "process, or jobs of Slurm, whose settings "
-            "may come from a file; the flags below win over it"
-        },
-        default="local",
-    )
-    add_flags(
-        group,
-        {
-            "--lanes N": "cells per accelerator program",
-            "--threads N": "of each command of a study file; default: its share of the cores",
-            "--cpus N": "cores of a job; default: 4",
-            "--at-once N": "jobs of an array side by side; default: 256",
-        },
-        type=positive,
-    )
-    add_flags(
-        group,
-        {
-            "--partition P": None,
-            "--time T": "limit of a job, such as 90 or 1-12:00:00",
-            "--gpus N": "of a job, or TYPE:N such as a100:2; default: none",
-            "--memory M": "of a job, such as 16G; default: as measured; none: not asked for",
-            "--account A": None,
-            "--qos Q": None,
-            "--constraint C": None,
-        },
-    )
-    add_flags(
-        group,
-        {"--job-minutes N": "how long a job should take; default: 30; 0: one cell per worker"},
-        type=natural,
-    )
-    add_flags(group, {"--setup LINE": "of shell, before the job; repeatable"}, action="append")
-
-
-def cluster(options: argparse.Namespace) -> Cluster | None:
-    """Return what `--cluster` and its flags ask for; None: this machine."""
-    from ablations.sweep.slurm.cluster import read_cluster
-
-    flags: Mapping[str, Any] = {name: getattr(options, name) for name in _CLUSTER}
-    if options.cluster in ("local", "debug"):
-        given = [name for name, value in flags.items() if value is not None]
-        if given:
-            flag = "--" + given[0].replace("_", "-")
-            raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
-        return None
-    path = None if options.cluster == "slurm" else Path(options.cluster)
-    return read_cluster(path, {**flags, "lanes": options.lanes, "threads": options.threads})
-
-
-def add_keeping(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `keeping` reads."""
-    group = parser.add_argument_group("what is saved on the way (changes no result)")
-    add_flags(
-        group,
-        {
-            "--checkpoint-minutes M": "how often a running cell's whole state is saved; default: "
-            "1; 0: not by time"
-        },
-        type=minutes,
-        default=1.0,
-    )
-    add_flags(group, {"--checkpoint-steps N": "or by its environment steps"}, type=positive)
-    add_flags(
-        group,
-        {
-            "--keep-checkpoints N": "how many of those stay until the cell is done, besides the "
-            "best; default: 2"
-        },
-        type=positive,
-        default=2,
-    )
-    add_flags(
-        group,
-        {
-            "--keep-policies N": "policies kept for good, evenly spaced, besides the best; "
-            "default: 4; 0: none"
-        },
-        type=natural,
-        default=4,
-    )
-
-
-def keeping(options: argparse.Namespace) -> Keeping:
-    """Return what is saved while cells run."""
-    from ablations.sweep.order import Keeping
-
-    return Keeping(
-        minutes=options.checkpoint_minutes,
-        steps=options.checkpoint_steps,
-        checkpoints=options.keep_checkpoints,
-        snapshots=options.keep_policies,
-    )

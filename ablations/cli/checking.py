@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ablations.cli import nights
 from ablations.cli.arguments import Parser, add_command, add_studies, plans, positive
+from ablations.cli.output import add_json, print_json
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 
@@ -28,7 +29,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     add_studies(command, "+")
     command.add_argument("--name", required=True)
     command.add_argument("--reason", help="why; an update needs one, and keeps it")
-    add_command(family, "list", _list, "every baseline", reads_records="none")
+    add_json(add_command(family, "list", _list, "every baseline", reads_records="none"))
     summary = "a baseline's scores, history and provenance"
     command = add_command(family, "show", _show, summary, reads_records="none")
     command.add_argument("baseline", metavar="BASELINE")
@@ -88,6 +89,9 @@ def _list(options: argparse.Namespace) -> None:
     from ablations.regression import baseline_files as files
 
     baselines = dict(files.stored(options.results))
+    if options.json:
+        print_json({name: _data(baseline) for name, baseline in baselines.items()})
+        return
     if not baselines:
         print(f"no baselines in '{options.results / 'baselines'}'")
     for name, baseline in baselines.items():
@@ -96,6 +100,16 @@ def _list(options: argparse.Namespace) -> None:
             f"{name}: {', '.join(baseline.groups)}; {files.fewest_seeds(baseline.groups)} seeds; "
             f"version {len(baseline.history)} of {last['date']}: {last['reason']}"
         )
+
+
+def _data(baseline: Baseline) -> dict[str, object]:
+    from ablations.regression import baseline_files as files
+
+    return {
+        "curves": list(baseline.groups),
+        "seeds": files.fewest_seeds(baseline.groups),
+        "history": list(baseline.history),
+    }
 
 
 def _show(options: argparse.Namespace) -> None:

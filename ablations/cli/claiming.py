@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command
+from ablations.cli.arguments import Commands, add_command
 from ablations.cli.conditions import Under, under_conditions
-from ablations.cli.results import FORMATS
+from ablations.cli.output import add_format
 from ablations.errors import UserError
 from ablations.request import Request, seeds_of
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `claims`."""
     command = add_command(commands, "claims", _claims, "published claims, judged by the records")
     command.add_argument(
         "--file", type=Path, metavar="FILE", help="default: claims.toml in the results folder"
     )
-    command.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_format(command)
     instead = command.add_mutually_exclusive_group()
     instead.add_argument(
         "--write",

@@ -6,14 +6,20 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
-from ablations.cli.results import FORMATS
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_selection,
+    load_installed_plugins,
+    selection,
+)
+from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, carry_out
 from ablations.errors import UserError
 from ablations.request import parse_levels
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     one = add_command(
         commands,
         "compare",
@@ -28,7 +34,7 @@ def add_commands(commands: Any) -> None:
         "cleanrl",
     )
     add_selection(one)
-    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_format(one)
     add_running(one)
 
 
@@ -40,6 +46,7 @@ def _compare(options: argparse.Namespace) -> int:
     from ablations.sweep.prepare import missing
 
     load_installed_plugins()
+    alone(options)
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
     asked = comparison.request(_levels(options.compared), selection(options))

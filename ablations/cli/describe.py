@@ -1,15 +1,15 @@
-"""The commands `list` and `show`: what there is; a study, a variant, a cell with its formulas."""
+"""The command `show`: a study, a variant, a cell, a preset or a task with its formulas."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import (
+    Commands,
     add_command,
     add_selection,
     load_installed_plugins,
@@ -24,44 +24,15 @@ if TYPE_CHECKING:
     from ablations.studies import Study
 
 
-Entry = Mapping[str, Any]
-
-
-def add_commands(commands: Any) -> None:
-    """Add the commands `list` and `show`."""
-    command = add_command(commands, "list", _list, "what there is", reads_records="none")
-    command.add_argument(
-        "kind", nargs="?", default="studies", help="axes, presets, runs, studies, tasks, trainers"
-    )
-    command.add_argument("--json", action="store_true")
-
+def add_commands(commands: Commands) -> None:
+    """Add the command `show`."""
     summary = "the resolved configuration: formulas, numbers, differences"
     command = add_command(commands, "show", _show, summary, reads_records="none")
-    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING")
+    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK")
     command.add_argument(
         "--against", metavar="PRESET", help="of a preset: what differs from another"
     )
     add_selection(command)
-
-
-def _list(options: argparse.Namespace) -> None:
-    if options.kind == "runs":
-        from ablations.cli.history import run_lines, runs_as_data
-
-        if options.json:
-            print(json.dumps(runs_as_data(options.results), indent=1))
-        else:
-            print("\n".join(run_lines(options.results)))
-        return
-    load_installed_plugins()
-    entries = _catalogue(options.kind)
-    if options.json:
-        print(json.dumps(entries, indent=1, ensure_ascii=False))
-        return
-    for name, entry in entries.items():
-        print(f"{name}: {entry.get('title') or entry['summary']}")
-        for line in _lines(options.kind, name, entry):
-            print(f"    {line}")
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -69,12 +40,15 @@ def _show(options: argparse.Namespace) -> None:
     from ablations.presets import presets
     from ablations.studies import studies
     from ablations.sweep.backends.command import study_file
+    from ablations.tasks import tasks
 
     name, brought = study_file.named(options.name)
     if options.against:
         lines = [*_against(name, options.against)]
     elif name in presets():
         lines = [*_preset(name)]
+    elif name in tasks():
+        lines = [*_task(name)]
     else:
         lines = [] if brought else _setting(name)
         if not lines or name in studies():
@@ -101,116 +75,6 @@ def _setting_names() -> list[str]:
 
         return setting_names()
     return []
-
-
-def _catalogue(kind: str) -> dict[str, Entry]:
-    """Return everything of one kind by name, as plain data."""
-    import variants as registry
-    from ablations import presets, studies, tasks, trainers
-
-    kinds: dict[str, tuple[Mapping[str, Any], Callable[[Any], Entry]]] = {
-        "axes": (
-            registry.axes(),
-            lambda axis: {
-                "summary": axis.summary,
-                "choices": {
-                    choice.name: _fields(choice, "summary", "formula", "source", "revision")
-                    | {"numbers": _numbers(choice.numbers)}
-                    for choice in axis.values()
-                },
-            },
-        ),
-        "presets": (
-            presets.presets(),
-            lambda preset: {
-                "summary": preset.library,
-                "trainer": preset.trainer,
-                "settings": {
-                    setting: {"value": value, "read_from": file}
-                    for setting, (value, file) in preset.read().items()
-                },
-                "in_words": list(preset.in_words),
-            },
-        ),
-        "studies": (
-            studies.studies(),
-            lambda study: {
-                **_fields(study, "title", "claim", "baseline"),
-                "variants": list(study.variants),
-                "profiles": {
-                    name: {"tasks": list(profile.tasks), **_fields(profile, "seeds", "steps")}
-                    for name, profile in study.profiles.items()
-                },
-            },
-        ),
-        "tasks": (
-            tasks.tasks(),
-            lambda task: {
-                "summary": task.summary,
-                "settings": dict(task.settings),
-                "hyperparameters": {name: dict(of) for name, of in task.hyperparameters.items()},
-                **_fields(task, "source", "steps", "revision"),
-            },
-        ),
-        "trainers": (
-            trainers.trainers(),
-            lambda trainer: {
-                "summary": trainer.summary,
-                "axes": dict(trainer.axes),
-                "numbers": _numbers(trainer.known_numbers()),
-                "structure": {
-                    name: _fields(option, "default", "allowed", "summary")
-                    for name, option in trainer.structure.items()
-                },
-            },
-        ),
-    }
-    if kind not in kinds:
-        raise unknown("kind", kind, [*kinds, "runs"])
-    things, data = kinds[kind]
-    return {name: data(thing) for name, thing in things.items()}
-
-
-def _fields(thing: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(thing, name) for name in names}
-
-
-def _numbers(numbers: Mapping[str, Any]) -> dict[str, Entry]:
-    return {
-        name: {"default": of.default, "from": of.low, "to": of.high, "summary": of.summary}
-        for name, of in numbers.items()
-    }
-
-
-def _lines(kind: str, name: str, entry: Entry) -> Iterator[str]:
-    """Yield what `list` prints of an entry below its name."""
-    if kind == "axes":
-        meanings: dict[str, str] = {}
-        for choice, about in entry["choices"].items():
-            yield f"{choice:<20} {about['summary']}"
-            if numbers := about["numbers"]:
-                yield f"    reads {', '.join(_bounded(*number) for number in numbers.items())}"
-            meanings |= {number: of["summary"] for number, of in numbers.items()}
-        yield from (f"{number + ':':<20} {meaning}" for number, meaning in meanings.items())
-    elif kind == "studies":
-        few = entry["variants"][:6]
-        more = len(entry["variants"]) - len(few)
-        yield f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"
-        for profile, of in entry["profiles"].items():
-            yield f"{profile:<9} {of['seeds']} seeds on {', '.join(of['tasks'])}"
-    elif kind == "presets":
-        yield f"{len(entry['settings'])} settings of {entry['trainer']}: `show {name}`"
-    elif kind == "tasks":
-        yield f"settings  {', '.join(f'{n}={v}' for n, v in entry['settings'].items())}"
-    else:
-        for number, about in entry["numbers"].items():
-            yield f"{_bounded(number, about)}: {about['summary']}"
-        for option, about in entry["structure"].items():
-            yield f"{option}={about['default']}: {about['summary']}"
-
-
-def _bounded(name: str, number: Entry) -> str:
-    return f"{name}={number['default']:g} ({number['from']:g} to {number['to']:g})"
 
 
 def show(
@@ -250,11 +114,12 @@ def show(
         yield from _cell(record)
     else:
         from ablations.presets import presets
+        from ablations.tasks import tasks
 
         if slash and head in known:
             raise unknown(f"variant of '{head}'", rest, known[head].variants)
-        every = [*known, *presets(), *_setting_names()]
-        raise unknown("study, variant, preset, setting or cell", name, every)
+        every = [*known, *presets(), *_setting_names(), *tasks()]
+        raise unknown("study, variant, preset, setting, task or cell", name, every)
 
 
 def _preset(name: str) -> Iterator[str]:
@@ -267,6 +132,26 @@ def _preset(name: str) -> Iterator[str]:
         yield f"    {setting:<27} {_shown(value):<36} {file}"
     yield "not expressed by settings"
     yield from (f"    {sentence}" for sentence in found.in_words)
+
+
+def _task(name: str) -> Iterator[str]:
+    """Yield a task's settings, and the studies that have it."""
+    from ablations.studies import studies
+    from ablations.tasks import task
+
+    found = task(name)
+    yield f"{name}: {found.summary}"
+    yield from (f"    {setting:<27} {value}" for setting, value in found.settings.items())
+    for trainer, values in found.hyperparameters.items():
+        yield f"settings of {trainer}"
+        yield from (f"    {setting:<27} {_shown(value)}" for setting, value in values.items())
+    yield f"a whole run is {found.steps:,} steps"
+    having = [
+        study.name
+        for study in studies().values()
+        if any(name in profile.tasks for profile in study.profiles.values())
+    ]
+    yield f"studies with it: {', '.join(having) or 'none'}; --tasks {name} gives it to any other"
 
 
 def _against(*names: str) -> Iterator[str]:

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command, load_installed_plugins, whole
-from ablations.cli.results import FORMATS
+from ablations.cli.arguments import Commands, add_command, load_installed_plugins, whole
+from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, carry_out
 from ablations.errors import UserError
 from ablations.request import parse_settings, seeds_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ablations.report.exam import Task
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `exam` to the parser."""
     one = add_command(
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
     one.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting of the baseline"
     )
-    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_format(one)
     add_running(one)
     one.set_defaults(until=None)
 
@@ -50,6 +50,7 @@ def _exam(options: argparse.Namespace) -> int:
     from ablations.sweep.prepare import missing
 
     load_installed_plugins()
+    alone(options)
     planned = exam.plans(
         exam.requests(
             options.tasks,

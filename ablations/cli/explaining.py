@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command, add_selection, load_installed_plugins, selection
-from ablations.cli.results import FORMATS
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_selection,
+    load_installed_plugins,
+    selection,
+)
+from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, carry_out, processes
 from ablations.errors import UserError, count, duration
 
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     one = add_command(
         commands,
         "explain",
@@ -35,7 +41,7 @@ def add_commands(commands: Any) -> None:
         metavar="NAME,NAME,...",
         help="details to switch as one; repeatable",
     )
-    one.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_format(one)
     add_running(one)
 
 
@@ -46,6 +52,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ablations.sweep.prepare import missing
 
     load_installed_plugins()
+    alone(options)
     if options.until:
         raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
     together = _names(options.together)

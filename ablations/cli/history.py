@@ -1,4 +1,4 @@
-"""`list runs`, what ran in a results folder, and `remove`, how a study goes."""
+"""`list runs`, what ran in a results folder; `remove`, how a study goes; `clean`, what may."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from ablations.cli.arguments import add_command
+from ablations.cli.arguments import Commands, add_command
+from ablations.cli.output import add_json, print_json
 from ablations.errors import count, printable
 from ablations.sweep.history import remove, stored_runs
 
+MOST_PATHS = 20  # that `clean` lists, the largest
 
-def add_commands(commands: Any) -> None:
-    one = add_command(
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands `remove` and `clean`."""
+    command = add_command(
         commands,
         "remove",
         _remove,
         "delete a study's plans, and the cells that no other study has",
         reads_records="none",
     )
-    one.add_argument("study", metavar="STUDY")
-    one.add_argument("--yes", action="store_true", help="delete them; without it they are listed")
+    command.add_argument("study", metavar="STUDY")
+    command.add_argument(
+        "--yes", action="store_true", help="delete them; without it they are listed"
+    )
+    add_json(command)
+
+    command = add_command(
+        commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
+    )
+    command.add_argument("--yes", action="store_true", help="delete it")
+    add_json(command)
 
 
 def run_lines(results: Path) -> Iterator[str]:
@@ -58,9 +70,36 @@ def _time(seconds: float) -> str:
 
 def _remove(options: argparse.Namespace) -> None:
     going = remove(options.results, options.study, dry_run=not options.yes)
+    if options.json:
+        print_json([str(path) for path in going])
+        return
     cells = count(len(going) - 1, "cell")
     if options.yes:
         print(f"'{options.study}' is gone, with {cells}")
     else:
         print(f"{going[0]}\n{cells} that no other study has")
         print(f"`ablations remove {options.study} --yes` deletes these")
+
+
+def _clean(options: argparse.Namespace) -> None:
+    from ablations.sweep.clean import delete, size, waste
+    from ablations.sweep.machine import programs_folder
+
+    sizes = {path: size(path) / 1e6 for path in waste(options.results)}
+    if options.json:
+        if options.yes:
+            delete(options.results, sizes)
+        print_json({str(path): round(1e6 * megabytes) for path, megabytes in sizes.items()})
+        return
+    for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]:
+        print(f"{sizes[path]:9.1f} MB  {path}")
+    total = f"{sum(sizes.values()):.1f} MB in all, which no table needs"
+    if not sizes:
+        print(f"nothing to clean in '{options.results}'")
+    elif options.yes:
+        delete(options.results, sizes)
+        print(f"deleted: {total}")
+    else:
+        print(f"{total}; unfinished cells begin anew without theirs: `ablations clean --yes`")
+    if (programs := programs_folder()) and (large := size(programs)):
+        print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ablations.cli.arguments import Parser, add_command
-from ablations.cli.results import FORMATS
+from ablations.cli.output import FORMATS
 from ablations.errors import UserError
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command, positive
-from ablations.cli.results import FORMATS
+from ablations.cli.arguments import Commands, add_command, positive
+from ablations.cli.output import add_format
 from ablations.errors import UserError
 
 if TYPE_CHECKING:
     from ablations.report.tables.seeds_planned import Spread
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
+    """Add the command `seeds`."""
     one = add_command(
         commands,
         "seeds",
@@ -39,7 +40,7 @@ def add_commands(commands: Any) -> None:
         help="of the two sides on equal seeds; default: 0, nothing gained by pairing",
     )
     one.add_argument("--power", type=float, default=0.8, help="default: 0.8")
-    one.add_argument("--format", choices=FORMATS, default="markdown")
+    add_format(one)
 
 
 def _spreads(options: argparse.Namespace) -> dict[tuple[str, str], Spread]:

@@ -5,18 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    add_cluster,
-    add_command,
-    add_keeping,
-    add_studies,
-    cluster,
-    keeping,
-    positive,
-    resolved,
-)
+from ablations.cli.arguments import Commands, add_command, add_studies, positive, resolved
+from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
 from ablations.errors import UserError, count, duration, printable
 from ablations.request import budget_of
 
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
     from ablations.sweep.slurm.submit import Submitted
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `run` to the parser."""
     run = add_command(commands, "run", _run, "run what a study needs and nobody has")
     add_studies(run, "*")
@@ -71,7 +63,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | None = None) -> int:
     """Run the plans here, for some seconds at most, or submit them, as the flags of `add_running`
-    say. Return the exit code."""
+    say. Return the exit code.
+    """
     where = cluster(options)
     if options.script and where is None:
         raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import add_command, load_installed_plugins, positive
+from ablations.cli.arguments import Commands, add_command, load_installed_plugins, positive
+from ablations.cli.output import add_json, print_json
 from ablations.errors import UserError
 
 if TYPE_CHECKING:
     from ablations.studies.tuned import Tuned
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
+    """Add the command `tune`."""
     one = add_command(
         commands,
         "tune",
@@ -29,6 +31,7 @@ def add_commands(commands: Any) -> None:
     one.add_argument("--show", action="store_true", help="print what was chosen, and run nothing")
     one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
     one.add_argument("--quiet", action="store_true", help="no progress display")
+    add_json(one)
 
 
 def _tune(options: argparse.Namespace) -> None:
@@ -48,6 +51,9 @@ def _tune(options: argparse.Namespace) -> None:
             variants=options.variants,
             output=options.output,
             workers=options.workers,
-            quiet=options.quiet,
+            quiet=options.quiet or options.json,
         )
-    print(tuning.table(found), end="")
+    if options.json:
+        print_json(found)
+    else:
+        print(tuning.table(found), end="")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ablations.cli.arguments import add_command, add_studies, plans, selection, shown, warn
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_studies,
+    plans,
+    selection,
+    shown,
+    warn,
+)
+from ablations.cli.output import add_json, print_json
 from ablations.errors import count, printable
 
 if TYPE_CHECKING:
@@ -21,12 +29,12 @@ LINES_SECONDS = 15.0
 _MOST_LINES = 20
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `status` and `cancel` to the parser."""
     summary = "every cell: done, running, queued, failed and why, missing"
     status = add_command(commands, "status", _status, summary, reads_records="of its studies")
     add_studies(status, "*")
-    status.add_argument("--json", action="store_true")
+    add_json(status)
     status.add_argument(
         "--watch", action="store_true", help="follow it until nothing moves any more"
     )
@@ -40,7 +48,7 @@ def _cancel(options: argparse.Namespace) -> None:
 
     found = plans(options)
     cells = {cell.hash for plan in found for cell in plan.cells}
-    selected = any(value is not None for value in selection(options).values())
+    selected = bool(selection(options))
     jobs = living(
         options.results,
         lambda cell: cell.hash in cells if selected else cell.study in options.studies,
@@ -65,7 +73,7 @@ def _status(options: argparse.Namespace) -> None:
     found = status(shown(options), options.results, queue)
     warn(found.edited)
     if options.json:
-        print(json.dumps(found.rows, indent=1))
+        print_json(found.rows)
         if found.silent:
             print(f"ablations: {found.silent}", file=sys.stderr)
     elif options.watch:

@@ -122,7 +122,8 @@ def table_text(path: Path) -> str:
         name: [inert(each) if isinstance(each, str) else each for each in values]
         for name, values in columns.items()
     }
-    return pandas.DataFrame(texts, dtype=object).to_csv(index=False)
+    text: str = pandas.DataFrame(texts, dtype=object).to_csv(index=False)
+    return text
 
 
 def _opened(path: Path, text: str) -> DataFrame:

@@ -30,7 +30,16 @@ from ablations.gate.ledger import (
 )
 from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
 from ablations.gate.run import DEFAULT, Gate, Say, silent
-from ablations.gate.sides import Copy, Side, Sides, code_here, copied_site, keep_copy, where_copied
+from ablations.gate.sides import (
+    Copy,
+    Side,
+    Sides,
+    code_here,
+    copied_site,
+    keep_commit,
+    keep_copy,
+    where_copied,
+)
 from ablations.names import NAME
 from ablations.report.statistics import Comparison
 from ablations.sweep.backends.command.code import digest_of
@@ -161,10 +170,9 @@ class Night:
             best = replace(self.now, arguments=(*self.now.arguments, *against))
             if commit is not None:
                 made = checked_out(self.here, commit, self.results, self.terms.depends)
-                folder = made.here.relative_to(self.results.resolve() / "code")
-                inside = Path(*folder.parts[1:]).as_posix()
                 called = f"{commit} ({made.name[:10]})"
-                best = Version(made.digest, best.arguments, called, folder.parts[0], inside)
+                copy = keep_commit(made, self.results)
+                best = Version(made.digest, best.arguments, called, *copy)
             else:
                 keep_copy(self.code, self.results)
             append(self.path, Opening(1, self.terms, best))
@@ -183,15 +191,17 @@ class Night:
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
-        if ledger.candidates[number - 1].ended is not None:
+        ended, verdict = ledger.candidates[number - 1].ended, None
+        if ended is not None and not self._lacks_fresh(ledger, number):
             return Booked(ledger, number)
         gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
-        say("\n".join(gate.stated()))
-        verdict = gate.run(say, executor, seconds)
-        gate.write(gate.described(verdict))
-        if not verdict.final:
-            return Booked(ledger, number, verdict)
-        ended = self._end(number, verdict)
+        if ended is None:
+            say("\n".join(gate.stated()))
+            verdict = gate.run(say, executor, seconds)
+            gate.write(gate.described(verdict))
+            if not verdict.final:
+                return Booked(ledger, number, verdict)
+            ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
             self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
         return Booked(self._read(), number, verdict)
@@ -206,6 +216,8 @@ class Night:
         with locked(self.path):
             ledger = self._read()
             if ledger.version(ledger.best).same(self.now):
+                if self._lacks_fresh(ledger, ledger.best):
+                    return ledger.candidates[ledger.best - 1].begun
                 raise UserError("nothing to compare: this is the best so far, unchanged")
             if known := ledger.known(self.now):
                 return known.begun
@@ -218,6 +230,11 @@ class Night:
             begun = Begun(len(ledger.candidates) + 1, self.now, ledger.best, rate)
             append(self.path, begun)
             return begun
+
+    def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
+        """Return whether it was killed between its verdict and its estimate."""
+        fresh = number in ledger.bests[1:] and ledger.candidates[number - 1].fresh is None
+        return fresh and self.terms.fresh > 0
 
     def _question(self, begun: Begun) -> Question:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"

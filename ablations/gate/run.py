@@ -223,6 +223,8 @@ class Gate:
             log = _end_of_log(self.results, cells[lost[0]].hash)
             fails = len(lost) >= 2 and 2 * len(lost) >= look.seeds - len(failed[BASELINE])
             word = "fails" if fails else "unstable" if CODES[word] == NO_WORSE else word
+        if not reason and self.paired and _seedless(values):
+            reason = "every seed gives the same number, so the command seems to ignore its {seed}"
         interval = (compared.difference, compared.low, compared.high)
         levels = (look.level, above.level)
         reading = Reading(look.seeds, compared.n, *interval, *levels, word, chance)
@@ -310,6 +312,12 @@ class Gate:
         path = self.results / "gates" / f"{self.question.name}.json"
         write_atomically(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
         return path
+
+
+def _seedless(values: Mapping[str, Mapping[int, float]]) -> bool:
+    """Return whether several seeds of either side are one number, which is no mere outcome."""
+    sides = [list(side.values()) for side in values.values()]
+    return all(len(side) > 2 and len(set(side)) == 1 and not is_outcome(side) for side in sides)
 
 
 def _end_of_log(results: Path, cell: str) -> tuple[str, ...]:

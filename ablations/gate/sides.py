@@ -94,9 +94,23 @@ def keep_copy(code: Code, results: Path) -> Copy:
                 target = new / _absolute(path).relative_to(root)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target, follow_symlinks=False)
-        names = [_absolute(path).relative_to(root).as_posix() for path in kept]
-        write_atomically(_listing(folder), json.dumps(names))
+        _list(folder, [_absolute(path).relative_to(root) for path in kept])
     return copy
+
+
+def keep_commit(commit: Commit, results: Path) -> Copy:
+    """Return the copy that a commit is; see `copied_site`."""
+    code = results.resolve() / "code"
+    folder, *inside = commit.here.relative_to(code).parts
+    files = [path.relative_to(code / folder) for path in commit.files if os.path.lexists(path)]
+    _list(code / folder, files)
+    return Copy(folder, Path(*inside).as_posix())
+
+
+def _list(folder: Path, files: Sequence[Path]) -> None:
+    """Write the names of a copy's files beside it."""
+    names = json.dumps([path.as_posix() for path in files])
+    write_atomically(folder.with_name(f"{folder.name}.json"), names)
 
 
 def where_copied(code: Code) -> Copy:
@@ -121,7 +135,7 @@ def copied_site(copy: Copy, code: str, results: Path, timeout: float | None) -> 
     folder = results.resolve() / "code" / copy.folder
     here = folder / copy.inside
     try:
-        names = read_json(_listing(folder), list[PathText])
+        names = read_json(folder.with_name(f"{folder.name}.json"), list[PathText])
         if digest_of(_within(folder, names), here) != code:
             raise UserError("its files have changed")
     except (OSError, UserError) as why:
@@ -140,7 +154,3 @@ def _within(folder: Path, names: Sequence[str]) -> list[Path]:
 
 def _absolute(path: Path) -> Path:
     return Path(os.path.realpath(path.parent)) / path.name
-
-
-def _listing(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.json")

@@ -138,7 +138,8 @@ def paired(
         [(ours[seed] - theirs[seed]) / scale for seed in seeds]
         for (ours, theirs), scale in zip(pairs, scales.values(), strict=True)
     ]
-    return np.mean(np.array(rows), axis=0)
+    means: NDArray[np.float64] = np.mean(np.array(rows), axis=0)
+    return means
 
 
 MOST_SHARES = 40  # of a curve over tasks

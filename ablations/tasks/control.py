@@ -213,7 +213,7 @@ _register(
     "humanoid",
     "walk forward as a humanoid without falling",
     steps=20_000_000,
-    speed=15_000,
+    speed=10_000,
     source=_BRAX,
     healthy_reward=5.0,
     learning_rate=3e-4,

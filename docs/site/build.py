@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +84,15 @@ def stage(folder: Path) -> None:
             (to / "index.md").write_text(listing(path))
         elif path.suffix == ".md":
             text = generated.get(name) or path.read_text()
-            for target in targets(path, text):
-                waiting.append(target)
-            (to).write_text(LINK.sub(lambda link: _page(path, link[1]), text))
+            waiting += targets(path, text)
+            to.write_text(LINK.sub(partial(_page, path), text))
         else:
             shutil.copy(path, to)
 
 
-def _page(page: Path, target: str) -> str:
+def _page(page: Path, link: re.Match[str]) -> str:
     """Return a link to a folder as one to its listing, and one to a notebook as one to its page."""
+    target = link[1]
     folder = "://" not in target and (page.parent / target).is_dir()
     if target.endswith(".ipynb") and page.name != "notebook.md":
         return target.removesuffix("ipynb") + "md"
@@ -117,7 +118,9 @@ def build(site: Path) -> list[str]:
     logger.addHandler(complaints)
     with tempfile.TemporaryDirectory() as staged:
         stage(Path(staged))
-        config = load_config(str(SITE / "mkdocs.yml"), docs_dir=staged, site_dir=str(site.absolute()))
+        config = load_config(
+            str(SITE / "mkdocs.yml"), docs_dir=staged, site_dir=str(site.absolute())
+        )
         config.plugins.on_startup(command="build", dirty=False)
         build_pages(config)
     logger.removeHandler(complaints)

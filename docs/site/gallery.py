@@ -1,6 +1,6 @@
 """Draws the pictures of the gallery, from committed archives and the scripts of the pages.
 
-    python docs/site/gallery.py [NAME ...]       writes docs/gallery/*.svg and docs/gallery.md
+python docs/site/gallery.py [NAME ...]       writes docs/gallery/*.svg and docs/gallery.md
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Picture:
 
 
 def _study(name: str, title: str, text: str, of: str, flags: str = "--profile claims") -> Picture:
-    command = f"ablations figure {of} {flags}".strip() + " --format svg"
+    command = " ".join(
+        ["ablations figure", of, *flags.split(), f"--kind {name} --width neurips --format svg"]
+    )
     return Picture(name, title, text, command, f"results/figures/{of}_{name}.svg", of)
 
 
@@ -88,7 +90,7 @@ PICTURES = (
 COMMITTED = (
     ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/README.md).", "../results/claims.svg", "ablations claims --write"),
     ("One claim", "A published sentence, judged: differences in margins, task by task.", "../results/claims/libraries.svg", "ablations claims --write"),
-    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --conditions --write"),
+    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --write"),
 )  # fmt: skip
 
 
@@ -101,8 +103,8 @@ def _lines() -> Iterator[str]:
     yield "# Gallery\n"
     yield "[README](../README.md) · the figures in words: [figures and the page](figures.md)\n"
     yield "Every kind of figure, with the command below that drew it from runs that are [committed](../results/archive): in a"
-    yield "clone each takes seconds and trains nothing. `python docs/site/gallery.py` draws all of them anew. `--width"
-    yield "icml-column` and the like fit them to a paper; PNG and PDF come with `--format`.\n"
+    yield "clone each takes seconds and trains nothing. `python docs/site/gallery.py` draws all of them anew. The width is"
+    yield "that of a paper's text; without `--width` they have titles. PNG and PDF come with `--format`.\n"
     for picture in PICTURES:
         yield from _shown(picture.title, picture.text, f"gallery/{picture.kept}", picture.command)
     for title, text, file, command in COMMITTED:
@@ -119,7 +121,9 @@ def draw(picture: Picture) -> None:
         folder = Path(name)
         if picture.needs.endswith(".md"):
             text = (ROOT / "docs" / picture.needs).read_text()
-            for script, content in re.findall(r"^```\w+\n# (\w+\.\w+)\n(.*?)^```$", text, re.M | re.S):
+            for script, content in re.findall(
+                r"^```\w+\n# (\w+\.\w+)\n(.*?)^```$", text, re.M | re.S
+            ):
                 (folder / script).write_text(content)
         elif (ROOT / picture.needs).is_dir():
             shutil.copytree(ROOT / picture.needs, folder / picture.needs)
@@ -130,7 +134,9 @@ def draw(picture: Picture) -> None:
         environment = dict(os.environ)
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
         for command in picture.command.splitlines():
-            done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+            )
             if done.returncode not in (0, 1):
                 raise SystemExit(f"{command}\n{done.stdout}\n{done.stderr}")
         FOLDER.mkdir(exist_ok=True)

@@ -10,14 +10,16 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import ablations
 import notebook
+
+import ablations
 import variants
 from ablations import presets, studies, tasks, trainers
-from ablations.cli import _parser
+from ablations.cli import parser
 from ablations.report.statistics.paired import Comparison
 from ablations.report.tables.entries import Entry
 from ablations.trainers import Definition
+from ablations.trainers.field_names import FIELD_NAMES
 
 DOCS = Path(__file__).parents[1]
 HEAD = "Made from the code by `python docs/site/build.py`.\n"
@@ -31,6 +33,7 @@ def pages() -> dict[str, str]:
         "axes": axes(),
         "settings": settings(),
         "studies": listed_studies(),
+        "presets": listed_presets(),
         "tables": columns(),
     }
     reference = {f"docs/reference/{name}.md": text for name, text in made.items()}
@@ -58,20 +61,31 @@ def rows(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 def commands() -> str:
     """Write every command with its flags."""
-    subparsers = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    subparsers = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     summaries = {a.dest: a.help for a in subparsers._choices_actions}
-    parts = ["# Commands", "", HEAD, "Exit codes: 0; 1 where cells failed or something got worse; 2 for bad input, with one line; 3 where a gate stays undecided.", ""]
-    parts.append(rows(["command", ""], ((f"[`{n}`](#ablations-{n})", plain(h or "")) for n, h in summaries.items())))
-    for parser in subparsers.choices.values():
-        parts += _command(parser)
+    parts = [
+        "# Commands",
+        "",
+        HEAD,
+        "Exit codes: 0; 1 where cells failed or something got worse; 2 for bad input, with one line; 3 where a gate stays undecided.",
+        "",
+    ]
+    parts.append(
+        rows(
+            ["command", ""],
+            ((f"[`{n}`](#ablations-{n})", plain(h or "")) for n, h in summaries.items()),
+        )
+    )
+    for command in subparsers.choices.values():
+        parts += _command(command)
     return "\n".join(parts)
 
 
-def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"## {parser.prog}\n\n{plain(parser.description or '')}\n"
-    shown = [a for a in parser._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
+def _command(command: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## {command.prog}\n\n{plain(command.description or '')}\n"
+    shown = [a for a in command._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
     nested = [a for a in shown if isinstance(a, argparse._SubParsersAction)]
-    lines = [(f"`{_form(a)}`", plain(_help(parser, a))) for a in shown if a not in nested]
+    lines = [(f"`{_form(a)}`", plain(_help(command, a))) for a in shown if a not in nested]
     if lines:
         yield rows(["argument", ""], lines)
     for action in nested:
@@ -86,18 +100,23 @@ def _form(action: argparse.Action) -> str:
     if not action.option_strings:
         return str(metavar)
     values = "" if action.nargs == 0 else f" {metavar}"
-    return ", ".join(action.option_strings) + values + (" ..." if action.nargs in ("+", "*") else "")
+    return (
+        ", ".join(action.option_strings) + values + (" ..." if action.nargs in ("+", "*") else "")
+    )
 
 
-def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    return parser._get_formatter()._expand_help(action) if action.help else ""
+def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
+    return command._get_formatter()._expand_help(action) if action.help else ""
 
 
 # Python
 
 _API = {
     "ablations": (ablations, ablations.__all__),
-    "ablations.studies": (studies, ("Study", "Variant", "Profile", "Tuning", "register", "crossed", "fraction")),
+    "ablations.studies": (
+        studies,
+        ("Study", "Variant", "Profile", "Tuning", "register", "crossed", "fraction"),
+    ),
     "ablations.tasks": (tasks, ("Task", "register")),
     "ablations.trainers": (trainers, ("Trainer", "Variant", "Definition", "Option", "register")),
     "variants": (variants, ("axis", "axes", "Axis", "Choice", "Number", "register", "conflicts")),
@@ -106,11 +125,16 @@ _API = {
 
 def functions() -> str:
     """Write the functions and types that a user's code calls."""
-    parts = ["# Python", "", HEAD, "The functions of `ablations` take the selection of the commands as keywords, see `Selection`.", ""]
+    parts = [
+        "# Python",
+        "",
+        HEAD,
+        "The functions of `ablations` take the selection of the commands as keywords, see `Selection`.",
+        "",
+    ]
     for module, (holder, names) in _API.items():
         parts.append(f"## {module}\n")
-        for name in names:
-            parts.append(_documented(module, name, getattr(holder, name)))
+        parts += [_documented(module, name, getattr(holder, name)) for name in names]
     from ablations.regression.fixture import LearningCurve
 
     parts.append("## The pytest fixture\n")
@@ -138,7 +162,11 @@ def _signature(name: str, thing: Any) -> str:
             parts.append("*")
         if parameter.name != "self":
             parts.append(str(parameter))
-    returns = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
+    returns = (
+        ""
+        if signature.return_annotation is signature.empty
+        else f" -> {signature.return_annotation}"
+    )
     return _unquoted(f"{name}(\n    " + ",\n    ".join(parts) + f",\n){returns}")
 
 
@@ -167,7 +195,9 @@ NAMES = re.compile(r"(?:^|(?<=[.;] ))(\*{0,2}\w+(?:, \w+)*): ")
 def entries(text: str) -> list[tuple[str, str]]:
     """Split "name: meaning. other, names: meaning." into pairs."""
     _, *parts = NAMES.split(text)
-    return [(names, meaning.strip()) for names, meaning in zip(parts[::2], parts[1::2], strict=True)]
+    return [
+        (names, meaning.strip()) for names, meaning in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
 def _entries(lines: list[str]) -> str:
@@ -188,9 +218,22 @@ def axes() -> str:
         for setting, value in preset.values().items():
             used.setdefault((setting, str(value)), []).append(name)
     parts = ["# Axes and choices", "", HEAD]
-    parts.append("An axis is a design decision; each of its choices is one pure function. In a terminal: `ablations show AXIS`.\n")
-    of = {axis: [t.name for t in trainers.trainers().values() if axis in t.axes] for axis in variants.axes()}
-    parts.append(rows(["axis", "decides", "of"], ((f"[`{a.name}`](#{a.name})", plain(a.summary), ", ".join(of[a.name])) for a in variants.axes().values())))
+    parts.append(
+        "An axis is a design decision; each of its choices is one pure function. In a terminal: `ablations show AXIS`.\n"
+    )
+    of = {
+        axis: [t.name for t in trainers.trainers().values() if axis in t.axes]
+        for axis in variants.axes()
+    }
+    parts.append(
+        rows(
+            ["axis", "decides", "of"],
+            (
+                (f"[`{a.name}`](#{a.name})", plain(a.summary), ", ".join(of[a.name]))
+                for a in variants.axes().values()
+            ),
+        )
+    )
     for axis in variants.axes().values():
         parts.append(f"## {axis.name}\n\n{plain(axis.summary).capitalize()}.\n")
         for choice in axis.values():
@@ -199,42 +242,127 @@ def axes() -> str:
             if choice.numbers:
                 parts.append(rows(["number", "default", "range", ""], _numbers(choice.numbers)))
             who = used.get((axis.name, choice.name))
-            parts.append(f"Source: {plain(choice.source)}." + (f" Used by {', '.join(who)}." if who else "") + "\n")
+            parts.append(
+                f"Source: {plain(choice.source)}."
+                + (f" Used by {', '.join(who)}." if who else "")
+                + "\n"
+            )
     return "\n".join(parts)
 
 
 def _numbers(numbers: Mapping[str, variants.Number]) -> Iterator[tuple[str, ...]]:
     for name, number in numbers.items():
-        yield f"`{name}`", f"{number.default:g}", f"{number.low:g} to {number.high:g}", plain(number.summary)
+        yield (
+            f"`{name}`",
+            f"{number.default:g}",
+            f"{number.low:g} to {number.high:g}",
+            plain(number.summary),
+        )
 
 
 def settings() -> str:
     """Write the numbers and options of each trainer."""
-    parts = ["# Settings of the trainers", "", HEAD, "What `--set NAME=VALUE` and a variant may say, beside the [choices of axes](axes.md). Tasks and presets have defaults of their own: `ablations show NAME`.\n"]
+    parts = [
+        "# Settings of the trainers",
+        "",
+        HEAD,
+        "What `--set NAME=VALUE` and a variant may say, beside the [choices of axes](axes.md). Tasks and presets have defaults of their own: `ablations show NAME`.\n",
+    ]
     for trainer in trainers.trainers().values():
         if isinstance(trainer, Definition) and trainer.axes:
-            parts.append(f"## {trainer.name}\n\n{plain(trainer.summary)}\n\n### Numbers of {trainer.name}\n")
-            parts.append(rows(["number", "default", "range", ""], _numbers(trainer.known_numbers())))
-            parts.append(f"### Structure of {trainer.name}\n\nEach value is a program of its own.\n")
-            parts.append(rows(["option", "default", ""], ((f"`{n}`", f"`{o.default}`", plain(o.summary)) for n, o in trainer.structure.items())))
+            parts.append(
+                f"## {trainer.name}\n\n{plain(trainer.summary)}\n\n### Numbers of {trainer.name}\n"
+            )
+            parts.append(
+                rows(["number", "default", "range", ""], _numbers(trainer.known_numbers()))
+            )
+            parts.append(
+                f"### Structure of {trainer.name}\n\nEach value is a program of its own.\n"
+            )
+            parts.append(
+                rows(
+                    ["option", "default", ""],
+                    (
+                        (f"`{n}`", f"`{o.default}`", plain(o.summary))
+                        for n, o in trainer.structure.items()
+                    ),
+                )
+            )
     return "\n".join(parts)
 
 
 def listed_studies() -> str:
-    """Write the studies, tasks and presets that come with the suite."""
-    parts = ["# Studies, tasks and presets", "", HEAD, "## Studies\n"]
-    parts.append(rows(["study", "claim", "stated in"], ((f"`{s.name}`", plain(s.claim), plain(s.claim_source)) for s in studies.studies().values())))
+    """Write the studies and tasks that come with the suite."""
+    parts = ["# Studies and tasks", "", HEAD, "## Studies\n"]
+    parts.append(
+        rows(
+            ["study", "claim", "stated in"],
+            (
+                (f"`{s.name}`", plain(s.claim), plain(s.claim_source))
+                for s in studies.studies().values()
+            ),
+        )
+    )
     parts.append("## Tasks\n")
-    parts.append(rows(["task", ""], ((f"`{t.name}`", plain(t.summary)) for t in tasks.tasks().values())))
-    parts.append("## Presets\n")
-    parts.append(rows(["preset", "of"], ((f"`{n}`", plain(p.library)) for n, p in presets.presets().items())))
+    parts.append(
+        rows(["task", ""], ((f"`{t.name}`", plain(t.summary)) for t in tasks.tasks().values()))
+    )
+    return "\n".join(parts)
+
+
+def listed_presets() -> str:
+    """Write each library's own arguments, what they are here, and the names of the field."""
+    parts = [
+        "# Presets, and the names of other libraries",
+        "",
+        HEAD,
+        "What a library's arguments are here: [every library's PPO](../presets.md) says how each was proven. In a terminal: `ablations show PRESET`.\n",
+    ]
+    parts.append("## Names of the field\n\nUnderstood wherever settings are given.\n")
+    named: dict[str, list[str]] = {}
+    for theirs, ours in FIELD_NAMES.items():
+        named.setdefault(ours, []).append(f"`{theirs}`")
+    parts.append(
+        rows(
+            ["here", "elsewhere"],
+            ((f"`{ours}`", ", ".join(theirs)) for ours, theirs in named.items()),
+        )
+    )
+    for name, preset in presets.presets().items():
+        parts.append(f"## {name}\n\n{plain(preset.library)}\n")
+        parts.append(
+            "Its arguments: "
+            + ", ".join(f"`{a}={v!r}`" for a, v in preset.arguments.items())
+            + ".\n"
+        )
+        read = preset.read().items()
+        parts.append(
+            rows(
+                ["setting", "value", "read in"],
+                ((f"`{s}`", f"`{v}`", plain(where)) for s, (v, where) in read),
+            )
+        )
+        parts += [*(f"- {plain(words)}" for words in preset.in_words), ""]
     return "\n".join(parts)
 
 
 def columns() -> str:
     """Write the columns of the files of a comparison."""
-    parts = ["# Columns of tables", "", HEAD, "What a printed table shows, and what its verdicts mean, is in [reading a table](../tables.md). These are the columns of `ablations table STUDY --format csv` or `json`, and of the data frame of `ablations.table`; of `--kind effects` and the like the caption says them.\n"]
-    parts.append(rows(["column", ""], ((", ".join(f"`{n}`" for n in names), plain(meaning)) for names, meaning in column_meanings().items())))
+    parts = [
+        "# Columns of tables",
+        "",
+        HEAD,
+        "What a printed table shows, and what its verdicts mean, is in [reading a table](../tables.md). These are the columns of `ablations table STUDY --format csv` or `json`, and of the data frame of `ablations.table`; of `--kind effects` and the like the caption says them.\n",
+    ]
+    parts.append(
+        rows(
+            ["column", ""],
+            (
+                (", ".join(f"`{n}`" for n in names), plain(meaning))
+                for names, meaning in column_meanings().items()
+            ),
+        )
+    )
     return "\n".join(parts)
 
 

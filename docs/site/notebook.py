@@ -1,6 +1,6 @@
 """Executes a notebook, whose cells print what they show, and writes it as Markdown.
 
-    python docs/site/notebook.py docs/notebook.ipynb        in its folder; keeps what the cells print
+python docs/site/notebook.py docs/notebook.ipynb        in its folder; keeps what the cells print
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def execute(cells: list[dict[str, Any]]) -> None:
                 exec(compile("".join(cell["source"]), f"<cell {count}>", "exec"), namespace)
             text = printed.getvalue().splitlines(keepends=True)
             cell["execution_count"] = count
-            cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": text}] if text else []
+            cell["outputs"] = (
+                [{"name": "stdout", "output_type": "stream", "text": text}] if text else []
+            )
 
 
 def markdown(path: Path) -> str:

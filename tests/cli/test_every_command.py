@@ -100,7 +100,7 @@ NO_METRIC_KNOWN = {
 NO_RECORD = {
     **NO_VALUE,
     **NO_METRIC_KNOWN,
-    "show {cell}": "unknown study, variant, preset, setting or cell",
+    "show {cell}": "unknown study, variant, preset, setting, task or cell",
     OF_CELL: "has not run in 'results'",
 }
 ALL_RUNS = "'mine' was imported: it has all of its runs and no selection of them"

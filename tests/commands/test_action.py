@@ -138,6 +138,6 @@ def test_exit_codes_reach_the_job(runner: Runner, command, undecided, code) -> N
 def test_undecided_fails_the_job_unless_it_need_not(runner: Runner) -> None:
     """A change that is missing in one of two runs is unstable, exit code 3."""
     (runner.folder / "t.sh").write_text('[ "$1$2" = 1 ] && exit 7\necho $(($1 % 3))\n')
-    command = "gate --margin 1 --first-seeds 2 --against x -- sh t.sh {seed}"
+    command = "gate --margin 1 --first-seeds 3 --most-seeds 3 --against x -- sh t.sh {seed}"
     assert runner.action({"command": command}) == 3
     assert runner.action({"command": command, "undecided": "false"}) == 0

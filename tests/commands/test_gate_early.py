@@ -120,6 +120,24 @@ def test_a_crash_is_a_verdict_with_the_end_of_its_log(folder, capsys, monkeypatc
     assert "    | ValueError: no GPU" in said
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("print('score:', 3.5 - len(sys.argv))", True),
+        ("print('score:', 9 * (2 - len(sys.argv)) + len(str(id(sys))) + time.time() % 1)", False),
+    ],
+)
+def test_a_command_that_ignores_its_seed(folder, capsys, monkeypatch, body: str, says) -> None:
+    """One that always gives the same number is said to; one that is random all the same is judged
+    as any other."""
+    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    folder.write("t.py", f"import sys, time; {body}")
+    words = f"{sys.executable} -S -E t.py {{seed}}"
+    code, told, said = run(folder, capsys, "--against=x", "--margin=0.1", "--quiet", words=words)
+    assert (code, told["verdict"]) == (0, "better")
+    assert ("seems to ignore its {seed}" in said) == says
+
+
 def test_minutes_bound_the_wall_time_and_the_same_call_goes_on(folder, capsys) -> None:
     """The change waits for a file that appears only after the bound."""
     folder.write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import threading
 from dataclasses import asdict, replace
@@ -119,6 +120,32 @@ def test_edited_code_is_kept_as_the_best(folder, ask) -> None:
     assert (code, "cannot be used" in said, said.count("\n")) == (2, True, 1)
 
 
+def test_a_dirty_repository_and_its_clean_checkout(folder, ask) -> None:
+    """An uncommitted edit is accepted; what is committed is a candidate against it from then on."""
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=me", "-c", "user.email=me@here")
+        subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
+
+    folder.write(".gitignore", "results/\nnight.jsonl\n.night*\n")
+    folder.write("lib/shift.py", "SHIFT = 0\n")
+    folder.write("score.py", f"from lib.shift import SHIFT\n{SCORE}".replace("10", "SHIFT"))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "before")
+    folder.write("lib/shift.py", "SHIFT = 4\n")
+    code, said = ask(*OPEN, "--baseline", "HEAD")
+    assert code == 0, said
+    assert [line for line in lines() if line.get("accepted")]
+    git("checkout", "-q", ".")
+    code, said = ask()
+    assert (code, "not better" in said) == (1, True)
+    folder.write("lib/shift.py", "SHIFT = 8\n")
+    assert ask()[0] == 0
+    copies = {path.parent.parent.name for path in folder.results.glob("code/*/lib/shift.py")}
+    assert len(copies) == 3, "the commit, and the two that were accepted"
+
+
 def test_a_candidate_that_was_killed_goes_on_at_its_rate(ask) -> None:
     ask(*OPEN)
     assert ask(words="-2")[0] == 1
@@ -127,6 +154,18 @@ def test_a_candidate_that_was_killed_goes_on_at_its_rate(ask) -> None:
         Path("night.jsonl").write_bytes(b"".join(whole[:2]) + torn)
         assert ask(words="-2")[0] == 1
         assert Path("night.jsonl").read_bytes() == b"".join(whole)
+
+
+def test_one_that_was_killed_before_its_estimate_gets_it(ask) -> None:
+    ask(*OPEN)
+    ask(words="3")
+    whole = Path("night.jsonl").read_bytes()
+    *first, fresh = whole.splitlines(keepends=True)
+    assert b"fresh" in fresh
+    Path("night.jsonl").write_bytes(b"".join(first))
+    assert ask(words="3")[0] == 0
+    assert Path("night.jsonl").read_bytes() == whole
+    assert ask(words="3")[0] == 2, "it is the best, with all that it needs"
 
 
 def test_a_better_one_than_an_overtaken_best_is_no_best(ask) -> None:
@@ -259,18 +298,19 @@ def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> N
     """2,000 nights of 50 candidates of which a tenth helps, tests of one look each that share the
     baseline's runs: the mean share of false ones among the accepted."""
     random, budget = np.random.default_rng(0), Budget(0.05, 50)
+    nights = 2000
+    helps = random.random((nights, 50)) < 0.1
+    alone, shared = random.normal(size=(2, nights, 50)), random.normal(size=(2, nights, 1))
+    p = norm.sf((4.5 * helps + alone[0] + shared[0]) / np.sqrt(2))
+    null = norm.sf((alone[1] + shared[1]) / np.sqrt(2))
     shares, any_false = [], 0
-    for _ in range(2000):
-        helps = random.random(50) < 0.1
-        z = (4.5 * helps + random.normal(size=50) + random.normal()) / np.sqrt(2)
-        null = (random.normal(size=50) + random.normal()) / np.sqrt(2)
-        better = 0
-        false = 0
+    for night in range(nights):
+        better = false = 0
         for j in range(50):
-            if norm.sf(z[j]) < budget.level(j + 1, better):
+            if p[night, j] < budget.level(j + 1, better):
                 better += 1
-                false += not helps[j]
+                false += not helps[night, j]
         shares.append(false / max(better, 1))
-        any_false += any(norm.sf(null[j]) < budget.level(j + 1, 0) for j in range(50))
+        any_false += null[night].min() < budget.level(1, 0)
     assert np.mean(shares) < 0.06
-    assert any_false / 2000 < 0.06
+    assert any_false / nights < 0.06

@@ -28,6 +28,7 @@ def write_figures(
     folder: Path,
     *,
     metric: str | None = None,
+    kinds: Sequence[str] = (),
     formats: Sequence[str] = ("svg", "png"),
     width: float | str | None = None,
     each_seed: bool = False,
@@ -41,12 +42,14 @@ def write_figures(
         results: folder of its records.
         folder: of the files.
         metric: one of its records', the study's own by default.
+        kinds: names of figures; all that the study has by default.
         formats: of `paper.FORMATS`.
         width: for a paper, in inches or one of `paper.WIDTHS`, without title and caption.
         each_seed: draw curves with a faint line for every seed.
 
     Raises:
-        UserError: for an unknown metric, format or width, or a metric that no axis can hold.
+        UserError: for an unknown metric, format or width, a figure that the study has not, or a
+            metric that no axis can hold.
     """
     for format in formats:
         if format not in paper.FORMATS:
@@ -58,8 +61,12 @@ def write_figures(
     found = scores(read, metric=metric)
     require_drawable(plan, found)
     figures = study_figures(read, found, each_seed=each_seed)
+    for kind in kinds:
+        if kind not in figures:
+            raise unknown(f"figure of '{plan.study.name}'", kind, figures)
     return [
         path
         for name, figure in figures.items()
+        if not kinds or name in kinds
         for path in paper.write(figure, folder, f"{stem}_{name}", formats, width)
     ]

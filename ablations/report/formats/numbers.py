@@ -193,7 +193,7 @@ def answer_text(
 
 def _rounded_up(number: float) -> int:
     """Round up to two significant digits."""
-    size = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    size = int(10 ** max(0, math.floor(math.log10(number)) - 1))
     return math.ceil(number / size) * size
 
 

@@ -20,12 +20,13 @@ class Commit:
     """A commit that was checked out.
 
     name: its full hash. here: the folder, in the copy, that the command runs in. digest: of the
-    content, as `Code.digest` has it for the files as they lie there.
+    content of `files`, as `Code.digest` has it for the files as they lie there.
     """
 
     name: str
     here: Path
     digest: str
+    files: tuple[Path, ...]
 
 
 def checked_out(
@@ -60,7 +61,7 @@ def checked_out(
         files = sorted(folder / one for one in listed if one)
     else:
         files = Code(inside, (), depends).files()
-    return Commit(name, inside, digest_of(files, inside))
+    return Commit(name, inside, digest_of(files, inside), tuple(files))
 
 
 def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:

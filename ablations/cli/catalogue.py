@@ -1,0 +1,169 @@
+"""The command `list`: axes, presets, studies, tasks and trainers, and what ran here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ablations.cli.arguments import Commands, add_command, load_installed_plugins
+from ablations.cli.output import add_json, print_json
+from ablations.errors import unknown
+
+if TYPE_CHECKING:
+    from ablations.presets import Preset
+    from ablations.studies import Study
+    from ablations.tasks import Task
+    from ablations.trainers import Definition
+    from variants import Axis, Number
+
+Data = Mapping[str, object]
+MOST_VARIANTS = 6  # of a study that are named
+
+
+class Described(NamedTuple):
+    """What is said of a thing: in a line, in lines below it, and as data."""
+
+    summary: str
+    lines: tuple[str, ...]
+    data: Data
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command `list`."""
+    command = add_command(commands, "list", _list, "what there is", reads_records="none")
+    command.add_argument(
+        "kind", nargs="?", default="studies", help="axes, presets, runs, studies, tasks, trainers"
+    )
+    add_json(command)
+
+
+def _list(options: argparse.Namespace) -> None:
+    if options.kind == "runs":
+        from ablations.cli.history import run_lines, runs_as_data
+
+        if options.json:
+            print_json(runs_as_data(options.results))
+        else:
+            print("\n".join(run_lines(options.results)))
+        return
+    load_installed_plugins()
+    described = catalogue(options.kind)
+    if options.json:
+        print_json({name: each.data for name, each in described.items()})
+        return
+    for name, each in described.items():
+        print(f"{name}: {each.summary}")
+        for line in each.lines:
+            print(f"    {line}")
+
+
+def catalogue(kind: str) -> dict[str, Described]:
+    """Return everything of one kind by name. Raise UserError for no kind."""
+    import variants as registry
+    from ablations import presets, studies, tasks, trainers
+
+    kinds: dict[str, Callable[[], dict[str, Described]]] = {
+        "axes": lambda: {n: _axis(axis) for n, axis in registry.axes().items()},
+        "presets": lambda: {n: _preset(preset) for n, preset in presets.presets().items()},
+        "studies": lambda: {n: _study(study) for n, study in studies.studies().items()},
+        "tasks": lambda: {n: _task(task) for n, task in tasks.tasks().items()},
+        "trainers": lambda: {n: _trainer(each) for n, each in trainers.trainers().items()},
+    }
+    if kind not in kinds:
+        raise unknown("kind", kind, [*kinds, "runs"])
+    return kinds[kind]()
+
+
+def _axis(axis: Axis) -> Described:
+    choices = {
+        choice.name: _fields(choice, "summary", "formula", "source", "revision")
+        | {"numbers": _numbers(choice.numbers)}
+        for choice in axis.values()
+    }
+    data = {"summary": axis.summary, "choices": choices}
+    return Described(axis.summary, tuple(_axis_lines(axis)), data)
+
+
+def _axis_lines(axis: Axis) -> Iterator[str]:
+    meanings: dict[str, str] = {}
+    for choice in axis.values():
+        yield f"{choice.name:<20} {choice.summary}"
+        if choice.numbers:
+            yield f"    reads {', '.join(_bounded(n, of) for n, of in choice.numbers.items())}"
+        meanings |= {name: number.summary for name, number in choice.numbers.items()}
+    yield from (f"{name + ':':<20} {meaning}" for name, meaning in meanings.items())
+
+
+def _preset(preset: Preset) -> Described:
+    read = preset.read()
+    settings = {name: {"value": value, "read_from": file} for name, (value, file) in read.items()}
+    data = {
+        "summary": preset.library,
+        "trainer": preset.trainer,
+        "settings": settings,
+        "in_words": list(preset.in_words),
+    }
+    line = f"{len(settings)} settings of {preset.trainer}: `show {preset.name}`"
+    return Described(preset.library, (line,), data)
+
+
+def _study(study: Study) -> Described:
+    few = list(study.variants)[:MOST_VARIANTS]
+    more = len(study.variants) - len(few)
+    lines = [f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"]
+    lines += (
+        f"{name:<9} {profile.seeds} seeds on {', '.join(profile.tasks)}"
+        for name, profile in study.profiles.items()
+    )
+    data = {
+        **_fields(study, "title", "claim", "baseline"),
+        "variants": list(study.variants),
+        "profiles": {
+            name: {"tasks": list(profile.tasks), **_fields(profile, "seeds", "steps")}
+            for name, profile in study.profiles.items()
+        },
+    }
+    return Described(study.title, tuple(lines), data)
+
+
+def _task(task: Task) -> Described:
+    data = {
+        "summary": task.summary,
+        "settings": dict(task.settings),
+        "hyperparameters": {name: dict(of) for name, of in task.hyperparameters.items()},
+        **_fields(task, "source", "steps", "revision"),
+    }
+    line = f"settings  {', '.join(f'{name}={value}' for name, value in task.settings.items())}"
+    return Described(task.summary, (line,), data)
+
+
+def _trainer(trainer: Definition) -> Described:
+    numbers = trainer.known_numbers()
+    lines = [f"{_bounded(name, number)}: {number.summary}" for name, number in numbers.items()]
+    lines += (f"{n}={each.default}: {each.summary}" for n, each in trainer.structure.items())
+    data = {
+        "summary": trainer.summary,
+        "axes": dict(trainer.axes),
+        "numbers": _numbers(numbers),
+        "structure": {
+            name: _fields(option, "default", "allowed", "summary")
+            for name, option in trainer.structure.items()
+        },
+    }
+    return Described(trainer.summary, tuple(lines), data)
+
+
+def _fields(thing: object, *names: str) -> dict[str, object]:
+    return {name: getattr(thing, name) for name in names}
+
+
+def _numbers(numbers: Mapping[str, Number]) -> dict[str, Data]:
+    return {
+        name: {"default": of.default, "from": of.low, "to": of.high, "summary": of.summary}
+        for name, of in numbers.items()
+    }
+
+
+def _bounded(name: str, number: Number) -> str:
+    return f"{name}={number.default:g} ({number.low:g} to {number.high:g})"

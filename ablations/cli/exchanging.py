@@ -1,0 +1,116 @@
+"""The commands `export` and `import`: runs for others, and runs of others."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, shown_with_edits
+from ablations.errors import count
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands `export` and `import`."""
+    command = add_command(
+        commands, "export", _export, "runs for other tools, or as an archive to be committed"
+    )
+    add_studies(command, "*")
+    command.add_argument(
+        "--format",
+        choices=("csv", "parquet", "marl-eval", "archive"),
+        default="csv",
+        help="archive: one small file per study, which every command counts as runs that are done",
+    )
+    add_flags(
+        command,
+        {"--metric": "columns of the curves; default: all, in an archive the judged ones"},
+        nargs="+",
+    )
+    add_flags(
+        command,
+        {"--output FILE": "default: export/runs, or the folder archive, in the results folder"},
+        type=Path,
+    )
+
+    command = add_command(
+        commands, "import", _import, "other people's runs, for our statistics and page"
+    )
+    command.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="FILE|FOLDER|PATTERN",
+        help="a table with columns run, seed, step, return (and task); logs of a run each, such as "
+        "'logs/*/progress.csv' or a folder of TensorBoard's; W&B, Trackio, marl-eval, rliable",
+    )
+    add_flags(command, {"--study NAME": "what to call them here"}, required=True)
+    command.add_argument(
+        "--better", choices=("higher", "lower"), default="higher", help="lower: of a loss, a cost"
+    )
+    add_flags(
+        command,
+        {"--margin": "share of what the baseline learned that does not matter; default: 0.05"},
+        type=float,
+        default=0.05,
+    )
+    add_flags(
+        command,
+        {
+            "--metric": "the column or tag that is judged; default: the return",
+            "--baseline RUN": "default: the first run",
+            "--pattern": "parts of a log's name, such as {task}/{run}/seed{seed}",
+            "--step": "the column that counts steps; default: a known one",
+            "--seed-from FILE:KEY": "where a run's seed is, beside its log: config.json:seed",
+        },
+    )
+    add_flags(
+        command,
+        {"--title": None, "--claim": None, "--source": "where the claim was stated"},
+        default="",
+    )
+
+
+def _export(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    if options.format == "archive":
+        folder = options.output or options.results / "archive"
+        for path in exchange.archive(
+            shown_with_edits(options), options.results, folder, options.metric
+        ):
+            print(path)
+        return
+    suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
+    path = options.output or options.results / "export" / f"runs{suffix}"
+    chosen = shown_with_edits(options)
+    exchange.export(chosen, options.results, path, options.format, options.metric)
+    if options.format == "marl-eval":  # which has no place for them
+        for line in (one for plan in chosen for one in exchange.unfinished(plan, options.results)):
+            print(f"left out: {line}", file=sys.stderr)
+    print(path)
+
+
+def _import(options: argparse.Namespace) -> None:
+    from ablations import exchange
+
+    wanted = exchange.Options(
+        metric=options.metric,
+        baseline=options.baseline,
+        margin=options.margin,
+        pattern=options.pattern,
+        step=options.step,
+        seed_from=options.seed_from,
+        better=options.better,
+        title=options.title,
+        claim=options.claim,
+        claim_source=options.source,
+    )
+    plan = exchange.import_runs(options.paths, options.study, options.results, wanted, say=print)
+    print(
+        f"{count(len(plan.variants), 'run')} with {count(len(plan.seeds), 'seed')} on "
+        f"{', '.join(plan.tasks)}: "
+        f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
+    )
+    for line in exchange.unfinished(plan, options.results):
+        print(line)

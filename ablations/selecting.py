@@ -1,0 +1,106 @@
+"""The functions of `ablations` as Python sees them: signatures that name the selection, and wrong
+types in a line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from ablations.errors import UserError
+from ablations.request import Selection
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        return isinstance(value, str)
+    # An iterator is left whole for whoever reads it.
+    return iter(value) is value or all(isinstance(text, str) for text in value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _are_levels(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(values, Iterable) and not isinstance(values, str) for values in value.values()
+    )
+
+
+class Wanted(NamedTuple):
+    """What an argument may be: fits tells it, words say it."""
+
+    fits: Callable[[object], bool]
+    words: str
+
+
+_PRESET = Wanted(_is_text, 'a preset, such as "cleanrl"')
+_LEVELS = Wanted(_are_levels, 'settings with their values: {"gae_lambda": [0.9, 0.95]}')
+_ENDS = Wanted(_is_text, 'a preset or a variant, such as "cleanrl" or "gae/brax"')
+WANTED: Mapping[str, Wanted] = {
+    "study": Wanted(_are_texts, 'a study or several: "gae", ["gae", "value_clipping"]'),
+    "task": Wanted(_is_text, 'a task, such as "hopper"'),
+    "levels": _LEVELS,
+    "start": _ENDS,
+    "end": _ENDS,
+    "profile": Wanted(_is_text, '"smoke", "quick", "claims" or "paper"'),
+    "tasks": Wanted(_are_texts, 'a task or several: "hopper", ["hopper", "reacher"]'),
+    "variants": Wanted(_are_texts, 'a variant or several: "brax", ["brax", "done_cut"]'),
+    "until": Wanted(_is_text, '"decided"'),
+    "set": Wanted(
+        lambda value: isinstance(value, Mapping), 'settings by name: {"learning_rate": 3e-4}'
+    ),
+    "vary": _LEVELS,
+    "base": _PRESET,
+    "preset": _PRESET,
+    "geometry": Wanted(_is_text, '"common" or "own"'),
+    "results": Wanted(lambda value: isinstance(value, str | os.PathLike), "a folder"),
+    "workers": Wanted(_is_count, "a number of processes, from 1 on"),
+    "metric": Wanted(_is_text, 'a column of the curves, such as "training/return"'),
+    "kind": Wanted(_is_text, '"comparison", "effects", "efficiency", "power" or "stability"'),
+}
+
+
+def selecting(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a function the signature that its selection spells out, and check what it is given.
+
+    The function returned raises UserError for an argument of a wrong type.
+    """
+    own = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
+        given = own.bind(*arguments, **keywords).arguments
+        selection = given.get("selection", {})
+        for name, value in {**given, **selection}.items():
+            wanted = WANTED.get(name)
+            if wanted is not None and value is not None and not wanted.fits(value):
+                raise UserError(f"{name} takes {wanted.words}, not {value!r:.60}")
+        if own.parameters.get("study") and given.get("study", ()) is None:
+            raise UserError(f"study takes {WANTED['study'].words}, not None")
+        return function(*arguments, **keywords)
+
+    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    if "selection" in own.parameters:
+        kept += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=getattr(kind, "__forward_arg__", kind),
+            )
+            for name, kind in Selection.__annotations__.items()
+        ]
+        checked.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+    return checked

@@ -1,0 +1,231 @@
+"""The site of the docs: built offline, links that lead somewhere, search, and what axe finds."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import complaints, requests
+
+from ablations.report.tables import Entry
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "docs" / "site"
+sys.path.insert(0, str(SITE))
+build, gallery, generate = (
+    pytest.importorskip(name, reason="needs the extra docs")
+    if name == "build"
+    else __import__(name)
+    for name in ("build", "gallery", "generate")
+)
+
+SCHEMES = {"light": "default", "dark": "slate"}
+READ = (
+    "index.html",
+    "docs/tables.html",
+    "docs/gallery.html",
+    "docs/reference/settings.html",
+    "docs/gate.html",
+)
+SEARCHES = {
+    "Brax GAE": ("docs/reference/axes.html", "results/index.html"),
+    "clip_value": ("docs/reference/presets.html",),
+    "seeds needed": (
+        "docs/coming-from/sb3-zoo.html",
+        "docs/own-runs.html",
+        "docs/getting-started.html",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    lines = build.build(folder)
+    assert not lines, "\n".join(lines)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(built: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=built)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_navigation_names_every_page() -> None:
+    """A new page of docs/ needs a line in docs/site/mkdocs.yml."""
+    pages = {str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")}
+    pages = {p for p in pages if not p.startswith("docs/examples/")}
+    named = list(build.pages_of(build.settings()["nav"]))
+    assert pages <= set(named), f"missing from docs/site/mkdocs.yml: {sorted(pages - set(named))}"
+    assert len(named) == len(set(named))
+
+
+def test_links_lead_somewhere_and_nothing_is_loaded_from_outside(built: Path) -> None:
+    """Of a link or an anchor that is not there the build of the fixture complains."""
+    for page in built.rglob("*.html"):
+        loaded = re.findall(
+            r"<(?:script|img|link|iframe)[^>]*?(?:src|href)=\"(https?:[^\"]+)", page.read_text()
+        )
+        assert not loaded, f"{page.name}: {loaded}"
+    assert max(p.stat().st_size for p in (ROOT / "docs").rglob("*") if p.is_file()) < 1_000_000
+
+
+@pytest.mark.parametrize("link", ["nowhere.md", "tables.md#nowhere"])
+def test_a_link_that_leads_nowhere_fails_the_build(
+    link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(folder: Path) -> None:
+        (folder / "docs").mkdir()
+        (folder / "docs" / "tables.md").write_text("# Tables\n")
+        (folder / "docs" / "trust.md").write_text(f"# Trust\n\n[x]({link})\n")
+
+    monkeypatch.setattr(build, "stage", few)
+    assert any(link in line for line in build.build(tmp_path / "site"))
+
+
+def test_reference_has_every_command_function_choice_and_column() -> None:
+    import ablations
+    import variants
+
+    pages = generate.pages()
+    for command in ("run", "table", "gate", "import", "check"):
+        assert f"## ablations {command}\n" in pages["docs/reference/cli.md"]
+    for name in ablations.__all__:
+        assert f"### ablations.{name}\n" in pages["docs/reference/python.md"]
+    for axis in variants.axes().values():
+        for choice in axis.values():
+            part = pages["docs/reference/axes.md"].split(f"### {axis.name}={choice.name}\n")[1]
+            for line in choice.formula.splitlines():
+                assert line.strip() in part.split("\n## ")[0]
+    described = [name for names in generate.column_meanings() for name in names]
+    assert sorted(described) == sorted(f.name for f in fields(Entry))
+
+
+def test_gallery_shows_every_kind_of_figure_as_its_script_says() -> None:
+    assert gallery.PAGE.read_text() == gallery.page(), "python docs/site/gallery.py"
+    assert {p.name for p in gallery.FOLDER.iterdir()} == {p.kept for p in gallery.PICTURES}
+    source = (ROOT / "ablations" / "report" / "figures" / "__init__.py").read_text()
+    kinds = {*re.findall(r'^        "(\w+)": lambda', source, re.MULTILINE), "shares"}
+    assert len(kinds) == 10
+    assert kinds <= {p.name for p in gallery.PICTURES}
+
+
+def test_a_picture_of_the_gallery_is_drawn_by_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def words(file: Path) -> list[str]:
+        return re.findall(r"<text[^>]*>([^<]+)", file.read_text())
+
+    committed = gallery.FOLDER / "efficiency.svg"
+    monkeypatch.setattr(gallery, "FOLDER", tmp_path)
+    gallery.draw(next(p for p in gallery.PICTURES if p.name == "efficiency"))
+    assert len(words(committed)) > 5
+    assert words(tmp_path / "efficiency.svg") == words(committed)
+
+
+def test_notebook_prints_what_it_shows_without_jax(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "results" / "archive").mkdir(parents=True)
+    for file in (ROOT / "results" / "archive").glob("gae-ab80*"):
+        shutil.copy(file, tmp_path / "results" / "archive")
+    copy = shutil.copy(ROOT / "docs" / "notebook.ipynb", tmp_path / "docs")
+    program = "import sys; sys.modules['jax'] = None; import notebook; notebook.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(copy)],
+        env={"PYTHONPATH": f"{SITE}:{ROOT}", "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path(copy).read_text()) == json.loads(
+        (ROOT / "docs" / "notebook.ipynb").read_text()
+    )
+
+
+def test_findings_of_the_readme_stand_in_the_results() -> None:
+    """With their intervals."""
+    found = re.findall(r"[+-]0\.\d+ \[[^\]]+\]", (ROOT / "README.md").read_text())
+    assert len(found) == 3
+    sources = [(ROOT / name).read_text() for name in ("results/README.md", "docs/language.md")]
+    text = re.sub(r" *\| *", " ", " ".join(" ".join(sources).split()))
+    assert [one for one in found if one not in text] == []
+
+
+SEARCH = """
+const [query, done] = arguments, input = document.querySelector("[data-md-component=search-query]");
+input.focus();
+input.value = query;
+input.dispatchEvent(new Event("input", {bubbles: true}));
+input.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+const results = () => [...document.querySelectorAll(".md-search-result__link")].map((a) => a.href);
+const wait = () => results().length ? done(results()) : setTimeout(wait, 100);
+wait();
+"""
+
+
+@pytest.mark.parametrize("query", SEARCHES)
+def test_search_finds(query: str, address: str, desktop: Any) -> None:
+    desktop.get(address)
+    found = desktop.execute_async_script(SEARCH, query)
+    pages = [link.removeprefix(address).partition("?")[0].partition("#")[0] for link in found]
+    assert set(SEARCHES[query]) & set(pages[:8]), pages
+    assert all(link.startswith(address) for link in requests(desktop) if link.startswith("http"))
+    assert not complaints(desktop)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_serious_fault_for_readers_with_other_means(
+    width: int, scheme: str, address: str, desktop: Any
+) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+    script = (Path(axe.__file__).parent / "axe.min.js").read_text()
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    desktop.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    desktop.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    faults = []
+    origin = {"origin": address.rstrip("/"), "storageTypes": "local_storage"}
+    desktop.execute_cdp_cmd("Storage.clearDataForOrigin", origin)  # keeps the scheme that was shown
+    for page in READ:
+        desktop.get(address + page)
+        WebDriverWait(desktop, 60).until(
+            lambda d: (
+                d.execute_script("return document.body.dataset.mdColorScheme") == SCHEMES[scheme]
+            )
+        )
+        desktop.execute_script(script)
+        found = desktop.execute_async_script(
+            "axe.run({resultTypes: ['violations']}).then((r) => arguments[0](r.violations))"
+        )
+        wide = desktop.execute_script("return document.documentElement.scrollWidth > innerWidth")
+        faults += [f"{page} scrolls sideways"] * wide
+        faults += [
+            f"{page} {v['id']}: {n['html'][:120]} {[a['message'][:120] for a in n['any']]}"
+            for v in found
+            if v["impact"] in ("serious", "critical")
+            for n in v["nodes"][:3]
+        ]
+    desktop.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert not faults, "\n".join(faults)
