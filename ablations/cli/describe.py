@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import (
     Commands,
@@ -271,11 +271,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     return lines
 
 
-def _named(part: Mapping[str, Any]) -> str:
+def _named(part: Configuration) -> str:
     return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
 
 
-def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
+def _config_lines(config: Configuration) -> Iterator[str]:
     task = config.get("task", {})
     task = {"name": task} if isinstance(task, str) else task
     if "imported" in config:

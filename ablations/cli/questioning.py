@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command
-from ablations.cli.results import FORMATS
+from ablations.cli.output import FORMATS
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 
