@@ -10,14 +10,14 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from ablations.core.decode import Json
 from ablations.core.plan import Context, Formula, Settings
 from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Definition, Option, Trainer, Tree
+from ablations.trainers.trainer import Definition, Option, Program, Trainer
 
 if TYPE_CHECKING:
     from variants import Number
@@ -291,7 +291,7 @@ def _require_plain(name: str, value: Json, line: Line) -> None:
         )
 
 
-def _make(**_: Tree) -> Trainer:
+def _make(**_: Unpack[Program[Settings, Settings]]) -> Trainer:
     raise UserError("a command is no program of JAX: there is nothing to compose")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from ablations.core.decode import decode
 from ablations.core.plan import Settings
 from ablations.trainers.trainer import (
     Definition,
@@ -93,11 +94,11 @@ def _writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
     from ablations.trainers.language import settings as language
 
     task, settings = program["task"], program["settings"]
-    options: Tree = {n: option.default for n, option in language.STRUCTURE.items()} | DECODER
+    options = {name: option.default for name, option in language.STRUCTURE.items()} | DECODER
     composed = language.compose(
         task=task,
         settings=settings,
-        structure=options,
+        structure=decode(language.Structure, options),
         updates_per_chunk=1,
         evaluation_envs=program["evaluation_envs"],
     )

@@ -16,7 +16,7 @@ from typing import TypedDict
 import jax
 import numpy as np
 
-from ablations.core.decode import Json
+from ablations.core.decode import Json, decode
 from ablations.core.files import Foreign, read_json
 from ablations.core.plan import Settings
 from ablations.core.record import Configuration
@@ -25,9 +25,8 @@ from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
 from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.control.settings import DEFINITION, Structure
 from ablations.trainers.leaves import to_arrays
-from ablations.trainers.trainer import Tree
 from ablations.trainers.values import count
 
 EXPRESSED = {
@@ -71,7 +70,7 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
             f"'{config['trainer']['name']}' has none"
         )
     config = DEFINITION.completed(config)
-    structure: Tree = config["structure"]
+    structure = decode(Structure, config["structure"])
     if structure["torso"] != "separate":
         raise UserError(
             f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "

@@ -32,12 +32,12 @@ ENVIRONMENT = {
     ),
     "a pool that ends": ("(place + 1) % self.reset_pool", "place + 1"),
     "one pool for all": (
-        "batched_reset(self.env)(keys[self.groups]), keys(places)",
-        "batched_reset(self.env)(keys[0 * self.groups]), keys(places)",
+        "reset(keys[self.groups])",
+        "reset(keys[0 * self.groups])",
     ),
     "the pool of another size": (
-        "jax.random.fold_in(key, k)",
-        "jax.random.fold_in(key, -k % self.reset_pool)",
+        "jax.random.fold_in(key, place)",
+        "jax.random.fold_in(key, -place % self.reset_pool)",
     ),
     "no reset of the clock": ("jnp.where(done, 0, elapsed)", "elapsed"),
     "no reset at a truncation": ("done = termination | truncation", "done = termination"),
