@@ -182,9 +182,11 @@ wait();
 """
 
 
+@pytest.mark.parametrize("served", [True, False], ids=["served", "from disk"])
 @pytest.mark.parametrize("query", SEARCHES)
-def test_search_finds(query: str, address: str, desktop: Any) -> None:
-    desktop.get(address)
+def test_search_finds(query: str, served: bool, address: str, built: Path, desktop: Any) -> None:
+    address = address if served else f"{built.as_uri()}/"
+    desktop.get(f"{address}index.html")
     found = desktop.execute_async_script(SEARCH, query)
     pages = [link.removeprefix(address).partition("?")[0].partition("#")[0] for link in found]
     assert set(SEARCHES[query]) & set(pages[:8]), pages

@@ -21,7 +21,10 @@ from typing import Any
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 sys.path.insert(0, str(SITE))
-STATIC = ("docs/site/extra.css", "docs/site/extra.js", "LICENSE")
+STATIC = (
+    *(f"docs/site/{name}" for name in ("extra.css", "extra.js", "iframe-worker.js")),
+    "LICENSE",
+)
 TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
