@@ -16,7 +16,7 @@ from ablations.core.parquet_size import MOST_UNPACKED, ROWS_AT_ONCE, require_siz
 if TYPE_CHECKING:
     from arro3.core import Array
 
-Value: TypeAlias = int | float | str | list[float] | None
+Value: TypeAlias = int | float | str | list[float | None] | None
 Columns: TypeAlias = dict[str, list[Value]]
 
 

@@ -138,8 +138,9 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
 
 @dataclass(frozen=True)
 class Saved:
-    """A saved policy: its step, returns there by name, its file, and whether it is the best or last
-    of its run.
+    """A saved policy.
+
+    step, file: when it was saved, and where. returns: at that step, by name. marks: "best", "last".
     """
 
     step: int

@@ -1,5 +1,6 @@
-"""The functions of `ablations` as Python sees them: signatures that name the selection, and wrong
-types in a line.
+"""The functions of `ablations` as Python sees them.
+
+Their signatures name the selection, and a wrong type is told in a line what is wanted.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Openness:
 
     @property
     def decided(self) -> bool:
-        """Whether no comparison is open."""
+        """Return whether no comparison is open."""
         return not self.open
 
 

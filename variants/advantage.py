@@ -16,13 +16,13 @@ Gradients flow: a trainer that treats advantages and targets as constants stops 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
-from variants.registry import Axis, Description, register
+from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -67,11 +67,13 @@ class Steps(NamedTuple):
 Estimate = Callable[[Steps], tuple[Array, Array]]
 
 
-def _choice(name: str, **description: Unpack[Description]) -> Callable[[Estimate], Estimate]:
+def _choice(
+    name: str, *, formula: str, source: str, summary: str
+) -> Callable[[Estimate], Estimate]:
     """Register a function of `Steps` as a choice of the axis."""
 
     def register_estimate(estimate: Estimate) -> Estimate:
-        @AXIS.choice(name, **description)
+        @AXIS.choice(name, formula=formula, source=source, summary=summary)
         def fn(
             *,
             rewards: Array,

@@ -27,14 +27,14 @@ The statistics are sums over whole axes: the same numbers however the arrays are
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar, Unpack
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from variants.advantage_statistics import standardised
 from variants.choice import Number
-from variants.registry import Axis, Description, register
+from variants.registry import Axis, register
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -101,17 +101,18 @@ class Completions(NamedTuple):
 
 
 def _choice(
-    name: str, *, statistics: bool = False, **description: Unpack[Description]
+    name: str, *, formula: str, source: str, summary: str, statistics: bool = False
 ) -> Callable[[Estimate], Estimate]:
     """Register a function of `Completions` as a choice of the axis.
 
     statistics: whether it takes ddof and epsilon too, by keyword, with the defaults of its source.
     """
+    choice = AXIS.choice(name, formula=formula, source=source, summary=summary)
 
     def register_function(function: Estimate) -> Estimate:
         if statistics:
 
-            @AXIS.choice(name, **description)
+            @choice
             def with_statistics(
                 *,
                 rewards: Array,
@@ -130,7 +131,7 @@ def _choice(
 
         else:
 
-            @AXIS.choice(name, **description)
+            @choice
             def without_statistics(
                 *,
                 rewards: Array,

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -52,16 +52,6 @@ Result = TypeVar("Result")
 NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice on its axis
 
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
-
-
-class Description(TypedDict):
-    """The keywords of `Axis.choice`."""
-
-    formula: str
-    source: str
-    summary: str
-    revision: NotRequired[int]
-    numbers: NotRequired[Mapping[str, Number]]
 
 
 class Axis(Mapping[str, Choice]):

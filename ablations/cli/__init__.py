@@ -32,6 +32,7 @@ from ablations.cli import (
     items,
     planning,
     policies,
+    questioning,
     results,
     running,
     tuning,
@@ -53,7 +54,7 @@ MOST_LINES = 20  # of files that are left out
 
 
 class _Version(argparse.Action):
-    def __call__(self, *_: Any) -> NoReturn:
+    def __call__(self, *_: object) -> NoReturn:
         from importlib.metadata import version
 
         print(f"rl-ablations {version('rl-ablations')}{_commit()}")
@@ -76,8 +77,10 @@ def _commit() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a
-    gate stays undecided, 130 after Ctrl-C.
+    """Run a command; return the exit code.
+
+    It is 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a gate stays
+    undecided, 130 after Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
@@ -131,34 +134,36 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = options.command(options) or 0
         sys.stdout.flush()
         return code
-    except UserError as error:
-        print(f"ablations: {one_line(str(error))}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        if (missing := missing_extra(error)) is None:
-            raise
-        print(f"ablations: {missing}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("ablations: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `| head`: what is still in the buffer must not meet the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ValueError as error:
-        if (line := _of_the_shell(error)) is None:
+    except Exception as error:
+        if (line := _in_a_line(error, options)) is None:
             raise
         print(f"ablations: {line}", file=sys.stderr)
         return 2
-    except OSError as error:
-        if (line := _of_a_file(error, options)) is None:
-            raise
-        print(f"ablations: {line}", file=sys.stderr)
-        return 2
+
+
+def _in_a_line(error: Exception, options: argparse.Namespace) -> str | None:
+    """Return an error of the user's or of his machine in a line; None for a fault of ours."""
+    match error:
+        case UserError():
+            return one_line(str(error))
+        case ModuleNotFoundError():
+            missing = missing_extra(error)
+            return None if missing is None else str(missing)
+        case ValueError():
+            return _of_the_shell(error)
+        case OSError():
+            return _of_a_file(error, options)
+    return None
 
 
 def _of_the_shell(error: ValueError) -> str | None:
-    """Which variable JAX cannot be imported with, in a line; None where it is none of them."""
+    """Return in a line which variable JAX cannot be imported with; None where it is none."""
     from ablations.sweep.machine import left_out_of_workers
 
     for name in left_out_of_workers():
@@ -168,7 +173,7 @@ def _of_the_shell(error: ValueError) -> str | None:
 
 
 def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:
-    """What a file or folder cannot do, in a line; None where it is a fault of ours."""
+    """Return in a line what a file or folder cannot do; None where it is a fault of ours."""
     name = error.filename2 or error.filename
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
     output = getattr(options, "output", None)
@@ -188,7 +193,7 @@ def _of_a_file(error: OSError, options: argparse.Namespace) -> str | None:
 
 
 def _is_closed(path: Path | None) -> bool:
-    """Whether it is there, or in a folder that is, and cannot be read."""
+    """Return whether a path is there, or in a folder that is, and cannot be read."""
     if path is None:
         return False
     return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))
@@ -217,6 +222,7 @@ def parser() -> Parser:
         history,
         planning,
         claiming,
+        questioning,
         checking,
         gating,
         completing,

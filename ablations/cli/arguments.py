@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 # Of a folder that cannot be written these show all the same what its archives hold.
-_ONLY_READ = ("table", "status", "figure", "report", "export", "render", "policies", "claims")
+_ONLY_READ = (
+    *("table", "status", "figure", "report", "export", "render", "policies", "claims", "questions"),
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -269,8 +271,9 @@ def plans(options: argparse.Namespace) -> list[Plan]:
 
 
 def shown(options: argparse.Namespace) -> list[Plan]:
-    """Return the plans whose results a command shows; say on stderr which cells of them earlier
-    code computed.
+    """Return the plans whose results a command shows.
+
+    Says on stderr which cells of them earlier code computed.
     """
     from ablations.sweep.outdated import outdated
 
@@ -280,8 +283,9 @@ def shown(options: argparse.Namespace) -> list[Plan]:
 
 
 def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
-    """Return `shown`; say also which plugins were edited between cells, for a command that shows
-    no notes and has no records at hand.
+    """Return `shown`; say also which plugins were edited between cells.
+
+    For a command that shows no notes and has no records at hand.
     """
     from ablations.sweep.outdated import edited
 

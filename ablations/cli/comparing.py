@@ -20,6 +20,7 @@ from ablations.request import parse_levels
 
 
 def add_commands(commands: Commands) -> None:
+    """Add the command `compare`."""
     one = add_command(
         commands,
         "compare",

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import (
     Commands,
@@ -15,7 +15,7 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
-from ablations.core.record import Configuration, settings_read
+from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
@@ -271,23 +271,26 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     return lines
 
 
-def _named(part: Mapping[str, Any]) -> str:
+def _named(part: Named) -> str:
     return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
 
 
-def _config_lines(config: Mapping[str, Any]) -> Iterator[str]:
-    task = config.get("task", {})
-    task = {"name": task} if isinstance(task, str) else task
+def _config_lines(config: Configuration) -> Iterator[str]:
+    sections: dict[str, Mapping[str, object]]
     if "imported" in config:
-        run = {"task": task.get("name"), "run": config.get("variant")}
-        sections = {"imported": run | (config["imported"] or {})}
+        task = config["task"]
+        name = task if isinstance(task, str) else task["name"]
+        run = {"task": name, "run": config.get("variant")}
+        sections = {"imported": {**run, **(config["imported"] or {})}}
     else:
         choices = config.get("choices", {})
         sections = {
-            f"task {_named(task)}": task.get("settings", {}),
+            f"task {_named(config['task'])}": config["task"].get("settings", {}),
             "choices": {name: _named(choice) for name, choice in choices.items()},
             "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
-            **{name: config.get(name, {}) for name in ("structure", "command", "run")},
+            "structure": config.get("structure", {}),
+            "command": config.get("command", {}),
+            "run": config.get("run", {}),
         }
     for title, values in sections.items():
         if values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import variants as registry
 from ablations.core.record import settings_read
@@ -30,7 +30,7 @@ def setting_lines(name: str) -> Iterator[str]:
     if name in registry.axes():
         axis = registry.axis(name)
         yield from _axis_lines(axis, having, users)
-        levels: Sequence[Any] = axis.names[:2]
+        levels: Sequence[object] = axis.names[:2]
     else:
         for one in having:
             if name in one.structure:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add the command `explain`."""
     one = add_command(
         commands,
         "explain",
@@ -77,7 +78,7 @@ def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
-    """What is going to run: details, cells, programs, and how long that takes here."""
+    """Describe what is going to run: details, cells, programs, and how long that takes here."""
     from ablations.report.tables.explained import change
     from ablations.sweep.cell import cells_of, distinct
     from ablations.sweep.machine import accelerators

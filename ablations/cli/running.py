@@ -62,8 +62,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | None = None) -> int:
-    """Run the plans here, for some seconds at most, or submit them, as the flags of `add_running`
-    say. Return the exit code.
+    """Run the plans here, for some seconds at most, or submit them; return the exit code.
+
+    As the flags of `add_running` say.
     """
     where = cluster(options)
     if options.script and where is None:

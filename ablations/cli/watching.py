@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ablations.cli.arguments import (
     Commands,
@@ -24,6 +24,7 @@ from ablations.errors import count, printable
 if TYPE_CHECKING:
     from ablations.sweep.status import Status
 
+Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0
 LINES_SECONDS = 15.0
 _MOST_LINES = 20
@@ -112,7 +113,7 @@ def _all_lines(found: Status) -> Iterable[str]:
         mine = [row for row in found.rows if row["study"] == study]
         width = max(20, *(len(row["variant"]) for row in mine))
         yield f"{study}: {_states(mine)}"
-        grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+        grouped: dict[str, dict[str, list[Row]]] = {}
         for row in mine:
             grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
         for variant, of_tasks in grouped.items():
@@ -130,7 +131,7 @@ def _all_lines(found: Status) -> Iterable[str]:
         yield f"the queue is not known: {found.silent}"
 
 
-def _running(row: Mapping[str, Any]) -> Iterable[str]:
+def _running(row: Row) -> Iterable[str]:
     if row["state"] == "running":
         job = f", job {row['job']}" if row.get("job") else ""
         if (given := row.get("cores_given")) and row["cores"] < given:
@@ -143,12 +144,12 @@ def _running(row: Mapping[str, Any]) -> Iterable[str]:
         )
 
 
-def _stopped(row: Mapping[str, Any]) -> Iterable[str]:
+def _stopped(row: Row) -> Iterable[str]:
     if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
         yield f"    stopped: {_where(row)}: would go on at step {row['checkpoint']:,}"
 
 
-def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+def _waiting(rows: Sequence[Row]) -> Iterable[str]:
     """One line per state of the queue, not one per cell."""
     queued = [row for row in rows if row["state"] == "queued"]
     for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
@@ -160,7 +161,7 @@ def _waiting(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         )
 
 
-def _lost(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+def _lost(rows: Sequence[Row]) -> Iterable[str]:
     """One line per job that left cells behind."""
     lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
@@ -183,11 +184,11 @@ def _shortened(lines: list[str]) -> Iterable[str]:
         yield f"    ... and {len(lines) - _MOST_LINES} more; --json has all"
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _where(row: Row) -> str:
     return f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
 
 
-def _states(rows: Sequence[Mapping[str, Any]]) -> str:
+def _states(rows: Sequence[Row]) -> str:
     from ablations.sweep.status import STATES
 
     counts = Counter(row["state"] for row in rows)

@@ -1,4 +1,4 @@
-"""The parts of a stored plan: what a study and its flags resolved to, all that a table must know.
+"""Define the parts of a stored plan, to which a study and its flags resolve: all a table needs.
 
 A part that is None by default stands in the file only where it is given.
 """
@@ -21,7 +21,7 @@ Settings = Mapping[str, Json]  # name -> its value
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was tuned: the setting, on which seeds, and its value by variant and task."""
+    """A setting that was tuned: on which seeds, and its value by variant and task."""
 
     setting: str
     seeds: tuple[Seed, ...]
@@ -149,7 +149,7 @@ class CellEntry:
 
 @dataclass(frozen=True)
 class Looks:
-    """How seeds are added.
+    """The looks at which seeds are added.
 
     seeds: in all at each look. comparisons: how many share the error rate of the tasks.
     over_tasks: how many share that of the rows over all tasks, 0 where there are none.

@@ -1,4 +1,4 @@
-"""The parts of a record that are objects in its file."""
+"""Define the parts of a record that are objects in its file."""
 
 # Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
 
@@ -60,7 +60,7 @@ class Diagnosis(TypedDict):
 
 @repeated
 class Run(TypedDict, total=False):
-    """How long a configuration trains, and where it is evaluated.
+    """The length of a training, and its evaluations.
 
     Points of its curve, updates between two of them, environment steps of an update.
     """
@@ -129,7 +129,7 @@ class Saving(TypedDict):
 
 
 class Provenance(Checkout, total=False):
-    """Where a record comes from. Never part of a table.
+    """The origin of a record. Never part of a table.
 
     lanes: cells that ran side by side. log: the last lines of what failed. repository: of a
     command's code. imported: the file of a run that others made.

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Where the interval of a difference lies, or why nothing can be said.
+    """The place of a difference's interval, or the reason why there is none.
 
     "better" and "worse" are of scores; "higher" and "lower" of metrics, and of interactions, that
     have no good direction. Of those by an undecided amount the interval excludes 0 and holds the
@@ -111,7 +111,7 @@ _SIGNS = {
 
 
 class Answer(StrEnum):
-    """What the interval of an effect, in shares of the unit, says of whether a detail matters."""
+    """The answer to whether a detail matters, by the interval of its effect, in units."""
 
     YES = "Yes"
     YES_SMALL = "Yes, but small"

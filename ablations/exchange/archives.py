@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypeAlias, TypedDict
 
 from ablations import parquet
-from ablations.core.decode import decode
+from ablations.core.decode import Json, decode
 from ablations.core.files import Foreign, parse, parse_object, read_bytes, read_json, set_aside
 from ablations.core.plan import CellEntry
 from ablations.core.record import Columns
@@ -44,6 +44,8 @@ from ablations.records import (
     write_plan,
     write_record,
 )
+
+Row: TypeAlias = Mapping[str, parquet.Value]
 
 FORMAT = 1
 MOST_POINTS = 50
@@ -171,14 +173,14 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
         if known and name not in known:
             raise unknown("metric", name, known)
     kept = [n for n in metrics or dict.fromkeys([plan.study.metric, *JUDGED]) if n in known]
-    columns: dict[str, Any] = {
+    columns: parquet.Columns = {
         name: [getattr(cell, name) for cell in plan.cells]
         for name in ("task", "variant", "seed", "hash")
     }
     columns["config"] = [json.dumps(cell.config) for cell in plan.cells]
-    columns["record"] = [record and _said(record) for record in records]
+    columns["record"] = [_said(record) if record else None for record in records]
     for name in ("step", *kept):
-        columns[name] = [one and one.get(name) for one in curves]
+        columns[name] = [one.get(name) if one else None for one in curves]
     described = encode_plan(replace(plan, cells=()))
     del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
@@ -212,7 +214,7 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         about = parse_object(texts.get("ablations", "null"))
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         require_format(about.get("format"), FORMAT)
-        described = decode(dict[str, Any], about.get("plan"))
+        described = decode(dict[str, Json], about.get("plan"))
         plan = decode_plan({**described, "cells": [_cell(row) for row in rows]})
         file = plan_path(results, plan.study.name, plan.name)
         records = [_record(row, cell) for row, cell in zip(rows, plan.cells, strict=True)]
@@ -249,23 +251,21 @@ def _checksum_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
-    config = parse(row["config"])
+def _cell(row: Row) -> dict[str, Json]:
+    config = parse(str(row["config"]))
     return {name: row[name] for name in ("task", "variant", "seed", "hash")} | {"config": config}
 
 
-def _record(row: Mapping[str, Any], cell: CellEntry) -> Record | None:
+def _record(row: Row, cell: CellEntry) -> Record | None:
     """Return a row's record. Raise ValueError where its hash is of another configuration."""
     if row["record"] is None:
         return None
     if digest(cell.config) != cell.hash:
         raise ValueError(cell.hash)
-    fields: dict[str, Any] = {"hash": cell.hash, "config": cell.config}
-    return decode(Record, {**parse_object(row["record"]), **fields})
+    fields = {**parse_object(str(row["record"])), "hash": cell.hash, "config": {}}
+    return replace(decode(Record, fields), config=cell.config)
 
 
-def _curve(row: Mapping[str, Any]) -> dict[str, Any]:
-    about = ("task", "variant", "seed", "hash", "config", "record")
-    return {
-        name: values for name, values in row.items() if name not in about and values is not None
-    }
+def _curve(row: Row) -> parquet.Columns:
+    """Return the curve of a row, whose lists are columns."""
+    return {name: [*values] for name, values in row.items() if isinstance(values, list)}

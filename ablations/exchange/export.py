@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ablations import parquet
 from ablations.core.plan import CellEntry
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas
 
 FORMATS = ("csv", "parquet", "marl-eval")
+# Of marl-eval: the scores of a step, by study, task, algorithm, seed and step.
+Scores: TypeAlias = dict[str, float | list[float]]
+Environments: TypeAlias = dict[str, dict[str, dict[str, dict[str, dict[str, Scores]]]]]
 COLUMNS = (
     *("study", "task", "variant", "seed", "status", "step", "metric", "value"),
     *("failure", "reason"),
@@ -35,13 +38,18 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
     """
     import pandas
 
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    columns: parquet.Columns = {name: [] for name in COLUMNS}
     known: set[str] = set()
 
-    def add(cell: CellEntry, record: Record | None, **own: Sequence[Any]) -> None:
+    def add(cell: CellEntry, record: Record | None, **own: Sequence[parquet.Value]) -> None:
         """Add rows of a cell; own: the columns in which they differ."""
-        shared: dict[str, object] = {"task": cell.task, "variant": cell.variant, "seed": cell.seed}
-        shared |= {"study": plan.study.name, "status": record.status if record else "missing"}
+        shared: dict[str, parquet.Value] = {
+            "study": plan.study.name,
+            "task": cell.task,
+            "variant": cell.variant,
+            "seed": cell.seed,
+            "status": record.status if record else "missing",
+        }
         if record is not None:
             shared |= {"failure": record.failure, "reason": record.reason}
         count = len(own["step"])
@@ -50,7 +58,7 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
 
     for cell, record, curve in read_runs(results, plan):
         if record is None or record.status != "done":
-            add(cell, record, step=[record and record.failed_step])
+            add(cell, record, step=[record.failed_step if record else None])
             continue
         curve = dict(curve)
         steps = curve.pop("step")
@@ -79,14 +87,14 @@ def _is_missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> dict[str, Any]:
+def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> Environments:
     """Return study -> task -> algorithm (variant) -> seed -> steps, as marl-eval reads it.
 
     metric: a column of the curves, each study's own by default; it is called "return" where that is
     its last part. absolute_metrics hold the mean over the last 10% of training. Failed and missing
     cells have no place in that format and are left out; raises UserError where none is left.
     """
-    environments: dict[str, Any] = {}
+    environments: Environments = {}
     for plan in plans:
         column = metric or plan.study.metric
         name = column.replace("/", "_")
@@ -100,11 +108,11 @@ def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -
             shown = [
                 (step, float(value))
                 for step, value in zip(curve["step"], curve[column], strict=True)
-                if value is not None and math.isfinite(value)
+                if step is not None and value is not None and math.isfinite(value)
             ]
             if not shown:
                 continue
-            run: dict[str, Any] = {
+            run: dict[str, Scores] = {
                 f"step_{number}": {"step_count": step, name: [value]}
                 for number, (step, value) in enumerate(shown)
             }

@@ -18,13 +18,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ablations import logs
+from ablations.core.decode import Json
 from ablations.errors import UserError, count
 from ablations.exchange.places import UNSAID, Said
 from ablations.exchange.reading import Curve, joined
@@ -296,7 +297,7 @@ def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
     return runs or None
 
 
-def _branches(tree: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _branches(tree: Json, depth: int) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Yield the names that lead to what lies at a depth of a tree, and that."""
     if not depth:
         yield (), tree
@@ -305,7 +306,7 @@ def _branches(tree: Any, depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield from (((name, *names), leaf) for names, leaf in _branches(branch, depth - 1))
 
 
-def _mean(value: object) -> float:
+def _mean(value: Json) -> float:
     """Return the mean of a list of numbers, NaN for anything else."""
     numbers = [as_number(each) for each in (value if isinstance(value, list) else [value])]
     known = [number for number in numbers if number is not None]
@@ -317,18 +318,18 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
 
     They are said to be no curves: a run has one point, or as many as are there, counted from 1.
     """
-    found: Mapping[str, Any] | None = source.file.json
-    if source.file.start.startswith(b"PK"):
-        found = arrays(source.path)
-        if "timesteps" in found:
-            return None
-    matrices = {str(name): _matrix(value) for name, value in (found or {}).items()}
+    packed = arrays(source.path) if source.file.start.startswith(b"PK") else {}
+    if "timesteps" in packed:
+        return None
+    whole = source.file.json
+    found: Mapping[str, object] = whole if isinstance(whole, Mapping) else packed
+    matrices = {name: _matrix(value) for name, value in found.items()}
     shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
     if len(shapes) != 1 or None in shapes:
-        if found is not None and found is not source.file.json:
+        if packed:
             raise UserError(
                 f"'{source.path.name}' has no timesteps, and is no file of scores: it has "
-                f"{', '.join(found)}"
+                f"{', '.join(packed)}"
             )
         return None
     notes.append(
@@ -345,7 +346,7 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
     return runs
 
 
-def _matrix(value: Any) -> NDArray[np.float64] | None:
+def _matrix(value: object) -> NDArray[np.float64] | None:
     """Return scores `[runs, tasks, points]`, None where a value has no such shape."""
     try:
         matrix = np.asarray(value, np.float64)

@@ -11,8 +11,9 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ablations.core.decode import Json
 from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
 
@@ -75,12 +76,13 @@ class File:
         return (_lines(head) or [""])[0], _lines(data)
 
     @cached_property
-    def json(self) -> Any:
+    def json(self) -> Json:
         """Its value where it is JSON as a whole, or None."""
         if self.start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             return None
         try:
-            return json.loads("".join(self.lines))
+            value: Json = json.loads("".join(self.lines))
+            return value
         except (ValueError, RecursionError):
             return None
 

@@ -13,8 +13,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ablations.core.decode import Json
 from ablations.errors import UserError
 from ablations.logs import numbers
 from ablations.logs.files import TAIL_BYTES, File, arrays
@@ -210,7 +211,7 @@ def _of_text(file: File) -> Iterator[Row]:
 def _of_line(place: str, text: str, *, whole: bool) -> Iterator[Row]:
     if not whole and "{" in text and "}" not in text.rpartition("{")[2]:
         return  # still being written
-    entry: Any = None
+    entry: Json = None
     if text.startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
             entry = json.loads(text)
@@ -240,7 +241,7 @@ def _of_evaluations(file: File) -> Iterator[Row]:
         yield Row(f"'{file.name}', entry {i + 1}", numbers, {})
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(tree: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
     for name, value in tree.items():
         if isinstance(value, Mapping) and prefix.count(".") < _DEPTH:
             yield from _flat(value, f"{prefix}{name}.")
@@ -248,11 +249,11 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def _row(place: str, fields: Iterable[tuple[str, Any]]) -> Row:
+def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:
     """Return a row. A name that stands there twice, with two values, has no number."""
     found: dict[str, float] = {}
     other: dict[str, str] = {}
-    seen: dict[str, Any] = {}
+    seen: dict[str, Json] = {}
     empty: set[str] = set()
     for name, value in fields:
         if value is None or value == "":

@@ -26,7 +26,7 @@ Point = tuple[int, Mapping[str, float]]
 _at = itemgetter(0)
 
 
-class NoValue(UserError):
+class NoValueError(UserError):
     """A log without a single value of what is judged: its run wrote none."""
 
 
@@ -84,8 +84,8 @@ def read(
     tables write it. step: the column that counts; without one, rows are counted from 1. restarts:
     how often the training was taken up again: so often the steps may go back, and what was written
     beyond is then forgotten. events, rows: of a folder of event files, or of a file, what was read
-    before. Raises NoValue where the metric has none, UserError, in a line, for whatever cannot be
-    read.
+    before. Raises NoValueError where the metric has none, UserError, in a line, for whatever cannot
+    be read.
     """
     notes: list[str] = []
     rows = rows or list(_rows(path, metric, notes, events=events))
@@ -94,14 +94,14 @@ def read(
     if not rows:
         empty = path.is_dir() or not path.stat().st_size
         why = "is empty" if empty else "has nothing that is read as a value"
-        raise NoValue(f"'{path.name}' {why}: it has no {metric}")
+        raise NoValueError(f"'{path.name}' {why}: it has no {metric}")
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
     _require_names(path.name, names)
     own, others, fields = _points(rows, metric, step, restarts)
     if not own:
-        raise NoValue(f"'{path.name}' has no value of {metric}")
+        raise NoValueError(f"'{path.name}' has no value of {metric}")
     reached = max(points[-1][0] for points in (own, fields, others) if points)
     if step and not path.is_dir() and is_cut(own[-1][0], reached):
         notes.append(f"{metric}: the last value is at step {own[-1][0]:,} of {reached:,}")

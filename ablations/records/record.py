@@ -6,10 +6,10 @@ import hashlib
 import operator
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from ablations import parquet
 from ablations.core.decode import Mismatch, decode, shown
@@ -39,6 +39,7 @@ from ablations.records.files import (
     with_checksum,
 )
 
+T = TypeVar("T")
 _NUMBERS = {int, float, type(None)}
 MOST_RECORD = 4_000_000  # bytes of a record.json
 MOST_CURVE = 256_000_000  # and of its curve
@@ -186,13 +187,7 @@ def usable_record(results: Path, cell: str) -> Record | None:
 
     One that is damaged or closed to this user counts as none, with a line.
     """
-    try:
-        return read_record(results, cell)
-    except (DamagedRecord, OtherFormat) as why:
-        set_aside(why)
-    except PermissionError as error:
-        set_aside(f"record {cell} cannot be read: {error.strerror}")
-    return None
+    return _usable(cell, lambda: read_record(results, cell))
 
 
 def read_curve(results: Path, record: Record, metrics: Collection[str] | None = None) -> Columns:
@@ -221,12 +216,16 @@ def usable_curve(
 
     None for one that is damaged or closed to this user, with a line.
     """
+    return _usable(record.hash, lambda: read_curve(results, record, metrics))
+
+
+def _usable(cell: str, read: Callable[[], T]) -> T | None:
     try:
-        return read_curve(results, record, metrics)
-    except DamagedRecord as damaged:
-        set_aside(damaged)
+        return read()
+    except (DamagedRecord, OtherFormat) as why:
+        set_aside(why)
     except PermissionError as error:
-        set_aside(f"record {record.hash} cannot be read: {error.strerror}")
+        set_aside(f"record {cell} cannot be read: {error.strerror}")
     return None
 
 

@@ -40,7 +40,7 @@ class Version(TypedDict):
 
 
 class Origin(TypedDict, total=False):
-    """Where curves come from; a process's machine, or a record's processor and device."""
+    """The origin of curves: a process's machine, or a record's processor and device."""
 
     versions: Mapping[str, str]
     commit: str

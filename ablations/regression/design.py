@@ -44,7 +44,7 @@ LUCK = 2.0
 
 @dataclass(frozen=True)
 class Design:
-    """What a check may take and what it can see.
+    """The cost of a check and the losses that it can see.
 
     looks: the level of each is the rate of false alarms spent there. effect: the loss to be caught,
     in the metric's units. caught: score -> the smallest loss in it that the check catches with 95%,

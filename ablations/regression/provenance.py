@@ -1,4 +1,4 @@
-"""Where a baseline comes from: versions, processor and commit; no host, no path, no time of day."""
+"""Describe the origin of a baseline: versions, processor, commit; no host, path or time of day."""
 
 from __future__ import annotations
 

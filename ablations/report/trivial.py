@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Plan, canonical, plans_folder, read_plan, read_runs
 from ablations.report.results import Results, once
@@ -83,11 +83,11 @@ def command(plan: Plan) -> str | None:
     return "; ".join(commands)
 
 
-def _of_baseline(plan: Plan, task: str) -> Mapping[str, Any]:
+def _of_baseline(plan: Plan, task: str) -> Configuration:
     """Return the baseline's configuration on a task, the first variant's without one."""
     cells = [cell for cell in plan.cells if cell.task == task]
     own = [cell for cell in cells if cell.variant == plan.study.baseline]
-    return next((cell.config for cell in own or cells), {})
+    return next((cell.config for cell in own or cells), Configuration())
 
 
 def _settings(plan: Plan, task: str) -> str:

@@ -1,7 +1,7 @@
 """Over what should advantages be normalised: nothing, the minibatch, the batch, or each group?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control
+from ablations.studies.profiles import claims, control, evidence
 
 NORMALIZERS = {
     "minibatch": Variant(
@@ -40,6 +40,7 @@ register(
             (*NORMALIZERS, *RATES),
             ("reacher", "inverted_double_pendulum", "hopper"),
             reset_group_size=8,
-        ),
+        )
+        | evidence(("minibatch", "none", "batch"), seeds=40),
     )
 )

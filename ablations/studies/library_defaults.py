@@ -1,7 +1,7 @@
 """How far apart are the PPOs of seven libraries, each with its own defaults, on equal terms?"""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.profiles import claims, control
+from ablations.studies.profiles import claims, control, evidence
 
 LIBRARIES = {
     "brax": "Brax",
@@ -33,7 +33,8 @@ register(
         variants=DEFAULTS,
         margin=0.05,
         profiles=control(quick=DEFAULTS, paper=DEFAULTS)
-        | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper")),
+        | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper"))
+        | evidence(DEFAULTS, seeds=40),
         geometry="common",
     )
 )

@@ -1,7 +1,7 @@
 """One choice at a time of those that What Matters in On-Policy RL recommends or warns of."""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.profiles import claims, control
+from ablations.studies.profiles import claims, control, evidence
 
 CHOICES = {
     "baseline": Variant({}, summary="the task's own settings"),
@@ -49,6 +49,7 @@ register(
         variants=CHOICES,
         margin=0.05,
         profiles=control(quick=CHOICES, paper=CHOICES)
-        | claims(CHOICES, ("reacher", "inverted_double_pendulum", "hopper")),
+        | claims(CHOICES, ("reacher", "inverted_double_pendulum", "hopper"))
+        | evidence(CHOICES, seeds=40),
     )
 )

@@ -1,7 +1,7 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control
+from ablations.studies.profiles import claims, control, evidence
 
 # Each way to couple them by itself. The clip: 0.5, which most libraries have.
 COUPLED = {
@@ -45,6 +45,6 @@ register(
         baseline="separate_0.25",
         variants=EITHER | GRID,
         margin=0.05,
-        profiles=control(quick=QUICK, paper=GRID) | claims(CLAIMED),
+        profiles=control(quick=QUICK, paper=GRID) | claims(CLAIMED) | evidence(EITHER, seeds=40),
     )
 )

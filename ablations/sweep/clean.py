@@ -1,4 +1,4 @@
-"""What may be deleted from a results folder, how large it is, and its deletion.
+"""Find what may be deleted from a results folder, and delete it.
 
 A folder called "results" may hold its owner's files too, also in cells/, work/ or cache/: only what
 the suite names itself, by `OURS`, is ever waste, and nothing is reached through a symbolic link.

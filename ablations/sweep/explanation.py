@@ -28,12 +28,12 @@ from ablations.core.record import Configuration, steps_of
 from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.request import Request, Selection
-from ablations.studies import Profile, Study, Variant
+from ablations.studies import Study, Variant
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.defaults import known_studies, preset_study
 from ablations.sweep.details import Gap, Set, gap, grouped, order
 from ablations.sweep.plan import described_study, entry, schedule, values_of
-from ablations.sweep.selection import RUN_SETTINGS
+from ablations.sweep.selection import RUN_SETTINGS, profile_of
 from ablations.tasks import Task
 from ablations.trainers import composer
 
@@ -96,7 +96,7 @@ def plan(request: Request) -> Plan:
             f"'{other.name}': nothing lies between them"
         )
     _require_flags(request)
-    profile = _profile(start.study, request.profile)
+    profile = profile_of(start.study, request.profile)
     tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
     seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
     values = {one.name: _values(start, end, one, request) for one in tasks}
@@ -163,15 +163,8 @@ def _side(name: str, request: Request) -> Side:
 
 
 def _require_flags(request: Request) -> None:
-    if request.variants or request.vary or request.base:
-        given = [n for n in ("variants", "vary", "base") if getattr(request, n)]
+    if given := [n for n in ("variants", "vary", "base") if getattr(request, n)]:
         raise UserError(f"--{given[0]} is for studies: an explanation is of the two that it names")
-
-
-def _profile(study: Study, name: str) -> Profile:
-    if name not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", name, study.profiles)
-    return study.profiles[name]
 
 
 def _values(start: Side, end: Side, one: Task, request: Request) -> tuple[Settings, Settings]:
@@ -183,7 +176,7 @@ def _values(start: Side, end: Side, one: Task, request: Request) -> tuple[Settin
     request = replace(request, geometry=request.geometry or "common")
 
     def of(side: Side) -> dict[str, Json]:
-        profile = _profile(side.study, request.profile)
+        profile = profile_of(side.study, request.profile)
         return values_of(side.study, profile, one, side.variant, request) | dict(request.set)
 
     return of(start), of(end)

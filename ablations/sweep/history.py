@@ -1,4 +1,4 @@
-"""What ran in a results folder: every stored plan, which of them is the last, and how one goes."""
+"""List the plans that ran in a results folder, find the last of a study, remove a study."""
 
 from __future__ import annotations
 

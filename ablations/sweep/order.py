@@ -20,7 +20,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Keeping:
-    """How running cells are saved: how often, how much. None of it changes a result.
+    """The saving of running cells: how often, how much. None of it changes a result.
 
     minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
     how many of those stay, besides the best. snapshots: how many policies of a cell are kept,

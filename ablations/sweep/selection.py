@@ -36,9 +36,7 @@ def select(study: Study, request: Request) -> Selected:
     Raises:
         UserError: the study does not have a name, or flags contradict each other.
     """
-    if request.profile not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", request.profile, study.profiles)
-    profile = study.profiles[request.profile]
+    profile = profile_of(study, request.profile)
     if request.vary and request.variants is None:
         study = _levels_of_the_baseline(study, request)
     else:
@@ -55,6 +53,13 @@ def select(study: Study, request: Request) -> Selected:
         seeds=request.seeds or tuple(range(FIRST_LOOK if request.until else profile.seeds)),
         of_baseline=tuple(range(profile.seeds, profile.baseline_seeds or 0)) if own else (),
     )
+
+
+def profile_of(study: Study, name: str) -> Profile:
+    """Return the profile of that name. Raises UserError."""
+    if name not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", name, study.profiles)
+    return study.profiles[name]
 
 
 def _named(study: Study, asked: Iterable[str] | None) -> Study:

@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from ablations.tasks.task import Environment, EpisodeSettings, Task, check_episodes, register
+from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
     import jax
@@ -23,13 +23,6 @@ BACKENDS = ("spring", "positional", "generalized", "mjx")
 
 # What Brax's environments pay for each step in which they do not fall, or in which they do.
 HEALTHY_REWARD = "healthy_reward"
-
-
-class BraxSettings(EpisodeSettings, total=False):
-    """The settings of a task of Brax's."""
-
-    backend: str
-    healthy_reward: float
 
 
 def _make(name: str, settings: Settings) -> Environment:
@@ -55,7 +48,7 @@ def _mend_fluids() -> None:
     fluid.jp = SimpleNamespace(**{**vars(jnp), "clip": clip})
 
 
-def _check(backends: Sequence[str], settings: BraxSettings) -> list[str]:
+def _check(backends: Sequence[str], settings: Settings) -> list[str]:
     complaints = check_episodes(settings)
     if settings["backend"] not in backends:
         complaints.append(f"backend={settings['backend']} is not one of {', '.join(backends)}")

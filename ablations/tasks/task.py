@@ -80,13 +80,13 @@ class Task:
         return {"name": name, "revision": self.revision, "settings": compiled}
 
 
-def check_episodes(settings: EpisodeSettings) -> list[str]:
+def check_episodes(settings: Settings) -> list[str]:
     """Return complaints about the settings that every task with episodes has; for `Task.check`."""
-    counts = {
-        "episode_length": settings.get("episode_length", 1),
-        "reset_group_size": settings.get("reset_group_size", 1),
-    }
-    return [f"{name}={n} is too small: at least 1" for name, n in counts.items() if n < 1]
+    return [
+        f"{name}={count} is too small: at least 1"
+        for name in ("episode_length", "reset_group_size")
+        if isinstance(count := settings.get(name), int) and count < 1
+    ]
 
 
 _TASKS: dict[str, Task] = {}

@@ -32,10 +32,6 @@ def transposed(matrix: jax.Array) -> jax.Array:
     return jnp.swapaxes(matrix, -1, -2) * materialized(jnp.ones((), matrix.dtype))
 
 
-def _forward(left: jax.Array, right: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return jnp.matmul(left, right), (left, right)
-
-
 def _backward(
     factors: tuple[jax.Array, jax.Array], gradient: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -43,7 +39,7 @@ def _backward(
     return jnp.matmul(gradient, transposed(right)), jnp.matmul(transposed(left), gradient)
 
 
-product.defvjp(_forward, _backward)
+product.defvjp(lambda left, right: (jnp.matmul(left, right), (left, right)), _backward)
 
 
 @jax.custom_vjp
@@ -54,12 +50,6 @@ def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
     what makes the terms and walk down each column on its own, which takes longer than the product.
     """
     return jnp.matmul(inputs, kernel) + bias
-
-
-def _affine(
-    inputs: jax.Array, kernel: jax.Array, bias: jax.Array
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return jnp.matmul(inputs, kernel) + bias, (inputs, kernel)
 
 
 def _affine_backward(
@@ -74,7 +64,10 @@ def _affine_backward(
     return jnp.matmul(gradient, materialized(kernel.T)), rows[:-1], rows[-1]
 
 
-affine.defvjp(_affine, _affine_backward)
+affine.defvjp(
+    lambda inputs, kernel, bias: (jnp.matmul(inputs, kernel) + bias, (inputs, kernel)),
+    _affine_backward,
+)
 
 
 def dense_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:

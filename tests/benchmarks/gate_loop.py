@@ -1,6 +1,6 @@
 """An agent's loop of 20 candidates, of which 18 do nothing, run for real by four rules.
 
-    python tests/benchmarks/gate_loop.py [--nights 5]
+    python tests/benchmarks/gate_loop.py [--nights 4]
 
 writes results/reference/gate_loop.md. The trainer is REINFORCE on a bandit, a process a run. A
 candidate that does nothing draws other random numbers, as an edit of real code does; the 7th and
@@ -190,7 +190,8 @@ RULES: dict[str, Callable[[], Judge]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nights", type=int, default=5)
+    parser.add_argument("--nights", type=int, default=4)
+    parser.add_argument("--rule", default="", help="these alone, by a part of their name: printed")
     options = parser.parse_args()
     nulls = options.nights * (CANDIDATES - len(HELPFUL))
     lines = [
@@ -204,6 +205,8 @@ def main() -> int:
         "|---|---:|---:|---:|---:|",
     ]
     for name, rule in RULES.items():
+        if options.rule not in name:
+            continue
         nights = []
         for night in range(options.nights):
             with folder():
@@ -215,7 +218,8 @@ def main() -> int:
             f"| {np.mean([n.runs for n in nights]):.0f} |"
         )
         print(lines[-1], flush=True)
-    OUT.write_text("\n".join(lines) + "\n")
+    if not options.rule:
+        OUT.write_text("\n".join(lines) + "\n")
     return 0
 
 

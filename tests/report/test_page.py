@@ -26,6 +26,7 @@ from ablations.errors import UserError
 from ablations.records import cell_folder, read_plan, read_results
 from ablations.report import formats, page
 from ablations.report.page.content import section
+from ablations.report.page.runs import Makers
 from ablations.report.results import Results
 from ablations.report.tables import default_kind, sheet, table
 from ablations.studies import fraction
@@ -168,6 +169,7 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
         "value_coefficient = 0.5",
     ):
         assert part in outline.text, part
+    assert outline.text.count("brax 0.14.2, jax 0.10.2") == 1, "of all studies, once"
     assert outline.tags.count("img") == 7 + 9  # a factorial of one number and one other axis
 
 
@@ -179,7 +181,7 @@ def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
         finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    told = section(Results(plan, results), "many", static=True, folder=results)
+    told = section(Results(plan, results), "many", static=True, folder=results, makers=Makers())
     assert told.summary == "hopper: third = on is better; 3 equivalent"
     assert [one.key for one in told.charts] == ["many/effects", "many/curves"]
     assert "mix_1" not in told.table
@@ -227,7 +229,9 @@ def test_a_rendered_policy_is_linked(made) -> None:
     cell = plan.cells[0].hash
     (results / "render" / "gae").mkdir(parents=True)
     (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
-    told = section(Results(plan, results), "gae", static=False, folder=results / "report")
+    told = section(
+        Results(plan, results), "gae", static=False, folder=results / "report", makers=Makers()
+    )
     assert told.runs[0].render == f"../render/gae/hopper-{cell}.html"
 
 
@@ -236,7 +240,9 @@ def test_a_cell_whose_record_is_damaged_is_missing(tmp_path) -> None:
     cell = plan.cells[0]
     (cell_folder(tmp_path, cell.hash) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.warns(SetAside, match=f"record {cell.hash} is damaged"):
-        told = section(Results(plan, tmp_path), "one", static=False, folder=tmp_path)
+        told = section(
+            Results(plan, tmp_path), "one", static=False, folder=tmp_path, makers=Makers()
+        )
     status = {run.hash: run.status for run in told.runs}
     assert (told.problem, status[cell.hash]) == (None, "missing")
 
@@ -614,6 +620,20 @@ def test_print_is_dark_on_white_whatever_the_theme(browser) -> None:
             assert browser.execute_script(colours, "figure > .panels", "display") == "none"
         finally:
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_print_leaves_out_what_is_folded_and_takes_few_sheets(browser) -> None:
+    def sheets(unfolded: bool) -> int:
+        browser.execute_script(
+            "for (const one of document.querySelectorAll('details.more')) one.open = arguments[0]",
+            unfolded,
+        )
+        return len(re.findall(rb"/Type\s*/Page[^s]", base64.b64decode(browser.print_page())))
+
+    studies = len(browser.find_elements("css selector", "section.study")) - 1
+    few = sheets(unfolded=False)
+    assert few <= 3 * studies, "the main job's five studies: 15"
+    assert sheets(unfolded=True) > few, "what the reader opens is printed"
 
 
 def test_without_a_script_the_figures_are_pictures(made, tmp_path, desktop) -> None:

@@ -283,7 +283,8 @@ def test_a_record_names_the_arithmetic_of_every_process_that_ran_its_cell(
 ) -> None:
     spent, told = Spent(), []
     for kind in ("AVX2", "AVX-512", "AVX2"):
-        monkeypatch.setattr(provenance, "arithmetic", lambda kind=kind: kind)
+        for module in (provenance, checkpoints):
+            monkeypatch.setattr(module, "arithmetic", lambda kind=kind: kind)
         told.append(checkpoints.as_provenance(spent, 0.0)["versions"]["arithmetic"])
         checkpoints.save(tmp_path, cell, Checkpoint(halfway, spent))
         ((found,), _) = checkpoints.newest(tmp_path, [cell])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from ablations.core.decode import Json, Matches, Mismatch, Within, decode
 from ablations.core.files import read_toml
@@ -123,10 +123,10 @@ def _entries(path: Path, table: str, kind: type[Entry], key: str) -> list[Entry]
     return list(found.values())
 
 
-def _load(path: Path) -> dict[str, list[Any]]:
+def _load(path: Path) -> dict[str, list[Json]]:
     """Read the tables of both kinds."""
     try:
-        tables: dict[str, Any] = {"claim": [], "condition": []} | read_toml(path)
+        read = read_toml(path)
     except FileNotFoundError:
         raise UserError(
             f"there are no claims: '{path}' is missing; the published ones, and the archives that "
@@ -134,12 +134,14 @@ def _load(path: Path) -> dict[str, list[Any]]:
         ) from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
-    for name in tables:
+    for name in read:
         if name not in ("claim", "condition"):
             raise UserError(f"'{path}': {unknown('table', name, ('claim', 'condition'))}")
-    for name, entries in tables.items():
+    tables: dict[str, list[Json]] = {"claim": [], "condition": []}
+    for name, entries in read.items():
         if not isinstance(entries, list):
             raise UserError(f"'{path}' holds no {name}s: each begins with [[{name}]]")
+        tables[name] = entries
     return tables
 
 

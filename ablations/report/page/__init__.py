@@ -25,6 +25,7 @@ from ablations.report.figures.interactive import chart
 from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
 from ablations.report.page.content import Section, section, slugs
+from ablations.report.page.runs import Makers
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS
 
@@ -51,8 +52,11 @@ def render(plans: Sequence[Plan], results: Path) -> str:
         raise UserError("a report needs at least one study")
     names = slugs([plan.study.name for plan in plans])
     folder = results / "report"
+    makers = Makers()
     sections = [
-        section(Results(plan, results, DIAGNOSTICS), slug, static=True, folder=folder)
+        section(
+            Results(plan, results, DIAGNOSTICS), slug, static=True, folder=folder, makers=makers
+        )
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = jinja2.Environment(
@@ -67,6 +71,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     return environment.get_template("page.html.j2").render(
         sections=sections,
         totals=_totals(sections),
+        makers=list(makers),
         data=_data(sections),
         style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
         script=Markup("\n".join((HERE / name).read_text() for name in ("charts.js", "page.js"))),

@@ -16,7 +16,7 @@ from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
-from ablations.report.page.runs import Run, failures, runs
+from ablations.report.page.runs import Makers, Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard, summary
 from ablations.report.results import Results
 from ablations.report.scores import baseline_of, largest, scores, step_unit
@@ -119,11 +119,10 @@ class Section:
     sheets: tuple[Folded, ...] = ()
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
-    provenance: tuple[tuple[str, Mapping[str, str]], ...] = ()
     failures: tuple[str, ...] = ()
 
 
-def section(results: Results, slug: str, *, static: bool, folder: Path) -> Section:
+def section(results: Results, slug: str, *, static: bool, folder: Path, makers: Makers) -> Section:
     """Return a study's section; with `problem` where its records have no scores.
 
     Args:
@@ -131,6 +130,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
         slug: its anchor.
         static: whether with figures for print.
         folder: where the page will lie, for links.
+        makers: takes what made its runs.
     """
     plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
@@ -149,13 +149,11 @@ def section(results: Results, slug: str, *, static: bool, folder: Path) -> Secti
             "missing": ("missing",),
         }.items()
     }
-    made_by, provenance = runs(results, folder)
     common = replace(
         head,
         facts=tuple(_facts(plan, counts)),
         counts=counts,
-        runs=made_by,
-        provenance=provenance,
+        runs=runs(results, folder, makers),
         failures=tuple(failures(found.cells)),
     )
     if made is None:

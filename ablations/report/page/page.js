@@ -276,18 +276,6 @@
     document.head.append(script);
   }
 
-  // ---- print: everything open; the figures are the static ones
-
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    for (const one of folded) {
-      one.open = true;
-      if (one.dataset.runs && !one.dataset.filled) fill(one);
-    }
-  });
-  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
-
   fromAddress();
   wire();
   goTo();

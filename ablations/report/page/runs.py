@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from ablations.records import Record
 from ablations.report.results import Results
@@ -30,18 +31,36 @@ class Run:
     render: str | None
 
 
-def runs(
-    results: Results, folder: Path
-) -> tuple[tuple[Run, ...], tuple[tuple[str, Mapping[str, str]], ...]]:
-    """Return the cells, and what made them: each different provenance once, under a letter."""
-    made: dict[str, tuple[str, Mapping[str, str]]] = {}
+class Made(NamedTuple):
+    """What made some runs: its letter on the page, and what their records say of it."""
+
+    letter: str
+    facts: Mapping[str, str]
+
+
+class Makers:
+    """What made the runs of a page: each different provenance once, under a letter."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._made: dict[str, Made] = {}
+
+    def letter(self, record: Record) -> str:
+        """Return the letter of a record's provenance."""
+        provenance = _made_by(record)
+        key = json.dumps(provenance)
+        return self._made.setdefault(key, Made(_letters(len(self._made)), provenance)).letter
+
+    def __iter__(self) -> Iterator[Made]:
+        """Iterate over them in the order of their letters."""
+        return iter(self._made.values())
+
+
+def runs(results: Results, folder: Path, makers: Makers) -> tuple[Run, ...]:
+    """Return the cells. makers: takes what made them."""
     rendered = _renders(results.folder, folder)
     found_runs = []
     for (cell, record, *_), scored in zip(results.runs(), scores(results).cells, strict=True):
-        letter = ""
-        if record is not None:
-            provenance = _made_by(record)
-            letter, _ = made.setdefault(json.dumps(provenance), (_letters(len(made)), provenance))
         found_runs.append(
             Run(
                 hash=cell.hash,
@@ -52,11 +71,11 @@ def runs(
                 score=f"{scored.value:.5g}" if scored.status == "done" else "",
                 seconds=_seconds(record),
                 started=_started(record),
-                made_by=letter,
+                made_by="" if record is None else makers.letter(record),
                 render=rendered.get(cell.hash),
             )
         )
-    return tuple(found_runs), tuple(made.values())
+    return tuple(found_runs)
 
 
 def _made_by(record: Record) -> dict[str, str]:

@@ -35,13 +35,13 @@ class Design:
 
     @property
     def full(self) -> bool:
-        """Whether every combination of levels is there."""
+        """Return whether every combination of levels is there."""
         return len(self.variants) == math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a factor's level does, or what two levels do together beyond their sum.
+    """The effect of a factor's level, or of two levels together beyond their sum.
 
     factors, levels: one name each for a main effect, two for an interaction. comparison: of the
     contrast, one number per seed, in the scores' units, like the margin.
@@ -139,7 +139,7 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
 
 
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
-    """texts: of each setting, by variant. Each level as the first variant that has it says it."""
+    """Name each level as the first variant with it does. texts: of each setting, by variant."""
     return tuple(
         ", ".join(said[column.index(level)] for said in texts) for level in range(1 + max(column))
     )

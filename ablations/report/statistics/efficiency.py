@@ -13,7 +13,7 @@ from ablations.report.statistics.summaries import LEVEL
 
 @dataclass(frozen=True)
 class StepsToThreshold:
-    """How many runs reach a threshold, and when.
+    """The share of runs that reach a threshold, and when.
 
     n: runs. reached: how many got there. median, low, high: environment steps until a run does,
     with its 95% interval; infinite where too few do, None where n is too small to say.

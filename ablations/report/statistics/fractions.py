@@ -50,7 +50,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Residual:
-    """What the intervals of a fraction rest on.
+    """The residual on which the intervals of a fraction rest.
 
     variance: of a setting's mean over the seeds, NaN where nothing tells it. freedom: its degrees.
     lacks_fit: it is that of the settings' means about the effects, which is the larger, and not

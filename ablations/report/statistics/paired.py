@@ -156,7 +156,7 @@ def most_differing(n: int, level: float = LEVEL) -> float:
 
 
 def verdict(comparison: Comparison, margin: float | None) -> Verdict:
-    """Where the interval lies decides the word.
+    """Return the verdict, by where the interval lies.
 
     equivalent: wholly within +-margin; also where 0 is outside, as a difference that small does not
         matter by the study's own statement.

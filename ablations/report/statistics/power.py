@@ -1,4 +1,4 @@
-"""How many seeds a question needs."""
+"""Estimate how many seeds a question needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NODES = 128
 
 
 class Seeds(NamedTuple):
-    """How many seeds decide: as it looks now, and the ends of a 90% range; None above 10,000."""
+    """The seeds that decide: an estimate, and the ends of a 90% range; None above 10,000."""
 
     low: int | None
     seen: int | None
@@ -35,7 +35,7 @@ class Chances(NamedTuple):
 
     @property
     def decides(self) -> Floats:
-        """Whether so many seeds decide."""
+        """Return whether so many seeds decide."""
         return self.differs + self.equivalent
 
 

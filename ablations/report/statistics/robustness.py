@@ -1,4 +1,4 @@
-"""What is lost by one setting for all tasks, and whether one way loses more than another."""
+"""Measure what one setting for all tasks loses, and whether one way loses more than another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablations.report.statistics.summaries import LEVEL, REPLICATES, SEED
 
 
 def lost(means: ArrayLike) -> NDArray[np.float64]:
-    """Mean scores `[..., tasks, settings]` -> what one setting for all tasks loses `[...]`.
+    """Return what one setting for all tasks loses `[...]`, of mean scores `[..., tasks, settings]`.
 
     mean over e of max over h of M(e, h), minus max over h of mean over e of M(e, h): the
     sensitivity of Adkins, Bowling and White 2024. 0 where one setting is the best on every task.

@@ -1,4 +1,4 @@
-"""How far seeds differ: the ratio of two standard deviations, and the mean of the worst quarter."""
+"""Measure how far seeds differ: a ratio of standard deviations, the mean of the worst quarter."""
 
 from __future__ import annotations
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 import variants
 from ablations.trainers.choices import apply, fix
+from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Episodes
 from ablations.trainers.control.ppo import PPO
@@ -38,22 +39,8 @@ CONTINUATIONS = 16
 FOREVER = 2**30
 
 
-class Continuation(NamedTuple):
-    """Episodes under way: the discount of what comes, and the discounted return so far, [2NM]."""
-
-    episodes: Episodes
-    weight: jax.Array
-    total: jax.Array
-
-
-class Steps(NamedTuple):
-    """Steps of continuations as an estimator sees them, leaves [T, 2NM, ...]."""
-
-    reward: jax.Array
-    observation: jax.Array
-    next_observation: jax.Array
-    termination: jax.Array
-    truncation: jax.Array
+# Episodes under way, the discount of what comes, and the discounted return so far, [2NM].
+Continuation: TypeAlias = tuple[Episodes, jax.Array, jax.Array]
 
 
 def horizon(discount: float, unroll_length: int) -> int:
@@ -99,7 +86,7 @@ def advantage_errors(
     def critic(observation: jax.Array) -> jax.Array:
         return values.value(state.parameters, seen_by_networks(observation))
 
-    def step(now: Continuation, t: jax.Array) -> tuple[Continuation, Steps]:
+    def step(now: Continuation, t: jax.Array) -> tuple[Continuation, Experience]:
         episodes, weight, total = now
         noise = jax.random.normal(jax.random.fold_in(key_later, t), (2 * N * M, first.shape[-1]))
         noise = jnp.where(t == 0, first.reshape(noise.shape), noise)
@@ -113,19 +100,19 @@ def advantage_errors(
         total = total + weight * reward
         weight = weight * discount * (1 - ends)
         truncation = (clock >= ppo.environments.episode_length) & ~outcome.termination
-        seen = Steps(
-            reward, observation, outcome.next_observation, ends, truncation.astype(jnp.float32)
+        seen = Experience(
+            observation, outcome.next_observation, reward, ends, truncation.astype(jnp.float32)
         )
-        return Continuation(episodes, weight, total), seen
+        return (episodes, weight, total), seen
 
     ones = jnp.ones(2 * N * M)
-    now, seen = jax.lax.scan(step, Continuation(start, ones, jnp.zeros_like(ones)), jnp.arange(T))
+    now, seen = jax.lax.scan(step, (start, ones, jnp.zeros_like(ones)), jnp.arange(T))
     now, _ = jax.lax.scan(
         lambda now, t: (step(now, t)[0], None), now, jnp.arange(T, max(horizon, T))
     )
     episodes, weight, total = now
     returns = (total + weight * critic(episodes.observation)).reshape(N, 2 * M)
-    reward, observation, next_observation, termination, truncation = jax.tree.map(
+    observation, next_observation, reward, termination, truncation = jax.tree.map(
         lambda x: x.reshape(T, N, 2 * M, *x.shape[2:])[:, :, :M].reshape(T, N * M, *x.shape[2:]),
         seen,
     )

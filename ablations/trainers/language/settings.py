@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from ablations.core.plan import Settings
 from ablations.trainers.rates import BETAS, Betas, complaints_of
 from ablations.trainers.trainer import Definition, Option, Program, Trainer, Tree
 from variants import Number
@@ -100,12 +101,6 @@ class Structure(Betas):
     heads: int
     mlp_width: int
     warm_start_steps: int
-
-
-class Settings(TypedDict, total=False):
-    """The settings of a task with prompts."""
-
-    kinds: str
 
 
 def uses(structure: Structure, settings: Settings) -> set[str]:

@@ -146,12 +146,10 @@ class Language:
         batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
 
         learner, learning = self.learn(state, batch, key_epochs, variant)
-        state = State(
+        state = state._replace(
             parameters=learner.parameters,
-            reference=state.reference,
             optimizer=learner.optimizer,
             schedule=learner.schedule,
-            key=state.key,
             iteration=state.iteration + 1,
         )
         return state, {

@@ -349,7 +349,7 @@ class Run:
                 restarts=len(self._resumed),
                 events=self._events_in(path),
             )
-        except logs.NoValue as error:
+        except logs.NoValueError as error:
             raise CommandFailed(str(error), self._tail()) from None
         except UserError as error:
             raise Unreadable(str(error), self._tail()) from None

@@ -1,0 +1,172 @@
+"""The command `questions`: whether a detail matters, from the records, with a bound."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablations.cli.arguments import Parser, add_command
+from ablations.cli.output import FORMATS
+from ablations.errors import UserError, unknown
+from ablations.request import Request
+
+if TYPE_CHECKING:
+    from ablations.core.plan import Flags
+    from ablations.report.questions.controls import Outcome
+    from ablations.report.questions.entries import Control, Question, Questions
+    from ablations.report.questions.judge import Found
+    from ablations.report.results import Results
+    from ablations.studies import Study
+
+
+def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command `questions`."""
+    command = add_command(
+        commands,
+        "questions",
+        _questions,
+        "does a detail matter? answers with bounds, by the records",
+    )
+    command.add_argument(
+        "questions",
+        nargs="*",
+        metavar="QUESTION",
+        help="an id, or a word to search for; default: all",
+    )
+    command.add_argument(
+        "--file", type=Path, metavar="FILE", help="default: questions.toml in the results folder"
+    )
+    command.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    command.add_argument(
+        "--write",
+        action="store_true",
+        help="questions/README.md, a page and a figure for each, in the results folder, anew",
+    )
+
+
+def _questions(options: argparse.Namespace) -> None:
+    from ablations.report import formats
+    from ablations.report.questions.entries import read
+    from ablations.report.questions.rows import questions_sheet
+
+    asked = read(options.file or options.results / "questions.toml")
+    chosen = [one for one in asked.questions if _matches(one, options.questions)]
+    if not chosen:
+        ids = [one.id for one in asked.questions]
+        raise unknown("question", " ".join(options.questions), ids)
+    if options.write and len(chosen) < len(asked.questions):
+        raise UserError("--write writes all pages: name no question")
+    for control in asked.controls:
+        _require_variants(control, _study(control))
+    read_before: dict[str, Results | None] = {}
+    found = [_judged(one, asked, options.results, read_before) for one in chosen]
+    if not options.write:
+        print(formats.render(questions_sheet(found), options.format))
+        return
+    controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
+    _write(found, controls, asked, options.results)
+
+
+def _matches(question: Question, words: Sequence[str]) -> bool:
+    """Return whether a question is one of these ids, or has all of these words somewhere."""
+    if not words or question.id in words:
+        return True
+    texts = (question.id, question.title, question.question, question.sentence, *question.terms)
+    text = " ".join(texts).lower()
+    return all(word.lower() in text for word in words)
+
+
+def _judged(
+    question: Question, asked: Questions, folder: Path, read_before: dict[str, Results | None]
+) -> Found:
+    from ablations.report.questions.judge import judged
+
+    study = _study(question)
+    sets = {name for variant in study.variants.values() for name in variant.sets}
+    for name in question.factor.split(", ") if question.factor else ():
+        if name not in sets:
+            raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
+    _require_variants(question, study)
+    count = len(_variants(study, question.run)) if question.statistic == "effect" else 2
+    results = _gathered(question, folder, read_before)
+    return judged(question, results, asked.tasks, count * _seeds(study, question.run))
+
+
+def _outcome(
+    control: Control, asked: Questions, folder: Path, read_before: dict[str, Results | None]
+) -> Outcome:
+    from ablations.report.questions.controls import outcome
+
+    study = _study(control)
+    count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
+    results = _gathered(control, folder, read_before)
+    return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
+
+
+def _gathered(
+    entry: Question | Control, folder: Path, read_before: dict[str, Results | None]
+) -> Results | None:
+    """Return the results of an entry's design, read once for all entries that share it."""
+    from ablations.report.questions.evidence import gathered
+
+    if entry.command not in read_before:
+        read_before[entry.command] = gathered(folder, entry.study, entry.run)
+    return read_before[entry.command]
+
+
+def _study(entry: Question | Control) -> Study:
+    from ablations.studies import studies
+
+    if entry.study not in (known := studies()):
+        raise unknown(f"study of '{entry.id}'", entry.study, known)
+    study = known[entry.study]
+    profile = Request.of(entry.study, entry.run).profile
+    if profile not in study.profiles:
+        raise unknown(f"profile of '{entry.id}'", profile, study.profiles)
+    return study
+
+
+def _require_variants(entry: Question | Control, study: Study) -> None:
+    """Raise UserError for a variant that neither the study has nor the settings that are varied."""
+    known = {
+        f"{name}@{setting}={value:g}" if isinstance(value, float) else f"{name}@{setting}={value}"
+        for name in study.variants
+        for setting, values in entry.run.get("vary", {}).items()
+        for value in values
+    }
+    for name in (entry.variant, entry.versus):
+        if name and name not in {*study.variants, *known}:
+            raise unknown(f"variant of '{entry.id}'", name, [*study.variants, *sorted(known)])
+
+
+def _variants(study: Study, run: Flags) -> Sequence[str]:
+    request = Request.of(study.name, run)
+    return request.variants or study.profiles[request.profile].variants or tuple(study.variants)
+
+
+def _seeds(study: Study, run: Flags) -> int:
+    request = Request.of(study.name, run)
+    own = request.seeds
+    return study.profiles[request.profile].seeds if own is None else len(own)
+
+
+def _write(
+    found: Sequence[Found], controls: Sequence[Outcome], asked: Questions, folder: Path
+) -> None:
+    from ablations.records import write_atomically
+    from ablations.report.figures import paper
+    from ablations.report.figures.questions import one_question
+    from ablations.report.questions.page import index, one_page
+
+    pages: Mapping[str, str] = {
+        "README": index(found, list(asked.tasks.values()), controls),
+        **{one.question.id: one_page(one) for one in found},
+    }
+    for name, text in pages.items():
+        write_atomically(folder / "questions" / f"{name}.md", text)
+    print(folder / "questions" / "README.md")
+    for one in found:
+        if one.share is not None:
+            paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])

@@ -1,0 +1,191 @@
+"""results/questions: the list of questions with their controls, and a page for each."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+
+from ablations.core.plan import Flags
+from ablations.core.verdict import MARGIN, SEEN, Answer
+from ablations.report.formats.markdown import markdown_text, pipes
+from ablations.report.formats.numbers import decimals, fixed
+from ablations.report.questions import words
+from ablations.report.questions.controls import Outcome
+from ablations.report.questions.entries import GROUPS, Task
+from ablations.report.questions.judge import Found, OnTask
+from ablations.request import Request
+
+_HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
+
+
+def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
+    """Write the list: controls first, then the questions in groups, by index.md.j2."""
+    ran = [one for one in found if one.answer is not None]
+    return (
+        _environment()
+        .get_template("index.md.j2")
+        .render(
+            found=found,
+            ran=ran,
+            answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
+            exam=_exam(tasks),
+            controls=_controls(controls),
+            groups=[
+                (group, _listed(mine))
+                for group in GROUPS
+                if (mine := [one for one in found if one.question.group == group])
+            ],
+            seen=f"{100 * SEEN:g}%",
+            margin=f"{100 * MARGIN:g}%",
+        )
+    )
+
+
+def one_page(found: Found) -> str:
+    """Write the page of a question, by question.md.j2."""
+    return (
+        _environment()
+        .get_template("question.md.j2")
+        .render(
+            found=found,
+            question=found.question,
+            answer=words.answer_line(found),
+            grade=words.grade_text(found),
+            rests_on=words.rests_on(found),
+            waiting=[on.task.name for on in found.tasks if on.task.name not in found.over],
+            meanings=words.meanings(found),
+            numbers=_numbers(found),
+            takes=words.takes(found),
+            paste=words.paste(found),
+            commands=commands(found),
+            share=words.share_text(found.share),
+            several=len(found.over) > 1,
+        )
+    )
+
+
+def commands(found: Found) -> list[str]:
+    """Return what runs the next seed of each task that lacks cells, and what prints the answer."""
+    question = found.question
+    lines = []
+    for on in found.tasks:
+        if on.missing:
+            run: Flags = {**question.run, "tasks": [on.task.name]}
+            if question.statistic == "difference":
+                run["variants"] = [question.versus, question.variant]
+            else:
+                run["seeds"] = f"{on.seeds}-{on.seeds}"
+            lines.append(Request.of(question.study, run).command())
+    return [*lines, f"ablations questions {question.id}"]
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"md": markdown_text, "wrap": _wrapped}
+    return environment
+
+
+def _wrapped(text: str) -> str:
+    joined = " ".join(text.split())
+    return textwrap.fill(joined, 110, break_long_words=False, break_on_hyphens=False)
+
+
+def _listed(found: Sequence[Found]) -> str:
+    lines = [
+        [
+            f"[{markdown_text(one.question.question)}]({one.question.id}.md)",
+            markdown_text(words.answer_line(one)),
+            words.share_text(one.share),
+            words.grade_text(one),
+            words.rests_on(one),
+            markdown_text(", ".join(one.question.terms)),
+        ]
+        for one in found
+    ]
+    return "\n".join(pipes(_HEADS, lines, set()))
+
+
+def _exam(tasks: Sequence[Task]) -> str:
+    heads = [
+        "task",
+        "learns nothing",
+        "baseline",
+        "SDs above",
+        "% of the way",
+        "% at ceiling",
+        "exam",
+    ]
+    lines = []
+    for task in tasks:
+        exam = task.exam
+        numbers = (
+            ["", "", "", "", ""]
+            if exam is None
+            else [f"{x:g}" for x in (exam.floor, exam.score, exam.lead, exam.way, exam.ceiling)]
+        )
+        note = f": {exam.note}" if exam is not None and exam.note else ""
+        about = f"{task.name} ({task.about})"
+        lines.append([markdown_text(about), *numbers, words.exam_text(task) + markdown_text(note)])
+    return "\n".join(pipes(heads, lines, set(heads[1:6])))
+
+
+def _controls(controls: Sequence[Outcome]) -> str:
+    kept = {True: "as it must", False: "**not as it must**", None: ""}
+    lines = [
+        [
+            markdown_text(one.control.title),
+            markdown_text(one.control.wanted),
+            markdown_text(one.text),
+            kept[one.kept],
+        ]
+        for one in controls
+    ]
+    return "\n".join(pipes(["control", "must come out", "came out", ""], lines, set()))
+
+
+def _numbers(found: Found) -> str:
+    heads = [
+        "task",
+        "without",
+        "with",
+        "effect",
+        "[95%]",
+        "% of the unit",
+        "seeds",
+        "diverged",
+        "exam",
+    ]
+    lines = [_row(on) for on in found.tasks]
+    if len(found.over) > 1:
+        share = words.share_text(found.share)
+        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", ""])
+    return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "diverged"}))
+
+
+def _row(on: OnTask) -> list[str]:
+    bound, sides = on.estimate.bound, on.estimate.sides
+    if bound is None or sides is None:
+        return [on.task.name, *[""] * 5, str(on.seeds), "", words.exam_text(on.task)]
+    places = decimals(*bound)
+    interval = ""
+    if bound.low is not None and bound.high is not None:
+        interval = f"[{fixed(bound.low, places, '+')}, {fixed(bound.high, places, '+')}]"
+    return [
+        on.task.name,
+        *(fixed(side, places) for side in sides),
+        fixed(bound.value, places, "+"),
+        interval,
+        words.share_text(on.share),
+        str(on.seeds),
+        str(on.diverged),
+        words.exam_text(on.task),
+    ]

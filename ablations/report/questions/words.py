@@ -1,0 +1,163 @@
+"""Answers in words: the line of a question, what it rests on, and the sentence to paste."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ablations.core.verdict import MARGIN, Answer
+from ablations.errors import count
+from ablations.report.formats.numbers import answer_text, decimals, fixed
+from ablations.report.questions.entries import Task, core_hours
+from ablations.report.questions.judge import FEWEST, Bound, Found, OnTask, bound_ends
+
+_SIDES = {1: ("raises", "lowers"), -1: ("lowers", "raises"), 0: ("changes", "")}
+
+
+def answer_line(found: Found) -> str:
+    """Write the answer with its bound, as "No: any effect is below 4%"."""
+    if found.answer is None or found.share is None:
+        if not any(on.seeds for on in found.tasks):
+            return f"Not run yet: costs about {hours_text(hours(found))} core-hours"
+        if found.share is None:
+            return "Cannot tell: no task with results has passed the exam"
+        return "No answer: every seed says the same number"
+    if found.seeds < FEWEST:
+        return f"{Answer.CANNOT_TELL}: one seed on {listed(found.over)}"
+    if found.answer is Answer.DEPENDS:
+        return f"{found.answer}: {_sides(found)}"
+    return answer_text(found.answer, *bound_ends(found.share), found.useful)
+
+
+def _sides(found: Found) -> str:
+    sides: dict[str, list[str]] = {"+": [], "\u2212": []}
+    for on in found.tasks:
+        bound = on.share
+        if on.task.name in found.over and bound is not None and bound.low is not None:
+            _, low, high = bound_ends(bound)
+            if low > 0 or high < 0:
+                sides["+" if low > 0 else "\u2212"].append(on.task.name)
+    return ", ".join(f"{sign} on {listed(names)}" for sign, names in sides.items())
+
+
+def share_text(bound: Bound | None) -> str:
+    """Write an effect in % of the unit, as "+12% [6, 18]"; "" of none."""
+    if bound is None:
+        return ""
+    percent = [None if x is None else 100 * x for x in bound]
+    value, low, high = percent
+    assert value is not None
+    places = decimals(value, low, high)
+    if low is None or high is None:
+        return f"{fixed(value, places, '+')}%"
+    return f"{fixed(value, places, '+')}% [{fixed(low, places)}, {fixed(high, places)}]"
+
+
+def rests_on(found: Found) -> str:
+    """Write on which tasks and seeds an answer rests."""
+    if not found.over:
+        return ""
+    seeds = {on.task.name: on.seeds for on in found.tasks}
+    return ", ".join(f"{name} ({count(seeds[name], 'seed')})" for name in found.over)
+
+
+def grade_text(found: Found) -> str:
+    """Write the grade; a dagger where one seed turns the answer."""
+    return found.grade + ("\u2020" if found.turned else "") if found.answer else ""
+
+
+def hours(found: Found) -> float:
+    """Return the core-hours that the design of a question still takes."""
+    return sum(core_hours(on.task, on.missing) for on in found.tasks)
+
+
+def hours_text(value: float) -> str:
+    """Write core-hours to two digits."""
+    return f"{value:.0f}" if value >= 9.5 else f"{value:.1f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def meanings(found: Found) -> list[tuple[str, str]]:
+    """Return what each answer would say of the question's sentence."""
+    question = found.question
+    change = question.change
+    yes, reverse = _SIDES[question.stated]
+    margin = f"{100 * MARGIN:g}%"
+    rows = [(str(Answer.YES), f"{change} {yes} the score, and by {margin} of the unit or more.")]
+    rows.append((str(Answer.YES_SMALL), f"It {yes} the score, by less than {margin}."))
+    if reverse:
+        rows.append((str(Answer.REVERSE), f"It {reverse} the score."))
+    rows.append((str(Answer.NO), f"It moves the score by less than {margin}, for sure."))
+    return rows
+
+
+def takes(found: Found) -> str:
+    """Write what would tell more, where the answer is open; "" where it is not."""
+    left = hours(found)
+    rest = (
+        f"All seeds of the design take about {hours_text(left)} more core-hours on "
+        f"{listed([on.task.name for on in found.tasks if on.missing])}."
+        if left
+        else ""
+    )
+    if found.answer is None:
+        return rest
+    if found.seeds < FEWEST:
+        return (
+            "A second seed on the same tasks, and then as many as the interval asks for: with one, "
+            f"nothing tells how far seeds differ. {rest}"
+        ).strip()
+    if found.answer not in (Answer.CANNOT_TELL, Answer.NOT_SEEN):
+        return ""
+    assert found.share is not None
+    _, low, high = bound_ends(found.share)
+    if found.useful is None:
+        return (
+            "More seeds alone would not do: the interval rests on what interactions of three "
+            f"details add to the settings' means, which other settings would average out. {rest}"
+        ).strip()
+    needed = math.ceil(found.useful * ((high - low) / 2 / MARGIN) ** 2)
+    return (
+        f"About {needed:,} seeds on {listed(found.over)} for an interval of \u00b15%, at the "
+        f"spread that was seen on {found.useful}. {rest}"
+    ).strip()
+
+
+def paste(found: Found) -> str:
+    """Write the paragraph that stands alone in a thread; "" where nothing ran."""
+    if found.answer is None or found.share is None:
+        return ""
+    question = found.question
+    said = answer_line(found)
+    if found.answer in (Answer.NO, Answer.DEPENDS) or found.seeds < FEWEST:
+        said += f" ({share_text(found.share)})"
+    across = (
+        f"averaged over {found.settings} settings of {found.details} details of PPO, with the 95% "
+        "intervals of all details at once"
+        if question.statistic == "effect"
+        else "as a single change of the baseline, with its 95% interval"
+    )
+    where = listed([_run_text(on) for on in found.tasks if on.task.name in found.over])
+    first = found.seeds < FEWEST
+    return (
+        f"{question.question} {said}. Measured: {question.change}, {across}, in % of what the "
+        f"baseline learned beyond doing nothing, on {where}"
+        + ("; one seed does not tell." if first else ".")
+    )
+
+
+def _run_text(on: OnTask) -> str:
+    return f"{on.task.name} ({on.task.about}; {count(on.seeds, 'seed')})"
+
+
+def exam_text(task: Task) -> str:
+    """Write what the exam said of a task."""
+    if task.exam is None:
+        return "not examined"
+    if task.exam.passes:
+        return "passes"
+    return "does not pass"

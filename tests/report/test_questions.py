@@ -1,0 +1,422 @@
+"""Questions: the words against their rules, the file against the studies, the pages against the
+archives."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from evaluated import study
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ablations import cli
+from ablations.core.verdict import Answer, answer
+from ablations.errors import UserError
+from ablations.records import write_plan
+from ablations.report.questions.controls import outcome
+from ablations.report.questions.entries import Control, Exam, Question, Task, read
+from ablations.report.questions.evidence import gathered
+from ablations.report.questions.judge import Bound, Found, OnTask, judged
+from ablations.report.questions.page import one_page
+from ablations.report.questions.words import answer_line, paste, takes
+from ablations.report.results import Results
+from ablations.studies import fraction
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "results" / "questions.toml"
+PAGES = ROOT / "results" / "questions"
+PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
+WALKER, ANT = Task("walker2d", "w", 40.0, PASSES), Task("ant", "a", 40.0, PASSES)
+TASKS = {"walker2d": WALKER, "ant": ANT}
+
+
+def question(**changes: object) -> Question:
+    values: dict[str, object] = {
+        "id": "brax_gae",
+        "group": "Estimators and timeouts",
+        "title": "Brax's GAE",
+        "question": "Does it matter?",
+        "sentence": "Brax's estimator is better.",
+        "direction": "higher",
+        "source": "a paper",
+        "published": "no number",
+        "change": "Brax's estimator instead of the standard one",
+        "study": "details",
+        "statistic": "difference",
+        "tasks": ("walker2d", "ant"),
+        "terms": ("GAE",),
+        "run": {"profile": "evidence"},
+        "variant": "brax",
+        "versus": "standard",
+    }
+    return Question(**(values | changes))  # type: ignore[arg-type]
+
+
+def around(mean: float, spread: float = 1.0, seeds: int = 10, start: int = 0) -> list[float]:
+    noise = np.random.default_rng(int(abs(mean)) + 7 + start).normal(size=seeds)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    return [float(x) for x in mean + spread * noise]
+
+
+def found_of(
+    folder: Path,
+    effects: dict[str, float],
+    *,
+    spread: float = 1.0,
+    seeds: int = 10,
+    tasks: dict[str, Task] = TASKS,
+    **changes: object,
+) -> Found:
+    scores = {
+        (task, name): around(100 + effect * (name == "brax"), spread, seeds, name == "brax")
+        for task, effect in effects.items()
+        for name in ("standard", "brax")
+    }
+    plan = study(folder, scores)
+    return judged(question(**changes), Results(plan, folder), tasks, 2 * seeds)
+
+
+# Words
+
+
+@given(st.floats(-1, 1), st.floats(1e-3, 1), st.sampled_from((-1, 0, 1)), st.integers(2, 200))
+def test_the_words_say_what_the_interval_says(
+    middle: float, reach: float, stated: int, seeds: int
+) -> None:
+    """The rule written once more, and each bound in the words holds the interval."""
+    low, high = middle - reach, middle + reach
+    told = answer(middle, low, high, stated=stated)
+    direction = {1: "higher", -1: "lower", 0: "differs"}[stated]
+    on = OnTask(WALKER, seeds, 0)
+    found = Found(
+        question(direction=direction),
+        (on,),
+        ("walker2d",),
+        seeds,
+        Bound(middle, low, high),
+        told,
+        useful=seeds,
+    )
+    line = answer_line(found)
+    numbers = [float(x) / 100 for x in re.findall(r"[-+]?\d+(?:\.\d+)?(?=[% ,\]]|$)", line)]
+    if low <= 0 <= high:
+        word = "No" if max(-low, high) <= 0.05 else "Not seen" if max(-low, high) <= 0.1 else ""
+        assert line.startswith(f"{word or 'Cannot tell'}: ")
+        if word == "No":
+            assert max(-low, high) <= numbers[0] + 1e-9, "the bound that is told holds"
+            assert numbers[0] <= 0.0501
+        if word == "Not seen":
+            assert re.search(r"; 5% needs about [\d,]+ seeds$", line)
+    else:
+        side = 1 if low > 0 else -1
+        if side == -stated:
+            assert line.startswith("The reverse: ")
+        else:
+            assert line.startswith("Yes: " if abs(middle) >= 0.05 else "Yes, but small: ")
+        assert (numbers[0] > 0) == (side > 0)
+    once = answer_line(replace(found, seeds=1, answer=Answer.CANNOT_TELL))
+    assert once == "Cannot tell: one seed on walker2d"
+    assert not replace(found, seeds=1).grade, "one seed has no grade"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "seeds", "grade"),
+    [(1, 2, "C"), (1, 39, "C"), (1, 40, "B"), (2, 2, "B"), (3, 99, "B"), (3, 100, "A"), (3, 1, "")],
+)
+def test_grades_count_tasks_and_seeds(tasks: int, seeds: int, grade: str) -> None:
+    over = ("walker2d", "ant", "halfcheetah")[:tasks]
+    assert Found(question(), (), over, seeds, None, Answer.YES).grade == grade
+
+
+# From records to an answer
+
+
+def test_the_answer_is_the_mean_over_tasks_in_units(tmp_path: Path) -> None:
+    found = found_of(tmp_path, {"walker2d": 20.0, "ant": 10.0})
+    both = [
+        np.array(around(100 + effect, 1.0, 10, 1)) - np.array(around(100, 1.0, 10))
+        for effect in (20.0, 10.0)
+    ]
+    mean = np.mean(both, axis=0) / 100
+    reach = stats.t.ppf(0.975, 9) * stats.sem(mean)
+    assert found.share == pytest.approx((mean.mean(), mean.mean() - reach, mean.mean() + reach))
+    assert (found.answer, found.grade, found.over) == (Answer.YES, "B", ("walker2d", "ant"))
+    assert answer_line(found).startswith("Yes: +15.0% [")
+    assert "+15.0%" in paste(found)
+    assert found_of(tmp_path / "b", {"walker2d": 20.0, "ant": 10.0}, direction="lower").answer is (
+        Answer.REVERSE
+    )
+
+
+def test_nothing_rests_on_a_task_that_did_not_pass(tmp_path: Path) -> None:
+    for lead, way, ceiling in ((4.9, 100.0, 0.0), (9.0, 49.0, 0.0), (9.0, 100.0, 21.0)):
+        failing = {**TASKS, "ant": replace(ANT, exam=Exam(0.0, 100.0, lead, way, ceiling))}
+        found = found_of(tmp_path / f"{lead}{way}", {"walker2d": 0.0, "ant": 60.0}, tasks=failing)
+        assert found.over == ("walker2d",)
+        assert found.answer is Answer.NO
+        assert found.tasks[1].seeds == 10, "which the table of numbers shows"
+    nothing = {"walker2d": replace(WALKER, exam=None), "ant": failing["ant"]}
+    found = found_of(tmp_path / "none", {"walker2d": 60.0, "ant": 60.0}, tasks=nothing)
+    assert (found.answer, found.share) == (None, None)
+    assert answer_line(found) == "Cannot tell: no task with results has passed the exam"
+
+
+def test_one_seed_tells_nothing_and_waits_for_others(tmp_path: Path) -> None:
+    found = found_of(tmp_path, {"walker2d": 60.0, "ant": 60.0}, seeds=1)
+    assert found.answer is not Answer.YES
+    assert not found.grade
+    scores = {("walker2d", "standard"): around(100), ("walker2d", "brax"): around(160, start=1)}
+    scores |= {("ant", "standard"): [100.0], ("ant", "brax"): [100.0]}
+    plan = study(tmp_path / "b", scores)
+    found = judged(question(), Results(plan, tmp_path / "b"), TASKS, 20)
+    assert found.over == ("walker2d",), "a task with a single seed takes none from the others"
+
+
+def test_tasks_that_disagree_are_named(tmp_path: Path) -> None:
+    found = found_of(tmp_path, {"walker2d": 30.0, "ant": -30.0})
+    assert answer_line(found) == "It depends: + on walker2d, \u2212 on ant"
+
+
+def test_an_answer_that_one_seed_changes_is_marked(tmp_path: Path) -> None:
+    values = [6.0] * 9 + [-30.0]
+    scores = {
+        ("walker2d", "standard"): around(100, 0.5),
+        ("walker2d", "brax"): [100 + x for x in values],
+    }
+    plan = study(tmp_path, scores)
+    asked = question(tasks=("walker2d",))
+    assert judged(asked, Results(plan, tmp_path), TASKS, 20).turned
+    scores["walker2d", "brax"] = around(130, start=1)
+    plan = study(tmp_path / "b", scores)
+    assert not judged(asked, Results(plan, tmp_path / "b"), TASKS, 20).turned
+
+
+def test_curves_that_are_equal_are_no_answer(tmp_path: Path) -> None:
+    scores = {("walker2d", name): around(100) for name in ("standard", "brax")}
+    plan = study(tmp_path, scores)
+    found = judged(question(tasks=("walker2d",)), Results(plan, tmp_path), TASKS, 20)
+    assert found.answer is None
+    assert answer_line(found).startswith("No answer")
+
+
+def fraction_study(folder: Path, gain: float, seeds: int = 3, spread: float = 2.0):
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth", "fifth")}
+    random = np.random.default_rng(1)
+    scores, sets = {}, {}
+    for name, one in fraction(changes).items():
+        own = 100 + gain * ("first" in one.sets) - 40 * ("second" in one.sets)
+        scores["walker2d", name] = [float(own + spread * x) for x in random.normal(size=seeds)]
+        sets[name] = {change: one.sets.get(change, "off") for change in changes}
+    return study(folder, scores, sets=sets), scores, sets
+
+
+def test_an_effect_is_the_mean_over_settings(tmp_path: Path) -> None:
+    plan, scores, sets = fraction_study(tmp_path, 30.0)
+    asked = question(statistic="effect", factor="first", variant="", versus="", tasks=("walker2d",))
+    found = judged(asked, Results(plan, tmp_path), TASKS, 3 * len(sets))
+    on = {name for name, of in sets.items() if of["first"] == "on"}
+    with_it = np.mean([scores["walker2d", name] for name in on])
+    without = np.mean([scores["walker2d", name] for name in sets if name not in on])
+    assert found.share is not None
+    assert found.share.value == pytest.approx((with_it - without) / 100)
+    assert found.tasks[0].estimate.sides == pytest.approx((without, with_it))
+    assert (found.answer, found.details) == (Answer.YES, 5)
+    assert found.changed == ("on", "off")
+    assert f"{len(sets)} settings of 5 details" in paste(found)
+    with pytest.raises(UserError, match="factor of question"):
+        judged(replace(asked, factor="sixth"), Results(plan, tmp_path), TASKS, 1)
+
+
+def test_what_is_open_says_what_it_would_take(tmp_path: Path) -> None:
+    found = found_of(tmp_path, {"walker2d": 0.0}, spread=20.0)
+    assert found.answer is Answer.CANNOT_TELL
+    assert found.share is not None
+    assert found.share.low is not None
+    needed = int(re.search(r"About ([\d,]+) seeds", takes(found))[1].replace(",", ""))  # type: ignore[index]
+    width = (found.share.high - found.share.low) / 2  # type: ignore[operator]
+    assert needed == math.ceil(10 * (width / 0.05) ** 2)
+
+
+def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:
+    control = Control(
+        "planted", "A loss", "planted", "found", "details", ("walker2d",), {"profile": "quick"}
+    )
+    for spread, kept in ((2.0, True), (200.0, False)):
+        folder = tmp_path / str(spread)
+        plan, *_ = fraction_study(folder, 0.0, spread=spread)
+        assert outcome(control, Results(plan, folder), TASKS, 0).kept is kept
+    assert "not run yet" in outcome(control, None, TASKS, 0).text
+
+
+def test_the_same_algorithm_on_other_seeds_is_no_yes(tmp_path: Path) -> None:
+    control = Control(
+        "same", "A/A", "disjoint", "never Yes", "details", ("walker2d",), {}, variant="standard"
+    )
+    for values, kept in ((around(100, 5.0, 20), True), ([*around(100), *around(160)], False)):
+        folder = tmp_path / str(kept)
+        plan = study(folder, {("walker2d", "standard"): values})
+        assert outcome(control, Results(plan, folder), TASKS, 0).kept is kept
+
+
+def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
+    """However a design was divided, the answer is that of the whole."""
+    scores = {
+        (task, name): around(100 + 20 * (name == "brax"), 1.0, 6, name == "brax")
+        for task, name in itertools.product(("walker2d", "ant"), ("standard", "brax"))
+    }
+    whole = study(tmp_path, scores)
+    expected = judged(question(), Results(whole, tmp_path), TASKS, 12)
+    for path in (tmp_path / "plans" / "details").iterdir():
+        path.unlink()
+    for task, seed in itertools.product(("walker2d", "ant"), range(6)):
+        cells = tuple(c for c in whole.cells if (c.task, c.seed) == (task, seed))
+        request = {**whole.request, "tasks": [task], "seeds": f"{seed}-{seed}"}
+        tasks = {task: whole.tasks[task]}
+        write_plan(tmp_path, replace(whole, request=request, cells=cells, tasks=tasks))  # type: ignore[arg-type]
+    other = replace(whole, request={**whole.request, "steps": 5}, cells=whole.cells[:1])
+    write_plan(tmp_path, other)
+    together = gathered(tmp_path, "details", {"profile": "evidence"})
+    assert together is not None
+    found = judged(question(), together, TASKS, 12)
+    assert (found.share, found.seeds) == (expected.share, 6)
+    assert gathered(tmp_path, "details", {"profile": "paper"}) is None
+
+
+# The file
+
+
+def test_the_questions_are_whole_and_each_comparison_exists(tmp_path: Path, capsys) -> None:
+    """Without an archive each says what it costs; its study, factor and variants are there."""
+    asked = read(FILE)
+    assert len(asked.questions) >= 40
+    assert len({one.question for one in asked.questions}) == len(asked.questions)
+    shutil.copy(FILE, tmp_path)
+    assert cli.main(["questions", "--results", str(tmp_path), "--format", "csv"]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert len(rows) == len(asked.questions)
+    assert all("Not run yet: costs about " in row for row in rows)
+    assert cli.main(["questions", "clip_vloss", "--results", str(tmp_path), "--format", "csv"]) == 0
+    assert 1 < len(capsys.readouterr().out.splitlines()) < 6, "by a word of a library"
+
+
+def test_the_exam_is_the_one_that_was_run() -> None:
+    printed = (ROOT / "results" / "reference" / "exam" / "README.md").read_text()
+    rows = [
+        [x.strip() for x in line.split("|")[1:-1]] for line in printed.splitlines() if "|" in line
+    ]
+    for task in read(FILE).tasks.values():
+        if task.exam is None:
+            continue
+        of_task = [row for row in rows if row[0] in (task.name, "")]
+        floors = {row[3] for row in rows if row[0] == task.name and row[1] == "(zero)"}
+        assert f"{task.exam.floor:g}" in floors
+        lead, score = f"{task.exam.lead:.1f}", f"{task.exam.score:g}"
+        assert any(row[3] == score and row[5] == lead for row in of_task if len(row) > 5), task
+    passing = {task.name for task in read(FILE).tasks.values() if task.unit}
+    assert passing == {"walker2d", "ant", "halfcheetah"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('direction = "higher"', 'direction = "up"', "question 'brax_gae': direction"),
+        ('factor = "advantage"', 'variant = "brax"', "the statistic effect needs factor"),
+        ('id = "gae_lambda"', 'id = "brax_gae"', "has two questions 'brax_gae'"),
+        ('study = "what_matters"', 'study = "mine.py"', "'mine.py' is no name of a study"),
+        ('tasks = ["walker2d", ', 'tasks = ["walker", ', "did you mean 'walker2d'"),
+        ('terms = ["Brax GAE"', 'words = ["Brax GAE"', "question 'brax_gae'"),
+        ('study = "what_matters"', 'study = "what_mattered"', "did you mean 'what_matters'"),
+        ('factor = "advantage"', 'factor = "advantages"', "did you mean 'advantage'"),
+        ('variant = "timeout_bonus"', 'variant = "timeout"', "variant of 'timeout_own_value'"),
+        ('{ profile = "evidence" }', '{ profile = "evident" }', "did you mean 'evidence'"),
+        ("core_seconds = 40", "core_seconds = 0", "task 'walker2d': core_seconds"),
+        ("[[control]]", "[[controls]]", "did you mean 'control'"),
+    ],
+)
+def test_a_slip_in_the_file_is_one_line(tmp_path: Path, capsys, old, new, said) -> None:
+    text = FILE.read_text()
+    assert old in text
+    (tmp_path / "questions.toml").write_text(
+        text.replace(old, new) if old == "[[control]]" else text.replace(old, new, 1)
+    )
+    assert cli.main(["questions", "--results", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+# The pages
+
+
+def studies_that_ran() -> set[str]:
+    """The others' archives need no unpacking."""
+    asked, listed = read(FILE), (PAGES / "README.md").read_text()
+    ran = {one.study for one in asked.questions if (PAGES / f"{one.id}.svg").exists()}
+    row = r"^\| {} .*not run yet"
+    controls = {c.study for c in asked.controls if not re.search(row.format(c.title), listed, re.M)}
+    return ran | controls
+
+
+def written(folder: Path, change: Callable[[str], str] = str) -> dict[str, bytes]:
+    """Write all pages from the archives in a process that cannot import JAX."""
+    (folder / "archive").mkdir()
+    for study_name in studies_that_ran():
+        for path in (ROOT / "results" / "archive").glob(f"{study_name}-*"):
+            shutil.copy(path, folder / "archive")
+    (folder / "questions.toml").write_text(change(FILE.read_text()))
+    script = (
+        "import sys; sys.modules['jax'] = sys.modules['brax'] = None\n"
+        "from ablations.cli import main\n"
+        f"sys.exit(main(['questions', '--write', '--results', {str(folder)!r}]))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    return {path.name: path.read_bytes() for path in sorted((folder / "questions").iterdir())}
+
+
+def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:
+    made = written(tmp_path)
+    kept = {path.name: path.read_bytes() for path in sorted(PAGES.iterdir())}
+    assert list(made) == list(kept), (
+        "`ablations questions --write`, and remove pages of no question"
+    )
+    for name, text in made.items():
+        assert text == kept[name], f"results/questions/{name}: `ablations questions --write`"
+
+
+def test_a_unit_of_twice_the_size_halves_each_effect(tmp_path: Path) -> None:
+    """So a page that did not come from its numbers would be found."""
+    made = written(tmp_path, lambda text: text.replace("floor = 30", "floor = -140", 1))
+    kept = (PAGES / "discount.md").read_text()
+    changed = made["discount.md"].decode()
+    assert changed != kept
+    rows = [re.search(r"walker2d.*\| ([-+]\d+(?:\.\d+)?)% \[", text) for text in (changed, kept)]
+    halved, whole = (float(row[1]) for row in rows if row)
+    assert 2 * halved == pytest.approx(whole, abs=2)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_links_of_pages_lead_somewhere(page: Path) -> None:
+    links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()) if "://" not in t]
+    assert links
+    for target in links:
+        assert (page.parent / target).exists(), target
+    assert page.stem == "README" or f"({page.name})" in (PAGES / "README.md").read_text()
+
+
+def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
+    text = one_page(found_of(tmp_path, {"walker2d": 20.0, "ant": 10.0}))
+    for part in ("Who says what", "Numbers", "How it is measured", "To paste", "Search words"):
+        assert part in text
+    assert "mean over tasks" in text
+    assert "ablations questions brax_gae" in text
