@@ -39,8 +39,8 @@ READ = (
     "docs/gate.html",
 )
 SEARCHES = {
-    "Brax GAE": ("docs/reference/axes.html", "results/index.html"),
-    "clip_value": ("docs/reference/presets.html",),
+    "Brax GAE": ("results/questions/brax_gae.html", "docs/reference/axes.html"),
+    "clip_value": ("results/questions/value_clip.html", "docs/reference/presets.html"),
     "seeds needed": (
         "docs/coming-from/sb3-zoo.html",
         "docs/own-runs.html",

@@ -26,6 +26,8 @@ STATIC = (
     "LICENSE",
 )
 TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
+# A search finds answers before pages that hold everything.
+BOOSTS = {"results/questions/": 3, "results/reference/": 0.5, "results/README.md": 0.5}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -88,7 +90,9 @@ def stage(folder: Path) -> None:
         elif path.suffix == ".md":
             text = generated.get(name) or path.read_text()
             waiting += targets(path, text)
-            to.write_text(LINK.sub(partial(_page, path), text))
+            boost = next((b for start, b in BOOSTS.items() if name.startswith(start)), 1)
+            head = f"---\nsearch: {{boost: {boost}}}\n---\n"
+            to.write_text(head + LINK.sub(partial(_page, path), text))
         else:
             shutil.copy(path, to)
 
