@@ -39,10 +39,14 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         "--file", type=Path, metavar="FILE", help="default: questions.toml in the results folder"
     )
     command.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
-    command.add_argument(
+    instead = command.add_mutually_exclusive_group()
+    instead.add_argument(
         "--write",
         action="store_true",
         help="questions/README.md, a page and a figure for each, in the results folder, anew",
+    )
+    instead.add_argument(
+        "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
     )
 
 
@@ -62,11 +66,14 @@ def _questions(options: argparse.Namespace) -> None:
         _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
     found = [_judged(one, asked, options.results, read_before) for one in chosen]
-    if not options.write:
+    if not (options.write or options.site):
         print(formats.render(questions_sheet(found), options.format))
         return
     controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
-    _write(found, controls, asked, options.results)
+    if options.site:
+        _write_site(found, controls, options.site)
+    else:
+        _write(found, controls, asked, options.results)
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -170,3 +177,19 @@ def _write(
     for one in found:
         if one.share is not None:
             paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])
+
+
+def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
+    from ablations.records import write_atomically
+    from ablations.report.figures import paper
+    from ablations.report.figures.questions import one_question
+    from ablations.report.questions.site import card, site
+
+    figures = {
+        one.question.id: paper.encoded(paper.draw(one_question(one)), "svg")
+        for one in found
+        if one.share is not None
+    }
+    cards = [card(one, figures.get(one.question.id)) for one in found]
+    write_atomically(path, site(cards, controls))
+    print(path)

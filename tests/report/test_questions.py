@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import complaints, opened, requests
 from evaluated import study
 from hypothesis import given
 from hypothesis import strategies as st
@@ -426,3 +427,50 @@ def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
         assert part in text
     assert "mean over tasks" in text
     assert "ablations questions brax_gae" in text
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(FILE, folder)
+    fraction_study(folder, 30.0)
+    path = folder / "index.html"
+    assert cli.main(["questions", "--results", str(folder), "--site", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["1280", "390"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_site_is_searched_and_filtered_offline(
+    site_file: Path, phone: bool, theme: str
+) -> None:
+    with opened(phone) as page:
+        from selenium.webdriver.common.keys import Keys
+
+        media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        page.get(site_file.as_uri())
+
+        def shown() -> list[str]:
+            script = "return cards.filter((one) => !one.hidden).map((one) => one.id)"
+            return page.execute_script(script)  # type: ignore[no-any-return]
+
+        asked = read(FILE)
+        assert shown() == [one.id for one in asked.questions]
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        page.execute_script("for (const one of cards) one.open = true")
+        assert page.execute_script(wide) <= 0, "nothing is wider than the screen"
+        search = page.find_element("id", "search")
+        search.send_keys("clip_vloss")
+        assert set(shown()) == {"value_clip", "value_clip_deployed"}
+        assert page.find_element("id", "count").text == "2 questions"
+        search.send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.DELETE)
+        page.find_element("css selector", "#task option:nth-child(2)").click()
+        assert set(shown()) == {one.id for one in asked.questions if "walker2d" in one.tasks}
+        color = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (color == "rgb(255, 255, 255)") == (theme == "light")
+        assert all(each.startswith(("file:", "data:")) for each in requests(page))
+        assert not complaints(page)
