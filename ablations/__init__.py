@@ -83,7 +83,7 @@ def run(
     budget: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Run whatever is missing of what is selected; return its curves (see `curves`).
+    """Run the missing cells of a selection; return its curves (see `curves`).
 
     Args:
         study: a name, a study file, a preset (which is a study of one variant), or several.
@@ -128,7 +128,7 @@ def compare(
     quiet: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Compare values of settings: run whatever is missing, and return the table (see `table`).
+    """Compare values of settings: run missing cells, and return the table (see `table`).
 
     levels: name of a setting -> its values, the first of them the baseline; under "preset"
     libraries. Several settings are crossed.
@@ -157,7 +157,7 @@ def explain(
     quiet: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Explain the gap between two presets, or two variants of studies: run whatever is missing.
+    """Explain the gap between two presets, or two variants of studies; run missing cells.
 
     Return the shares, one row per detail and task (see `table`, kind "shares").
 

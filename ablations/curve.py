@@ -1,4 +1,4 @@
-"""Hold a run's curve of one metric: one object from reading to verdict.
+"""Define a run's curve of one metric: one object from reading to verdict.
 
 It keeps its own steps, says where it ended and how, and is read off at the steps of others only
 when a mean over runs is taken. NumPy alone.
@@ -63,7 +63,7 @@ def logged(
     values: Sequence[float | None] | Floats,
     whole: float = 0,
 ) -> Curve:
-    """Return a run as it was logged.
+    """Return the curve of a log.
 
     Args:
         steps: `[n]`, increasing.
@@ -141,7 +141,7 @@ def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[St
 
 
 def thinned(one: Curve, most: int) -> Curve:
-    """Thin a curve to at most so many points: means of consecutive ones, of steps and values."""
+    """Thin a curve to at most `most` points: means of consecutive steps and values."""
     finite = np.flatnonzero(np.isfinite(one.values))
     if len(finite) <= most:
         return one

@@ -1,4 +1,4 @@
-"""Word what a user is told in one line: an error, a number of things, a span of time."""
+"""Format messages for users: errors, numbers of things, spans of time."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def duration(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text from somebody's log or record without what a terminal would obey."""
+    """Escape characters of a text from a log or record that would control a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return a message as a single printable line, whatever it quotes."""
+    """Return a message as a single printable line."""
     return printable(text).replace("\n", "\\n").replace("\t", " ")
 
 

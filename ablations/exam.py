@@ -41,7 +41,7 @@ def requests(
     profile: str = "paper",
     settings: Settings | None = None,
 ) -> list[Request]:
-    """Return what an exam runs: trivial policies, the baseline at each rate, and presets.
+    """Return the requests of an exam: trivial policies, the baseline at each rate, and presets.
 
     steps: of the longest run; None: each task's own. settings: of the baseline; those of a task are
     the trivial policies' and the presets' too.
@@ -83,7 +83,7 @@ def plans(asked: Sequence[Request]) -> list[Plan]:
 
 
 def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
-    """Return the results on each task; cells that have not run are left out."""
+    """Return the results on each task, of the cells that have run."""
     trivial, *trained = [(made, _curves(made, results)) for made in planned]
     return [
         Task(

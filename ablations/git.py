@@ -1,4 +1,4 @@
-"""Ask git about a repository that may be somebody else's, whose settings name programs."""
+"""Run git in a repository that is not trusted, whose settings may name programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def git(
     seconds: float = 60,
     codes: tuple[int, ...] = (0,),
 ) -> bytes:
-    """Return what git prints about the repository at a folder.
+    """Return the output of git in the repository at a folder.
 
     codes: with which it may end.
 

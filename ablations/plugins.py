@@ -58,12 +58,12 @@ def _current_folder_first() -> Iterator[None]:
 
 
 def loaded() -> tuple[str, ...]:
-    """Return what was loaded so far, which a worker has to load too."""
+    """Return the names of the loaded plugins, which a worker has to load too."""
     return tuple(_loaded)
 
 
 def digests() -> dict[str, str]:
-    """Return the digest of the source of each loaded module, for the provenance of records."""
+    """Return the digest of each loaded plugin's source, for the provenance of records."""
     return dict(_loaded)
 
 

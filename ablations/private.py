@@ -1,4 +1,4 @@
-"""Make folders of this user's alone, for what can be made again.
+"""Make folders that only this user may write, for caches.
 
 A results folder may be shared, and what another user put into a cache there would be executed, or
 shown, as ours.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def private_folder(part: str) -> Path | None:
-    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made where it is not there.
+    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made if it is missing.
 
     None where this user cannot have one that nobody else may write to.
     """

@@ -44,7 +44,7 @@ def tune(
     workers: int | None = None,
     quiet: bool = False,
 ) -> Tuned:
-    """Run what tuning needs and nobody has; write the file, and return its content.
+    """Run the missing cells of tuning; write the file, and return its content.
 
     Args:
         name: of the study.
@@ -102,7 +102,7 @@ def tune(
 
 
 def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
-    """Return the best value by the rule.
+    """Return the best value by `RULE`.
 
     Raises:
         UserError: every value failed.

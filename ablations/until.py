@@ -1,4 +1,4 @@
-"""Adds seeds at planned looks until comparisons are decided: `ablations run --until decided`.
+"""Add seeds at planned looks until comparisons are decided: `ablations run --until decided`.
 
 The sequential test of a plan: a look needs the plan with its seeds for all that is open, and the
 plan's table decides. Runs are collected by an executor; records that are there are read first, so
@@ -65,7 +65,7 @@ class PlanTest:
         return with_seeds(self.plan, counts)
 
     def decide(self, look: Look, runs: Plan, before: Sequence[Openness]) -> Openness:
-        """Return what the table of a plan whose cells have all ended leaves undecided."""
+        """Return the comparisons that the table of a finished plan leaves undecided."""
         rows = [row for row in table(Results(runs, self.results)).rows if row.task != ALL_TASKS]
         return Openness(
             tuple((row.task, row.variant) for row in rows if row.verdict is Verdict.UNDECIDED),
@@ -196,7 +196,7 @@ def run(
 
 
 def layout(plan: Plan) -> Iterator[str]:
-    """Yield the looks before they run: seeds, levels of the intervals, and the most cells."""
+    """Yield lines on the looks: seeds, levels of the intervals, and the most cells."""
     per_task = levels(plan, over=False)
     seeds = per_task.seeds
     yield (
@@ -216,7 +216,7 @@ def layout(plan: Plan) -> Iterator[str]:
 
 
 def _raise(counts: dict[Place, int], plan: Plan, open_: Sequence[Place], seeds: int) -> None:
-    """Give what is open, and what that is compared with, so many seeds."""
+    """Raise the seeds of open comparisons, and of their baselines, to a number."""
     for task, variant in open_:
         other = baseline_of(plan, variant)
         if other is not None and other in plan.variants:

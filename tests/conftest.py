@@ -83,6 +83,7 @@ SLOW = (
     "test_api.py",
     "test_docs.py",
     "test_policies.py",
+    "test_site.py",
     "test_until.py",
     "trainers/control/test_advantage_errors.py",
     "trainers/control/test_critic_and_statistics.py",

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TOP = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *TOP, *sorted(DOCS.glob("*/*.md"))]
-BRIEF = ("extending", "presets")  # train programs of their own, for few steps
+BRIEF = ("README", "evidence", "extending", "presets")  # train programs of their own, for few steps
 # Programs of libraries take a minute each to compile: tests/presets and docs/presets.md train some,
 # tests/cli/test_compare.py and docs/getting-started.md compare. These are planned.
 PLANNED = (

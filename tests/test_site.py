@@ -39,8 +39,8 @@ READ = (
     "docs/gate.html",
 )
 SEARCHES = {
-    "Brax GAE": ("docs/reference/axes.html", "results/index.html"),
-    "clip_value": ("docs/reference/presets.html",),
+    "Brax GAE": ("results/questions/brax_gae.html", "docs/reference/axes.html"),
+    "clip_value": ("results/questions/value_clip.html", "docs/reference/presets.html"),
     "seeds needed": (
         "docs/coming-from/sb3-zoo.html",
         "docs/own-runs.html",
@@ -182,9 +182,11 @@ wait();
 """
 
 
+@pytest.mark.parametrize("served", [True, False], ids=["served", "from disk"])
 @pytest.mark.parametrize("query", SEARCHES)
-def test_search_finds(query: str, address: str, desktop: Any) -> None:
-    desktop.get(address)
+def test_search_finds(query: str, served: bool, address: str, built: Path, desktop: Any) -> None:
+    address = address if served else f"{built.as_uri()}/"
+    desktop.get(f"{address}index.html")
     found = desktop.execute_async_script(SEARCH, query)
     pages = [link.removeprefix(address).partition("?")[0].partition("#")[0] for link in found]
     assert set(SEARCHES[query]) & set(pages[:8]), pages

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from ablations.errors import UserError, printable
+from ablations.errors import NEAR, UserError, printable, unknown
 from ablations.request import (
     ARITHMETICS,
     GEOMETRIES,
@@ -32,6 +32,28 @@ _ONLY_READ = (
 )
 
 
+# What others call some of our flags.
+OTHER_WORDS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("env", "envs", "env_id", "environment"), ("--tasks", "--task")),
+    **dict.fromkeys(("algo", "algorithm", "library"), ("--base", "--preset")),
+    **dict.fromkeys(("total_timesteps", "timesteps", "num_timesteps"), ("--steps",)),
+    **dict.fromkeys(("out", "outdir", "file"), ("--output",)),
+    **dict.fromkeys(("jobs", "parallel", "num_workers"), ("--workers",)),
+    "follow": ("--watch",),
+    "force": ("--yes", "--fresh"),
+    "name": ("--study",),
+    "verbose": ("--quiet",),
+}
+
+
+def _is_setting(name: str) -> bool:
+    """Return whether a trainer of ours, or of the field, has a setting of that name."""
+    from ablations.trainers import trainer
+    from ablations.trainers.field_names import FIELD_NAMES
+
+    return name in FIELD_NAMES or name in trainer("ppo").settings
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in a line and takes no flag by its beginning."""
 
@@ -50,6 +72,12 @@ class Parser(argparse.ArgumentParser):
         args = self._joined(sys.argv[1:] if args is None else list(args))
         self._require_known_flags(args)
         return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise UserError for a value that is none of an argument's choices."""
+        if action.choices is not None and value not in action.choices:
+            name = "/".join(action.option_strings) or str(action.metavar or action.dest).lower()
+            raise unknown(f"{name}:" if name[0] == "-" else name, str(value), action.choices)
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError."""
@@ -88,10 +116,20 @@ class Parser(argparse.ArgumentParser):
                 break
             flag = argument.partition("=")[0]
             if re.fullmatch(r"--?[A-Za-z][\w-]*", flag) and flag not in (*known, "--help"):
-                longer = [name for name in known if name.startswith(flag) and flag != "-"]
-                near = longer or difflib.get_close_matches(flag, known, n=1, cutoff=0.4)
-                hint = f": did you mean {' or '.join(near)}?" if near else ""
-                self.error(f"unknown flag {flag}{hint}")
+                self.error(f"unknown flag {flag}{self._hint(flag, known)}")
+
+    def _hint(self, flag: str, known: Sequence[str]) -> str:
+        """Return what was meant by an unknown flag, as the end of a sentence; "" where unclear."""
+        name = flag.lstrip("-").replace("-", "_")
+        formats = next((a.choices for a in self._actions if a.dest == "format"), None) or ()
+        if "--set" in known and _is_setting(name):
+            return f": a setting is given by --set {name}=VALUE"
+        if name in formats:
+            return f": did you mean --format {name}?"
+        meant = [word for word in OTHER_WORDS.get(name, ()) if word in known]
+        near = meant or [each for each in known if each.startswith(flag) and flag != "-"]
+        near = near or difflib.get_close_matches(flag, known, n=1, cutoff=NEAR)
+        return f": did you mean {' or '.join(near)}?" if near else ""
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -149,7 +187,7 @@ def whole(text: str) -> int:
             return int(value)
     except (ValueError, OverflowError):
         pass
-    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number, such as 8, 50k or 1e6")
 
 
 def natural(text: str, least: int = 0) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ablations.cli.arguments import Commands, add_command, load_installed_plugins
 from ablations.cli.output import add_json, print_json
-from ablations.errors import unknown
+from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.presets import Preset
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from variants import Axis, Number
 
 Data = Mapping[str, object]
+# What others call the kinds.
+OTHER_WORDS = {
+    **dict.fromkeys(("envs", "environments", "env"), "tasks"),
+    **dict.fromkeys(("algorithms", "algos"), "trainers"),
+    **dict.fromkeys(("settings", "hyperparameters", "choices"), "axes"),
+    "libraries": "presets",
+    "results": "runs",
+}
 MOST_VARIANTS = 6  # of a study that are named
 
 
@@ -71,6 +79,8 @@ def catalogue(kind: str) -> dict[str, Described]:
         "trainers": lambda: {n: _trainer(each) for n, each in trainers.trainers().items()},
     }
     if kind not in kinds:
+        if kind in OTHER_WORDS:
+            raise UserError(f"'{kind}' are called {OTHER_WORDS[kind]} here")
         raise unknown("kind", kind, [*kinds, "runs"])
     return kinds[kind]()
 

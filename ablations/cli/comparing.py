@@ -59,8 +59,22 @@ def _compare(options: argparse.Namespace) -> int:
     return code
 
 
+def _require_pair(presets: Sequence[str]) -> None:
+    """Raise UserError for what stands alone: a setting without values, a single library."""
+    from ablations.presets import presets as known
+
+    if len(presets) != 1:
+        return
+    (name,) = presets
+    if name.lower() in known():
+        other = next(each for each in known() if each != name.lower())
+        raise UserError(f"one library compares with nothing: name two, such as {name} {other}")
+    raise UserError(f"'{name}' has no values: name two or more, such as {name}=A,B; or two presets")
+
+
 def _levels(compared: Sequence[str]) -> dict[str, list[Any]]:
     """Return what is varied, over which values."""
     presets = [text for text in compared if "=" not in text]
+    _require_pair(presets)
     levels = parse_levels(text for text in compared if "=" in text)
     return levels | ({"preset": presets} if presets else {})

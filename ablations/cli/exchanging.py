@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, shown_with_edits
-from ablations.errors import count
+from ablations.errors import UserError, count
 
 
 def add_commands(commands: Commands) -> None:
@@ -92,8 +92,10 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
-    from ablations import exchange
+    from ablations import exchange, studies
 
+    if options.study in studies.studies():
+        raise UserError(f"'{options.study}' is a study of this suite: choose another --study name")
     wanted = exchange.Options(
         metric=options.metric,
         baseline=options.baseline,

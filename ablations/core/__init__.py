@@ -1,4 +1,4 @@
-"""Hold the data that the rest works on, and be the only door from files to it.
+"""Define the data that the rest works on, and decode it from files.
 
 What is read is bounded in size, decoded once into types, and refused in a line where it does not
 fit. No numpy, no JAX.

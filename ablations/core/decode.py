@@ -59,10 +59,10 @@ _REPEATED: set[object] = set()
 
 
 class Mismatch(ValueError):
-    """A value that is not of its type: where it stands, and what it must be."""
+    """A value that is not of its type: its place, and the type that it must have."""
 
     def __init__(self, what: str, place: str = ""):
-        """Say what a value must be, and where it stands."""
+        """Word what a value must be, and its place."""
         super().__init__(f"{place.lstrip('.') or 'it'} {what}")
         self.what, self.place = what, place
 
@@ -82,7 +82,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Matches:
-    """The pattern of a whole text, and what it is called."""
+    """The pattern of a whole text, and a name for it."""
 
     pattern: str
     called: str
@@ -90,7 +90,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class As:
-    """The type that is checked, where code reads the value by a wider one."""
+    """The type that is checked, where code knows the value by another one."""
 
     kind: Hint
 
@@ -123,7 +123,7 @@ def decode(kind: type[T], value: Json) -> T:
 
 
 def shown(value: Json) -> str:
-    """Return the beginning of a value, for a line of text."""
+    """Format the beginning of a value, for an error."""
     if type(value) is int and not -(2**63) <= value < 2**63:
         return "one of more than 64 bits"  # of thousands of digits Python prints none
     text = ascii(value) if isinstance(value, str | int | float) else _KINDS.get(type(value), "null")

@@ -1,4 +1,4 @@
-"""Encode the types of `core` as JSON, so that `decode` reads them again."""
+"""Encode the types of `core` as JSON."""
 
 from __future__ import annotations
 

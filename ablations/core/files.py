@@ -1,4 +1,4 @@
-"""Read files that may be anybody's: damaged, of another program, a pipe, without end."""
+"""Read untrusted files: damaged, of another program, a pipe, without end."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _NO_FILES = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno
 
 
 class SetAside(UserWarning):
-    """A file that is left out of what a command does, and why."""
+    """A file that a command leaves out, and why."""
 
 
 class Foreign(UserError):
-    """A file that is not what its name says: too large, damaged, of another program."""
+    """A file that is too large, damaged or of another program."""
 
 
 def set_aside(why: str | Exception) -> None:
-    """Warn in a line which file is left out, once in a command, and go on."""
+    """Warn that a file is left out; each line once in a command."""
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 

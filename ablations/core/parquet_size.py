@@ -1,4 +1,4 @@
-"""Tell what a Parquet file unpacks to beforehand: a thousand bytes may say a billion rows.
+"""Compute the unpacked size of a Parquet file: a thousand bytes may stand for a billion rows.
 
 Walks the headers of all pages (https://parquet.apache.org/docs/file-format, in Thrift's compact
 protocol) and the blocks of what zstd compressed, without taking their word for a size, and refuses

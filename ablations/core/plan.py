@@ -1,4 +1,4 @@
-"""Define the parts of a stored plan, to which a study and its flags resolve: all a table needs.
+"""Define the parts of a stored plan: a study and its flags, resolved to all that a table needs.
 
 A part that is None by default stands in the file only where it is given.
 """
@@ -41,7 +41,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A gap that is explained: between which variants, by which details.
+    """A gap between two variants, and the details that explain it.
 
     orders: seed -> the details in the order in which it switches them. held: settings that both
     ends share.
@@ -56,7 +56,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A study: what is claimed, by whom, and what decides it.
+    """A study: its claim, its source, and how it is judged.
 
     margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
     base: the preset inside whose settings it ran. file: the study file that defined it. score: of
@@ -133,7 +133,7 @@ class StoredTask:
 
 @dataclass(frozen=True)
 class CellEntry:
-    """A cell's place in a plan, its configuration and the hash of that."""
+    """A cell of a plan: its place, its configuration and the hash of that."""
 
     task: str
     variant: str

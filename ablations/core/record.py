@@ -108,7 +108,7 @@ def steps_at(config: Configuration, point: int) -> int:
 
 
 def steps_of(config: Configuration) -> int:
-    """Return the steps of the whole run; 0 of a command that is not told its steps."""
+    """Return the steps of a whole run; 0 for a command without {steps}."""
     return steps_at(config, config["run"]["points"])
 
 

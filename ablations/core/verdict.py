@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 
     @property
     def unstable(self) -> bool:
-        """Return whether failed runs are why nothing else is said."""
+        """Return whether failed runs prevent any other verdict."""
         return self in (Verdict.UNSTABLE, Verdict.UNSTABLE_BASELINE, Verdict.UNSTABLE_REFERENCE)
 
     @property
@@ -64,7 +64,7 @@ class Verdict(StrEnum):
 
     @property
     def unlearned(self) -> bool:
-        """Return whether the baseline learned nothing, so that its variants say nothing."""
+        """Return whether the baseline learned nothing, so that nothing can be compared."""
         return self is Verdict.NOTHING_LEARNED
 
     @property

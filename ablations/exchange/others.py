@@ -141,7 +141,7 @@ def _said(source: Source, rows: list[Row]) -> Said:
     )
 
 
-def _of_points(
+def run_of_points(
     source: Source, name: str, points: Sequence[Step], said: Said = UNSAID, key: str = ""
 ) -> Run:
     """Return a run that lies in a file with others. Where steps repeat, what came later counts.
@@ -192,7 +192,7 @@ def _trackio(source: Source, notes: list[str]) -> list[Run] | None:
                 f"'{source.path}': a step of '{row.name}' is no whole number: {row.step!r:.40}"
             )
     notes += (f"left out: {count(rows, 'row')} {why}" for why, rows in left_out.items() if rows)
-    return [_of_points(source, names[run], rows, key=run) for run, rows in points.items()]
+    return [run_of_points(source, names[run], rows, key=run) for run, rows in points.items()]
 
 
 class _TrackioRow(NamedTuple):
@@ -269,7 +269,7 @@ def _panel(source: Source, notes: list[str]) -> list[Run] | None:
         if twice:
             raise UserError(f"'{source.path}' has step {twice[0]:,} of '{run}' twice")
     return [
-        _of_points(source, run, [(step, dict(pairs)) for step, pairs in sorted(rows.items())])
+        run_of_points(source, run, [(step, dict(pairs)) for step, pairs in sorted(rows.items())])
         for run, rows in points.items()
     ]
 
@@ -293,7 +293,7 @@ def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
             return None
         known = re.fullmatch(r"(?:\w*_)?(\d{1,18})", seed)
         said = Said(task, algorithm, int(known[1]) if known else None)
-        runs.append(_of_points(source, f"{task}, {algorithm}, {seed}", points, said))
+        runs.append(run_of_points(source, f"{task}, {algorithm}, {seed}", points, said))
     return runs or None
 
 
@@ -342,7 +342,7 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
             assert matrix is not None
             points = [(at, {SCORE: float(x)}) for at, x in enumerate(matrix[seed, task], 1)]
             said = Said(f"task_{task + 1}", name, seed)
-            runs.append(_of_points(source, f"{name}, row {seed + 1}, {said.task}", points, said))
+            runs.append(run_of_points(source, f"{name}, row {seed + 1}, {said.task}", points, said))
     return runs
 
 

@@ -15,6 +15,7 @@ from ablations import logs
 from ablations.core.decode import Mismatch
 from ablations.core.files import MOST_TOML, parse_object, require_regular
 from ablations.errors import UserError, count
+from ablations.exchange import mlflow
 from ablations.exchange.others import Run, Source, is_common, runs_in, stem
 from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
@@ -69,6 +70,9 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
         runs: list[Run] = []
         for source in _sources(root.resolve(), found, rule.pattern):
             with _named(source.path):
+                if mlflow.is_run(source.path):
+                    runs.append(mlflow.stored_run(source))
+                    continue
                 if not _is_table(source):
                     runs += runs_in(source, rule.step, notes)
                     continue
@@ -137,6 +141,8 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
     """Return the folder below which names count, and the files in a folder or of a pattern."""
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.is_file())
+        if stored := [each for each in files if mlflow.is_run(each)]:
+            return path, stored
         if any(each.name == "CURRENT" for each in files):
             raise UserError(f"'{path}' is a RocksDB database, as Aim has: export it as CSV")
         kinds = {

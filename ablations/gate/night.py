@@ -132,7 +132,7 @@ class Night:
             here: the folder in which the command runs.
         """
         self.path, self.terms, self.results, self.here = path, terms, results, here
-        self.code = code_here(question, here)
+        self.code = code_here(replace(question, depends=terms.depends), here, path.resolve())
         line = replace(question.line, run=terms.run)
         arguments = question.line.run[len(terms.run) :]
         copy = where_copied(self.code)

@@ -41,9 +41,12 @@ class Sides(NamedTuple):
     commit: Commit | None = None
 
 
-def code_here(question: Question, here: Path) -> Code:
-    """Return the code that a question's command rests on, as it lies in a folder."""
-    return code_of(question.line, here, {"depends": question.depends}, None)
+def code_here(question: Question, here: Path, without: Path | None = None) -> Code:
+    """Return the code that a question's command rests on, as it lies in a folder.
+
+    without: a file that is none of it, though it lies there.
+    """
+    return code_of(question.line, here, {"depends": question.depends}, without)
 
 
 def compared_sides(question: Question, here: Path, results: Path) -> Sides:

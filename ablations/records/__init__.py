@@ -1,4 +1,4 @@
-"""Keep records and plans on disk: the sweep writes them, all else reads. No JAX, no pandas.
+"""Read and write records and plans on disk. No JAX, no pandas.
 
     results/cells/<hash>/record.json     config, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric

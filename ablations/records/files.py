@@ -30,7 +30,7 @@ def digest(value: Any) -> str:
 
 
 def permitted(mode: int) -> int:
-    """Return what the umask leaves of permissions, which temporary files and folders do not ask."""
+    """Apply the umask to permissions, as temporary files and folders do not."""
     try:
         status = Path("/proc/self/status").read_text()
         return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
@@ -58,7 +58,7 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
 
 @contextlib.contextmanager
 def folder_at_once(final: Path) -> Iterator[Path]:
-    """Yield a new folder, which becomes `final` by one rename, unless somebody else's is there."""
+    """Yield a new folder, which becomes `final` by one rename, unless one is there by then."""
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = beside(final)
     temporary.mkdir()
@@ -81,13 +81,13 @@ def beside(path: Path) -> Path:
 
 
 def flush_to_disc(file: IO[str] | IO[bytes]) -> None:
-    """Make what was written to a file outlast a failure of the power."""
+    """Flush a file to disc, so that it outlasts a failure of the power."""
     file.flush()
     os.fsync(file.fileno())
 
 
 class OtherFormat(UserError):
-    """A file of another version of the suite: it is neither damaged nor ours to set aside."""
+    """A file of another version of the suite, which is neither damaged nor set aside."""
 
 
 def require_format(form: Json, ours: int = FORMAT) -> None:
@@ -101,7 +101,7 @@ def require_format(form: Json, ours: int = FORMAT) -> None:
 
 
 def as_read(fields: Mapping[str, Any]) -> dict[str, Json]:
-    """Return fields as they are read from a file: keys are text there, and sorted as such."""
+    """Return fields as they are read from a file, where keys are text."""
     read: dict[str, Json] = json.loads(json.dumps(fields, default=fields_of))
     return read
 
@@ -122,7 +122,7 @@ def with_checksum(fields: Mapping[str, Json]) -> str:
 
 
 def checksum_of_lines(text: bytes) -> str:
-    """Return the checksum of what stands below the first line of `with_checksum`.
+    """Return the checksum of the lines below the first of `with_checksum`.
 
     JSON has no other ends of lines.
     """

@@ -60,12 +60,12 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Return its name among the plans of its study: the digest of its request."""
+        """Return its name: the digest of its request."""
         return digest(self.request)
 
     @property
     def imported(self) -> bool:
-        """Return whether other people ran it: nothing here can run it again."""
+        """Return whether it was imported, so that it cannot be run again here."""
         return "imported" in self.request
 
     @property
@@ -75,17 +75,17 @@ class Plan:
 
 
 def plans_folder(results: Path, study: str) -> Path:
-    """Return where the plans of a study lie."""
+    """Return the folder of a study's plans."""
     return results / "plans" / require_name("the name of a study", study)
 
 
 def plan_path(results: Path, study: str, name: str) -> Path:
-    """Return the file of a plan."""
+    """Return the path of a plan."""
     return plans_folder(results, study) / f"{require_name('the name of a plan', name)}.json"
 
 
 def has_run(results: Path, study: str) -> bool:
-    """Return whether a study by this name has a last plan here."""
+    """Return whether a study of this name has run here."""
     return bool(NAME.fullmatch(study)) and (plans_folder(results, study) / "last").exists()
 
 
@@ -204,7 +204,7 @@ class Unit(TypedDict):
 
 
 def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
-    """Return the units of a plan that were kept.
+    """Return the stored units of a plan.
 
     None of cells that it no longer has, and none of a file that is damaged.
     """
@@ -219,7 +219,7 @@ def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
 
 
 def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
-    """Keep the units of a plan. Those that were kept before stay as they are."""
+    """Store the units of a plan. Those that are stored already stay as they are."""
     units = {**units, **read_units(results, plan)}
     write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
 

@@ -71,7 +71,7 @@ class Record:
 
 
 def cell_folder(results: Path, cell: str) -> Path:
-    """Return where the record of a cell lies."""
+    """Return the folder of a cell's record."""
     return results / "cells" / require_name("the name of a cell", cell)
 
 
@@ -138,7 +138,7 @@ def write_record(
 
 
 def _share(file: Path, other: Path) -> None:
-    """Give a file of ours another name too, or copy it where the disc has no links."""
+    """Link a file to another name, or copy it where the disc has no links."""
     try:
         os.link(file, other)
     except OSError:

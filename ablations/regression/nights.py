@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from numpy.typing import NDArray
 from ablations import logs
 from ablations.errors import UserError, unknown
 from ablations.exchange.sources import Rule, read_all
+from ablations.logs.formats import Row
 from ablations.report.scores import final
+
+_RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ def read_nights(path: Path, metric: str, night: str | None = None) -> Nights:
         path: a table, JSON lines or text with a row a night, in their order; or a folder with the
             logs of a run a night, whose score is the mean of the last tenth of its steps, in the
             order of their names.
-        metric: the column, or tag.
+        metric: the column, or tag. A value may be a rate of successes, 37/50.
         night: the column with the names of the nights; default: their numbers, from 1.
     """
     if path.is_dir():
@@ -49,10 +54,7 @@ def read_nights(path: Path, metric: str, night: str | None = None) -> Nights:
         if name not in known:
             raise unknown(f"column of '{path}'", name, known)
     rows = [row for row in rows if metric in {*row.numbers, *row.other, *row.empty}]
-    for row in rows:
-        if metric in row.other and metric not in row.numbers:
-            raise UserError(f"{row.place}: {metric} must be a number, not '{row.other[metric]}'")
-    values = np.array([row.numbers.get(metric, np.nan) for row in rows])
+    values = np.array([_value(row, metric) for row in rows])
     if night is None:
         return Nights(values, tuple(map(str, range(1, len(rows) + 1))))
     names = (
@@ -60,6 +62,19 @@ def read_nights(path: Path, metric: str, night: str | None = None) -> Nights:
         for row in rows
     )
     return Nights(values, tuple(names))
+
+
+def _value(row: Row, metric: str) -> float:
+    """Return a night's value: a number, or a rate such as 37/50; NaN where it is empty."""
+    if metric not in row.other:
+        return row.numbers.get(metric, math.nan)
+    parts = _RATE.fullmatch(row.other[metric])
+    if parts is None or not 0 <= int(parts[1]) <= int(parts[2]) or not int(parts[2]):
+        raise UserError(
+            f"{row.place}: {metric} must be a number, or a rate such as 37/50, not "
+            f"'{row.other[metric]}'"
+        )
+    return int(parts[1]) / int(parts[2])
 
 
 def _of_runs(folder: Path, metric: str) -> Nights:

@@ -1,1 +1,1 @@
-"""Plan cells, run them by a backend and an executor, and keep what they leave."""
+"""Plan cells, run them by a backend and an executor, and keep their results."""

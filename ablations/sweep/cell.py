@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def steps(self) -> int:
-        """Return the steps of the whole run; 0 of a command that is not told its steps."""
+        """Return the steps of the whole run; 0 for a command without {steps}."""
         return steps_of(self.config)
 
     def step_at(self, point: int) -> int:
@@ -54,7 +54,7 @@ class Cell:
         return steps_at(self.config, point)
 
     def evenly_spaced(self, count: int) -> frozenset[int]:
-        """Return `count` of its points, evenly spaced, the last among them."""
+        """Return `count` of its points, evenly spaced and with the last."""
         return frozenset(-(-(k + 1) * self.points // count) for k in range(count))
 
     @property
@@ -64,17 +64,17 @@ class Cell:
 
     @property
     def is_native(self) -> bool:
-        """Return whether it runs with all that a processor has, not the same bits everywhere."""
+        """Return whether its arithmetic is native, whose bits depend on the processor."""
         return self.config["run"].get("arithmetic") == "native"
 
     @property
     def is_diagnosis(self) -> bool:
-        """Return whether its estimates are measured as it trains; see diagnosis.py."""
+        """Return whether it is a diagnosis; see diagnosis.py."""
         return "diagnosis" in self.config
 
     @property
     def measured(self) -> frozenset[int]:
-        """Return the points that an evaluation follows; of a diagnosis, its stages."""
+        """Return the points after which it is evaluated; of a diagnosis, its stages."""
         if self.is_diagnosis:
             stages = self.config["diagnosis"]["stages"]
             return frozenset(math.ceil(share * self.points) for share in stages)

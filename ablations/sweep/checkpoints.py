@@ -42,12 +42,12 @@ DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", 
 
 
 class Refused(Exception):
-    """A checkpoint that cannot be gone on from; the message says why."""
+    """A checkpoint that cannot be resumed from; the message says why."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """The cost of a cell until now, over all the processes that ran it.
+    """The cost of a cell until now, over all processes that ran it.
 
     seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
     saving_seconds: how many were written, the size of the last, the time of all. arithmetic: every
@@ -64,7 +64,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A place to go on from, what it cost to get there, and how good the policy was."""
+    """A saved state to resume from, its cost until then, and the score of its policy."""
 
     saved: Saved
     spent: Spent
@@ -172,7 +172,7 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
 
 
 def _delete(folder: Path) -> None:
-    """Delete what could not be written whole.
+    """Delete a checkpoint that could not be written whole.
 
     Threads of the writer may still be at it when it has given up, and make the folder again.
     """
@@ -234,7 +234,7 @@ def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | Non
 
 
 def discard_after(results: Path, cell: str, point: int) -> None:
-    """Set aside the checkpoints beyond the point that a cell goes on from.
+    """Set aside the checkpoints beyond the point from which a cell resumes.
 
     They were refused, and the new ones that come do not compete with them.
     """
@@ -246,7 +246,7 @@ def discard_after(results: Path, cell: str, point: int) -> None:
 
 
 def tidy(results: Path, cell: str) -> None:
-    """Delete what a killed process left half written: checkpoints, policies, records, signs."""
+    """Delete files that a killed process left half written."""
     work = work_folder(results, cell)
     halves = (
         *folder_of(results, cell).glob(".saving-*"),

@@ -1,4 +1,4 @@
-"""Lock cells for whoever works on them: a lock that dies with its holder, a heartbeat, tries.
+"""Lock cells that are worked on: a lock that dies with its holder, a heartbeat, tries.
 
     results/work/<hash>/lock              held (flock) while somebody runs the cell
     results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
@@ -41,7 +41,7 @@ MOST_BEAT = 100_000  # bytes of a heartbeat
 
 
 def work_folder(results: Path, cell: str) -> Path:
-    """Return where a cell is worked on."""
+    """Return the work folder of a cell."""
     return results / "work" / cell
 
 
@@ -64,7 +64,7 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Return whether its process is there, on this host, or else whether the sign is recent."""
+        """Return whether its process runs, on this host; on another, whether the sign is recent."""
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)
@@ -85,7 +85,7 @@ def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
 
 @contextlib.contextmanager
 def running(results: Path) -> Iterator[None]:
-    """Keep others from cleaning a results folder meanwhile."""
+    """Keep `clean` away from a results folder meanwhile."""
     with _lock_file(results).open("a") as file:
         if flock_works(results):
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -94,7 +94,7 @@ def running(results: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest(results: Path) -> Iterator[bool]:
-    """Yield whether nothing runs in a results folder; meanwhile nothing begins there.
+    """Yield whether nothing runs in a results folder; nothing can start there meanwhile.
 
     Without `flock`: whether nothing showed a sign of life lately.
     """
@@ -130,7 +130,7 @@ class Claim:
     """The lock of this process on a cell, until `finish` or `release`."""
 
     def __init__(self, results: Path, cell: str, lock: BaseFileLock):
-        """Hold a lock that was acquired."""
+        """Take a lock that was acquired."""
         self.cell = cell
         self._folder = work_folder(results, cell)
         self._lock = lock
@@ -167,7 +167,7 @@ class Claim:
             write_atomically(path, json.dumps(asdict(sign)), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
-        """Return how often workers of a run died on this cell after they began it at a point.
+        """Return how often workers of a run died on this cell after they started at a point.
 
         A cell that moves on between two deaths is not at fault.
         """
@@ -183,12 +183,12 @@ class Claim:
         write_atomically(self._folder / "tries.json", json.dumps(asdict(this)), lasting=False)
 
     def finish(self) -> None:
-        """Release a cell whose record is published, and delete what it left on its way."""
+        """Release a cell whose record is published, and delete its work folder."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 
     def release(self) -> None:
-        """Release a cell that somebody else may take: this try does not count."""
+        """Release a cell for others: this try does not count."""
         for name in ("heartbeat.json", "tries.json"):
             with contextlib.suppress(OSError):
                 (self._folder / name).unlink()
@@ -196,7 +196,7 @@ class Claim:
 
 
 def claim(results: Path, cell: str) -> Claim | None:
-    """Lock a cell; None if it is done, or somebody else has it."""
+    """Lock a cell; None if it is done, or another process has it."""
     if published(results, cell):
         return None
     held = hold(results, cell)
@@ -207,7 +207,7 @@ def claim(results: Path, cell: str) -> Claim | None:
 
 
 def hold(results: Path, cell: str) -> Claim | None:
-    """Lock a cell, done or not; None if somebody else has it."""
+    """Lock a cell, done or not; None if another process has it."""
     folder = work_folder(results, cell)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ def hold(results: Path, cell: str) -> Claim | None:
 
 
 def _break_if_dead(results: Path, cell: str) -> None:
-    """Remove a lock that is a file, of a holder who showed no sign of life for long."""
+    """Remove a lock that is a file, if its holder has no recent sign of life."""
     lock = work_folder(results, cell) / "lock"
     if flock_works(lock.parent):
         return
@@ -252,7 +252,7 @@ class Arrivals:
     """
 
     def __init__(self, results: Path):
-        """Know of no record yet."""
+        """Watch the records of a results folder."""
         self._folder = results / "cells"
         self._known: set[str] = set()
         self._stamp = 0

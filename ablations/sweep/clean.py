@@ -1,4 +1,4 @@
-"""Find what may be deleted from a results folder, and delete it.
+"""Find files that may be deleted from a results folder, and delete them.
 
 A folder called "results" may hold its owner's files too, also in cells/, work/ or cache/: only what
 the suite names itself, by `OURS`, is ever waste, and nothing is reached through a symbolic link.
@@ -46,7 +46,7 @@ def size(path: Path) -> int:
 
 
 def waste(results: Path) -> list[Path]:
-    """Find what no table of any plan reads and nothing that runs needs; [] where no plan is stored.
+    """Find files that no plan and no running process needs; [] where no plan is stored.
 
     Leftovers of stopped work, also of cells that would go on from a checkpoint; records that were
     set aside or that no plan refers to; copies of commits; programs that earlier versions compiled.
@@ -83,7 +83,7 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
 
 
 def delete(results: Path, paths: Iterable[Path]) -> None:
-    """Delete these, except for what somebody took up meanwhile."""
+    """Delete paths, except for those in use by now."""
     for path in paths:
         folder = next((f for f in path.parents if f.name == "work"), None)
         if folder is not None and folder.is_relative_to(results):
@@ -96,7 +96,7 @@ def delete(results: Path, paths: Iterable[Path]) -> None:
 
 
 def _ours(results: Path, part: str) -> Iterator[Path]:
-    """Yield what the suite put into a part of a results folder, in order."""
+    """Yield the suite's own files in a part of a results folder, in order."""
     folder = results / part
     within = [folder, *(path for path in folder.parents if path.is_relative_to(results))]
     if any(path.is_symlink() for path in within if path != results):
@@ -124,7 +124,7 @@ def _delete(path: Path) -> None:
 
 
 def _needed(results: Path, path: Path) -> bool:
-    """Return whether something that runs, or will run, needs a part of the work folder."""
+    """Return whether a running or queued job needs a part of the work folder."""
     if (path / "lock").exists():
         held = hold(results, path.name)
         if held is not None:
@@ -135,7 +135,7 @@ def _needed(results: Path, path: Path) -> bool:
 
 
 def _is_awaited(results: Path, path: Path) -> bool:
-    """Return whether a job that waits or runs was given this order or code.
+    """Return whether a queued or running job has this order or code.
 
     True where the queue does not answer.
     """

@@ -1,4 +1,4 @@
-"""Make the study that compares values of settings, or presets, without a study file."""
+"""Make a study that compares values of settings, or presets, without a study file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "compare."
 
 
 def name_of(settings: Iterable[str]) -> str:
-    """Return the name of the study that compares values of these settings."""
+    """Return the name of the study that compares values of some settings."""
     return PREFIX + "-".join(sorted(settings))
 
 
@@ -65,7 +65,7 @@ def study_of(request: Request) -> Study:
 
 
 def _trainer(request: Request) -> Definition:
-    """Return the trainer that has what is varied, on the tasks and of the presets in question."""
+    """Return the trainer that has the varied settings, for the tasks and presets asked for."""
     known = trainers()
     named = [request.base] if request.base else request.vary.get(PRESET, ())
     for name in named:

@@ -1,4 +1,4 @@
-"""Start the workers of one order on one machine, watch, replace and stop them. Starts no JAX."""
+"""Start, watch, replace and stop the workers of an order on one machine. Starts no JAX."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_DEATHS = 3
 
 
 class Crew:
-    """The processes of an order. path: its file, which they are given. It stays there."""
+    """The worker processes of an order. path: its file, which stays there."""
 
     def __init__(self, order: Order, path: Path):
         """Start the workers."""

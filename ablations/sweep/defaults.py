@@ -1,6 +1,8 @@
-"""Return the settings under all that a study sets: the task's own, or those of a library."""
+"""Return the settings beneath those of a study: the task's own, or those of a library."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from ablations import presets, studies
 from ablations.core.decode import Json
@@ -9,8 +11,10 @@ from ablations.request import Request
 from ablations.studies import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.sweep import comparison
-from ablations.tasks import Task
-from ablations.trainers import Composer
+from ablations.tasks import Task, tasks
+from ablations.tasks.task import GYMNASIUM
+from ablations.trainers import Composer, trainer
+from ablations.trainers.field_names import FIELD_NAMES
 
 
 def known_studies(request: Request) -> dict[str, Study]:
@@ -30,8 +34,22 @@ def study_of(request: Request) -> Study:
     if name in known:
         return known[name]
     if name not in presets.presets():
-        raise unknown("study", name, [*known, *presets.presets()])
+        raise _no_study(name, [*known, *presets.presets()])
     return preset_study(name)
+
+
+def _no_study(name: str, known: Collection[str]) -> UserError:
+    """Return the error for a name of no study, which may be a name of something else."""
+    if name in tasks():
+        return UserError(f"'{name}' is a task: a study is run on it by --tasks {name}")
+    if GYMNASIUM.fullmatch(name):
+        return UserError(
+            f"{name} is no study but a task of Gymnasium: `ablations list tasks` has those here; "
+            f"your own training script can be a study: docs/any-trainer.md"
+        )
+    if (setting := FIELD_NAMES.get(name, name)) in trainer("ppo").settings:
+        return UserError(f"'{name}' is a setting: `ablations compare {setting}=A,B` compares it")
+    return unknown("study", name, known)
 
 
 def preset_study(name: str) -> Study:
@@ -59,7 +77,7 @@ def preset_study(name: str) -> Study:
 def defaults(
     task: Task, definition: Composer, study: Study, variant: Variant, request: Request
 ) -> dict[str, Json]:
-    """Return the settings of a variant where neither the study nor a flag says anything.
+    """Return the settings of a variant that neither the study nor a flag sets.
 
     Those of the task; where the variant has a preset, or the request names a base, those of that
     instead, but for the structure where the geometry is common.

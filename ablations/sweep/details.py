@@ -1,4 +1,4 @@
-"""Split the difference of two compositions into details that are switched one by one."""
+"""Split the difference of two compositions into details that can be switched one by one."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _joined(
 def _tried(
     details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
 ) -> Iterable[Set]:
-    """Yield small sets first, where it is plain what a rule joins; then all that are needed."""
+    """Yield small sets first, which show best what a rule joins; then all that are needed."""
     every = frozenset(details)
     for one in details:
         yield frozenset({one})

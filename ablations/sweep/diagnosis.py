@@ -62,7 +62,7 @@ def _diagnosed(cell: Cell) -> Cell:
 
 
 def reference(cell: Cell) -> str:
-    """Return the choice that trained, which the others are put in relation to."""
+    """Return the choice that trained, to which the others are compared."""
     definition = trainer(cell.config["trainer"]["name"])
     return definition.completed(cell.config)["choices"][definition.diagnosed]["name"]
 
@@ -70,7 +70,7 @@ def reference(cell: Cell) -> str:
 def run(
     plans: Sequence[Plan], results: Path, *, workers: int | None = None, quiet: bool = False
 ) -> None:
-    """Measure what the plans ask for and nobody has. Return when all of it is there.
+    """Run the missing diagnoses of plans; return when all are there.
 
     Progress goes to stderr.
 

@@ -1,4 +1,4 @@
-"""Estimate how long cells take, and pack them into jobs: by records, else by assumption.
+"""Estimate the duration of cells, by records or assumptions, and pack them into jobs.
 
 The one estimator of runs on this machine, jobs of a cluster and the cost of claims.
 """
@@ -70,7 +70,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Return how long the jobs take one after the other."""
+        """Return the seconds of the jobs one after the other."""
         return sum(job.seconds for job in self.jobs)
 
     @property
@@ -129,7 +129,7 @@ def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
-    """Return how fast each program of the cells ran before.
+    """Return the speed of each program of the cells.
 
     By its own records, else by those of its kind, else as assumed.
     """

@@ -1,4 +1,4 @@
-"""Executors: the places where cells are run.
+"""Define what an executor is: a place where cells are run.
 
     local.Processes       worker processes of this machine
     local.ThisProcess     this process, for debuggers
@@ -24,10 +24,10 @@ class Executor(Protocol[Result]):
     """A place where cells are run."""
 
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Result:
-        """Run, or submit, what the plans need and nobody has. Raises UserError.
+        """Run, or submit, the missing cells of plans. Raises UserError.
 
         fresh: computes everything again; what was there is set aside.
         """
 
     def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
-        """Return the jobs in which cells would run, and how long they would take."""
+        """Return the jobs in which cells would run, and their duration."""

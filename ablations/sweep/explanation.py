@@ -1,4 +1,4 @@
-"""Plan the cells that tell which details make the gap between two presets or variants.
+"""Plan the cells that attribute the gap between two presets or variants to details.
 
 Each seed switches the details one after another from the start's value to the end's, in a random
 order of its own and in the reverse of it; beside that each detail alone at the start, and all but
@@ -41,7 +41,7 @@ FEWEST_SEEDS = 12
 
 
 class Side(NamedTuple):
-    """One end of a gap. name: as it is asked for."""
+    """One end of a gap. name: of its preset or variant, as the user gave it."""
 
     name: str
     study: Study
@@ -49,7 +49,7 @@ class Side(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The details that are switched in one of a seed's cells, and how that is called."""
+    """The details that are switched in a cell of a seed, and the name of that variant."""
 
     variant: str
     switched: Set
@@ -191,7 +191,7 @@ def _require_that_flags_act(gaps: Mapping[str, Gap], request: Request) -> None:
 def _details(
     gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
 ) -> dict[str, tuple[str, ...]]:
-    """Return the details. They must be the same on every task."""
+    """Return the details. Raise UserError where they differ between tasks."""
 
     def needed(details: Sequence[str]) -> Iterator[Set]:
         for seed in seeds:
@@ -217,7 +217,7 @@ def _described(
     details: Mapping[str, tuple[str, ...]],
     orders: Mapping[int, Sequence[str]],
 ) -> StoredStudy:
-    """Return the study of an explanation, with what the report needs to know of its details."""
+    """Return the study of an explanation, with its details for the report."""
 
     def brings(setting: str) -> tuple[Settings, Settings]:
         by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]

@@ -17,7 +17,7 @@ from ablations.sweep.claims import hold
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A plan as it is stored.
+    """A stored plan.
 
     when: of its file, in seconds since 1970. done: cells that have a record. last: it is what the
     study's name means where no flags are given.
@@ -31,7 +31,7 @@ class StoredRun:
 
     @property
     def command(self) -> str:
-        """Return the command that ran it, or that imports its like."""
+        """Return the command that ran it, or the one that imports such runs."""
         plan = self.plan
         if plan.imported:
             return f"ablations import ... --study {plan.study.name}"
@@ -60,7 +60,7 @@ def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
 
 
 def last_plan(results: Path, study: str) -> Plan:
-    """Return the plan that a study's name means: the last one that has begun.
+    """Return the last plan of a study that has begun.
 
     One that was stopped before it had a cell, or any work on one, hides no results of the plan
     before it.

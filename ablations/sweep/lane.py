@@ -1,4 +1,4 @@
-"""Hold the results of a running cell: its curve, its saved state, how it ended. No JAX."""
+"""Define the results of a running cell: its curve, its saved state, its end. No JAX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Lane:
             column.extend([None] * (len(self.columns["step"]) - len(column)))
 
     def values(self, metric: str) -> dict[int, float]:
-        """Return what a metric has, by step."""
+        """Return the values of a metric by step, without those that are None."""
         columns = self.columns["step"], self.columns.get(metric, [])
         return {
             int(step): value
@@ -46,7 +46,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Saved:
-    """The state of a cell that goes on: its point, its curve, its arrays (by `to_arrays`)."""
+    """The saved state of a cell: its point, its curve, its arrays (by `to_arrays`)."""
 
     point: int
     lane: Lane
@@ -90,7 +90,7 @@ class TrainingFailed(Exception):
     """
 
     def __init__(self, error: Exception, *, stops: bool = False):
-        """Hold the error that was raised."""
+        """Take the error that was raised."""
         super().__init__(str(error))
         self.error = error
         self.stops = stops

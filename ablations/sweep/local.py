@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def computed(self) -> int:
-        """Return how many were computed."""
+        """Return the number of cells that were computed."""
         return self.done + len(self.failed) - self.found
 
 
@@ -74,7 +74,7 @@ class Processes:
         fresh: bool = False,
         deadline: float | None = None,
     ) -> Outcome:
-        """Run whatever the plans need and nobody has; return when every cell has a record.
+        """Run the missing cells of plans; return when every cell has a record.
 
         Args:
             plans: what to compute.
@@ -98,7 +98,7 @@ class Processes:
     def carry_out(
         self, work: Work, results: Path, names: str, deadline: float | None = None
     ) -> Outcome:
-        """Do what is to do, and return what became of it. names: of the work, for people."""
+        """Run the cells that are to do, and return the outcome. names: of the plans, for people."""
         started = time.monotonic()
         if work.todo:
             order = self.order(work.todo, results)
@@ -185,7 +185,7 @@ class ThisProcess(Processes):
 
 
 def outcome_of(work: Work, results: Path, *, stopped: bool = False) -> Outcome:
-    """Return what became of the cells.
+    """Return the outcome of a run.
 
     stopped: the run was told to end, so that some may have no record yet; else that is an error.
     """

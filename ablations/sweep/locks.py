@@ -1,4 +1,4 @@
-"""Locks on files of a folder that several machines may share, and the permissions of such files.
+"""Lock files of a folder that several machines may share.
 
 Where a file system has no `flock` (Lustre without `-o flock`, some NFS), a lock is a file that
 names its holder. It outlives a holder on another machine that is killed, so whoever has another
@@ -24,7 +24,7 @@ _known: dict[int, bool] = {}  # device -> whether it has flock
 
 
 def file_lock(path: Path) -> BaseFileLock:
-    """Return a lock at a path whose folder exists, for whoever may write there."""
+    """Return a lock at a path whose folder exists, for all who may write there."""
     kind = FileLock if flock_works(path.parent) else SoftFileLock
     return kind(path, mode=permitted(0o666))
 

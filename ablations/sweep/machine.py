@@ -86,7 +86,7 @@ def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, 
 
 
 def left_out_of_workers() -> tuple[str, ...]:
-    """Return the variables that set JAX or Flax otherwise, which no worker is given."""
+    """Return the variables of JAX and Flax that workers do not inherit."""
     return tuple(
         name
         for name in sorted(os.environ)
@@ -96,7 +96,7 @@ def left_out_of_workers() -> tuple[str, ...]:
 
 
 def _portable() -> bool:
-    """Return whether PORTABLE may be set: XLA ends a process that has flags unknown to it."""
+    """Return whether PORTABLE may be set: XLA aborts on flags that it does not know."""
     try:
         known = version("jaxlib").startswith(PORTABLE_JAXLIB)
     except PackageNotFoundError:
@@ -105,7 +105,7 @@ def _portable() -> bool:
 
 
 def arithmetic() -> str:
-    """Name what decides the last bits of this process's numbers, besides versions.
+    """Name the arithmetic of this process, which decides the last bits of its numbers.
 
     Two workers of one arithmetic compute the same, but for Brax's generalized backend and MJX,
     which also call the C library and LAPACK.
@@ -189,7 +189,7 @@ def accelerators() -> int:
 
 
 def even_lanes(lanes: int, devices: int) -> int:
-    """Round lanes up to a multiple of the devices, to which a block is dealt evenly."""
+    """Round lanes up to a multiple of the devices."""
     return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
@@ -203,7 +203,7 @@ def programs_folder() -> Path | None:
 
 
 def use_cache() -> None:
-    """Have JAX keep compiled programs for other processes and later runs."""
+    """Turn on JAX's cache of compiled programs."""
     import jax
 
     folder = programs_folder()

@@ -1,4 +1,4 @@
-"""Hold work orders as plain data, so that whoever gives or reads one starts no JAX."""
+"""Define work orders: plain data, so that giving or reading one starts no JAX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Order:
-    """The work of a crew: one file, written once. Nothing but the cells decides a result.
+    """The work assignment of a crew, one file. Nothing but the cells decides a result.
 
     run: its name, in logs and claims. results: where records go. workers: processes. lanes:
     cells side by side in each. threads: of each command, as a flag asks; None: its share of the
@@ -79,7 +79,7 @@ class Order:
 
     @property
     def left(self) -> tuple[Cell, ...]:
-        """Return the cells that have no record yet."""
+        """Return its cells that have no record yet."""
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
@@ -89,7 +89,7 @@ class Order:
 
     @property
     def stopped(self) -> str | None:
-        """Return why cells of it are left that nobody is to begin; None where that is not so."""
+        """Return why its remaining cells are not to be begun; None where they are."""
         try:
             reason = self._stop.read_text()
         except FileNotFoundError:
@@ -97,7 +97,7 @@ class Order:
         return reason if self.left else None
 
     def close(self) -> None:
-        """Delete what its workers told each other."""
+        """Delete the notes of its workers to each other."""
         self._stop.unlink(missing_ok=True)
 
     @property
@@ -105,13 +105,13 @@ class Order:
         return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
 
     def write(self, path: Path) -> Path:
-        """Write it as JSON; return the path."""
+        """Write the order as JSON; return the path."""
         write_atomically(path, json.dumps(vars(self), default=vars))
         return path
 
     @classmethod
     def read(cls, path: Path) -> Order:
-        """Read it from JSON."""
+        """Read an order from JSON."""
         fields = json.loads(path.read_text())
         return cls(
             **fields

@@ -53,7 +53,7 @@ def edited(plan: Plan, results: Path) -> list[str]:
 
 
 def apart(plan: Plan, other: Plan, results: Path) -> str | None:
-    """Return why records of two plans cannot be compared: code of other revisions computed them.
+    """Return why records of two plans cannot be compared: their revisions differ.
 
     None where they can be, or where the other has no records.
     """

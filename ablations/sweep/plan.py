@@ -85,14 +85,14 @@ def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
 
 
 def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
-    """Return a plan on other seeds, with the revisions that it has, whatever the code is by now."""
+    """Return a plan on other seeds, with its own revisions, also where the code has others now."""
     flags: Flags = {**plan.request, "seeds": list(seeds), "until": None, "most_seeds": None}
     request = Request.of(plan.study.name, flags)
     return replace(plan, request=request.flags(), looks=NO_LOOKS, cells=tuple(_cells(plan, seeds)))
 
 
 def entry(task: str, variant: str, seed: int, config: Configuration) -> CellEntry:
-    """Return the cell of a configuration and a seed, under its hash."""
+    """Return the cell of a configuration and a seed, with its hash."""
     config = {**config, "seed": seed}
     return CellEntry(task, variant, seed, digest(config), config)
 
@@ -149,14 +149,14 @@ def _configurations(
 
 
 def _require_that_flags_act(study: Study, request: Request, every: Sequence[Configuration]) -> None:
-    """Require that what a flag sets or varies changes something, in some variant on some task."""
+    """Raise UserError for a flag that changes nothing, in any variant on any task."""
     flags = {name: f"--set {name}" for name in request.set}
     flags |= {name: f"--vary {name}" for name in request.vary}
     _require_effects(study, flags, every)
 
 
 def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
-    """Refuse to compare a variant with itself, outside of grids, where some may coincide."""
+    """Raise UserError where a variant equals the one it is compared with, outside of grids."""
     for name, variant in study.variants.items():
         other = variant.versus or study.baseline
         if variant.grid or name == other or other not in configs:
@@ -169,14 +169,14 @@ def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
 
 
 def _require_that_variants_act(study: Study, every: Sequence[Configuration]) -> None:
-    """Require that what variants differ in changes something."""
+    """Raise UserError for a setting of variants that changes nothing."""
     if len(study.variants) > 1:
         varied = {name for variant in study.variants.values() for name in variant.sets}
         _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
 
 
 def _require_readers(study: Study, profile: Profile, every: Sequence[Configuration]) -> None:
-    """Require that what a study sets for all of its variants is read by one of them."""
+    """Raise UserError for a setting of the whole study that no variant reads."""
     tasks = {config["task"]["name"] for config in every}
     shared = {
         *study.settings,
@@ -196,7 +196,7 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Configurati
 def _require_effects(
     study: Study, names: Mapping[str, str], every: Sequence[Configuration]
 ) -> None:
-    """Require that each setting acts somewhere. names: setting -> whose it is, in words."""
+    """Raise UserError for a setting that acts nowhere. names: setting -> its origin, in words."""
     definition = composer(study.trainer)
     reasons = [definition.inert(config, names) for config in every]
     for name in sorted(names):
@@ -206,7 +206,7 @@ def _require_effects(
 
 
 def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) -> Looks:
-    """Return the looks that a request asks for."""
+    """Return the looks of a request."""
     if request.until is None or request.most_seeds is None:
         return NO_LOOKS
     from ablations.looks import planned
@@ -231,7 +231,7 @@ def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) ->
 
 
 def _tuned(study: Study, request: Request, tasks: Collection[str]) -> Tuned | None:
-    """Return what was tuned for the variants and acts, here or in the study that they are from."""
+    """Return the tuned values of the variants that act, of this study or the one they are from."""
     found: dict[str, dict[str, float]] = {}
     settings = set()
     for task in tasks:
@@ -279,7 +279,7 @@ def _described_variants(
 def _neutral(
     definition: Composer, config: Configuration, names: Collection[str]
 ) -> dict[str, Json]:
-    """Return those of the names that a configuration leaves out, with their neutral values."""
+    """Return the names that a configuration leaves out as neutral, with their values."""
     stated, whole = settings_read(config), settings_read(definition.completed(config))
     return {name: whole[name] for name in sorted(whole.keys() - stated) if name in names}
 
@@ -292,7 +292,7 @@ def _described_task(study: Study, task: Task, configs: OfVariants) -> StoredTask
 def values_of(
     study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Json]:
-    """Return everything that is set for a variant on a task; the later wins."""
+    """Return everything that is set for a variant on a task; the later source wins."""
     return {
         **defaults(task, composer(study.trainer), study, variant, request),
         **study.settings,

@@ -1,4 +1,4 @@
-"""Find the plan of a selection: as `run` stored it, resolved here, or the last that ran."""
+"""Find the plan of a selection: stored, resolved anew, or the last that ran."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
 
 
 def _stored(request: Request, results: Path, selection: Selection | Flags) -> Plan:
-    """Return the plan of a request, as `planned` looks for it."""
+    """Return the plan of one request; see `planned`."""
     if all(value is None for value in selection.values()):
         return last_plan(results, request.study)
     name = digest(request.flags())
@@ -111,7 +111,7 @@ def _require_defined(results: Path, request: Request) -> None:
 
 
 def _as_it_is_now(plan: Plan, request: Request) -> Plan:
-    """Return the plan of a study file, anew where its command or code were edited since.
+    """Return the plan of a study file, made anew where its command or code was edited since.
 
     What ran before an edit is no result of what is there now. Of other revisions of our code the
     plan stays.
@@ -167,7 +167,7 @@ def _resolve(request: Request) -> Plan:
 
 
 def _as_explained(results: Path, request: Request) -> Request:
-    """Return a request for an explanation that ran, with the two whose gap it explains."""
+    """Return the request of an explanation that ran, with the two ends of its gap."""
     if not has_run(results, request.study):
         return request
     last = read_plan(results, request.study).request

@@ -1,4 +1,4 @@
-"""Find the cells of plans that are to be computed; set aside what is in their way."""
+"""Find the cells of plans that are to be computed; set aside records that are no results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ablations.sweep.claims import hold, work_folder
 
 @dataclass(frozen=True)
 class Work:
-    """The cells of some plans, each once. todo: those that nobody has computed."""
+    """The cells of some plans, each once. todo: those without a result."""
 
     cells: tuple[Cell, ...]
     todo: tuple[Cell, ...]
 
 
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
-    """Store the plans and clear the way for what they still need.
+    """Store the plans, and find the cells that they still need.
 
     Args:
         plans: to be computed.
@@ -90,7 +90,7 @@ def clear_the_way(
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
-    """Return what `prepare` would find to do; change nothing."""
+    """Return the cells that `prepare` would find to do; change nothing."""
     return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
 
 
@@ -154,7 +154,7 @@ def _is_result(record: Record | None) -> bool:
 
 
 def _set_aside(results: Path, cell: str, path: Path) -> None:
-    """Move it out of the way, if no other run did or is at work on the cell."""
+    """Move a path aside, unless another run did, or works on the cell."""
     if held := hold(results, cell):
         aside = results / "set-aside" / f"{cell}-{uuid.uuid4().hex[:8]}"
         aside.parent.mkdir(exist_ok=True)
@@ -164,7 +164,7 @@ def _set_aside(results: Path, cell: str, path: Path) -> None:
 
 
 def _start_over(results: Path, cell: str) -> None:
-    """Set aside how far a cell came, unless somebody runs it now."""
+    """Set aside the record and checkpoints of a cell, unless it is running."""
     work = work_folder(results, cell)
     for path in (cell_folder(results, cell), work / "checkpoints", work / "run"):
         if path.is_dir():

@@ -84,7 +84,7 @@ class Progress:
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
-        """Begin to measure time, and to show."""
+        """Start the clock and the display."""
         self._started = self._looked = time.monotonic()
         if self.console.is_terminal and not self.console.quiet:
             self._live = Live(console=self.console, refresh_per_second=4, transient=True)
@@ -105,7 +105,7 @@ class Progress:
             self._print_line(self._beats())
 
     def update(self) -> None:
-        """Show what there is now."""
+        """Show the state of now."""
         self._collect()
         if self._live:
             self._live.update(self._picture(self._beats()))
@@ -113,7 +113,7 @@ class Progress:
             self._print_line(self._beats())
 
     def say(self, line: str) -> None:
-        """Print a line for good, above what changes."""
+        """Print a line that stays, above the live display."""
         self.console.print(line, markup=False, soft_wrap=True)
 
     def _collect(self, *, at_once: bool = False) -> None:
@@ -165,7 +165,7 @@ class Progress:
         return f"{_si(self._clocks.rate)} steps/s"
 
     def _bar(self, steps: int, done: int) -> ProgressBar:
-        """Draw steps, or cells where nobody knows how many steps there will be."""
+        """Draw steps, or cells where the number of steps is not known."""
         if self._told:
             return ProgressBar(total=max(1, self._total), completed=steps, width=30)
         return ProgressBar(total=max(1, len(self._steps)), completed=done, width=30)
@@ -219,7 +219,7 @@ class Progress:
 
 
 def _steps_of(record: Record | None) -> int:
-    """Return about how many steps a command took that was not told how many."""
+    """Estimate the steps of a command without {steps}, by its speed and time."""
     if record is None:
         return 0
     made = record.provenance

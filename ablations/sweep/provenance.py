@@ -1,4 +1,4 @@
-"""Describe where records come from: versions, commit, machine. Never part of a result."""
+"""Describe the origin of records: versions, commit, machine. Never part of a result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
 
 
 def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
-    """Return what a checkout has over its commit, as a patch; new files included.
+    """Return the changes of a checkout since its commit, as a patch with new files.
 
     "" where that is nothing, or there is no checkout.
     """

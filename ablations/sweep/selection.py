@@ -1,4 +1,4 @@
-"""Select a part of a study: its variants, seeds and tasks, by names, which `plan` resolves."""
+"""Select a part of a study: variants, seeds and tasks, by name; `plan` resolves them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Selected:
 
 
 def select(study: Study, request: Request) -> Selected:
-    """Return what a request selects of a study.
+    """Return the part of a study that a request selects.
 
     Raises:
         UserError: the study does not have a name, or flags contradict each other.

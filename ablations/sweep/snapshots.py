@@ -1,4 +1,4 @@
-"""Keep policies of a running cell.
+"""Save policies of a running cell.
 
     results/work/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
 
@@ -41,7 +41,7 @@ class Snapshots:
 
     @property
     def folder(self) -> Path:
-        """Return where they lie while the cell runs."""
+        """Return the folder of the policies while the cell runs."""
         return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:
@@ -61,7 +61,7 @@ class Snapshots:
         write_atomically(self.folder / f"{step}.npz", data.getvalue(), lasting=False)
 
     def flush(self) -> None:
-        """Make them outlast a failure of the power, before a checkpoint that relies on them."""
+        """Flush them to disc, before a checkpoint that relies on them."""
         for path in _files(self.folder).values():
             with path.open("rb") as file:
                 flush_to_disc(file)
@@ -87,7 +87,7 @@ class Snapshots:
                 path.unlink(missing_ok=True)
 
     def finish(self, lane: Lane) -> Policies:
-        """Delete what the record does not keep; return its description, {} where none is kept."""
+        """Delete those that the record does not keep; return the description of the others."""
         if not self.count:
             return {}
         self.prune(lane)

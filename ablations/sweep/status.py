@@ -1,4 +1,4 @@
-"""Tell the state of every cell of a plan: done, running, queued, failed, missing, damaged."""
+"""Find the state of every cell of a plan: done, running, queued, failed, missing, damaged."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Status:
 
     @property
     def moving(self) -> bool:
-        """Return whether a cell runs or waits in a queue."""
+        """Return whether a cell is running or queued."""
         return any(row["state"] in ("running", "queued") for row in self.rows)
 
 
@@ -122,7 +122,7 @@ def _in_queue(held: Held, *, running: bool) -> Row:
 
 
 def _read(results: Path, cell: Cell) -> Record | Exception | None:
-    """Return a cell's record, None where there is none, or why it cannot be read."""
+    """Return a cell's record, None without one, or the error of reading it."""
     try:
         return read_record(results, cell.hash)
     except (DamagedRecord, OtherFormat, PermissionError) as why:

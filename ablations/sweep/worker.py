@@ -43,7 +43,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Kind(NamedTuple):
-    """The properties that cells share which may run side by side, but for how far they are."""
+    """The properties that cells share which may run side by side, but for their progress."""
 
     program: str
     points: int
@@ -54,7 +54,7 @@ class Worker:
     """One process of an order."""
 
     def __init__(self, order: Order, index: int):
-        """Read what there is to do. index: of the worker, which spreads workers over programs."""
+        """Read the order. index: of the worker, which spreads workers over programs."""
         self.order = order
         self.backend = order.backend
         self.index = index
@@ -86,14 +86,14 @@ class Worker:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
-        """Release everything unfinished, as if it had never been begun."""
+        """Release all unfinished cells, as if they had never been begun."""
         if self._program is not None:
             self._program[1].abandon()
         while self._claims:
             self._claims.pop().release()
 
     def stop(self) -> bool:
-        """Ask it to end after the chunk at hand, with a checkpoint.
+        """Ask it to end after the current chunk, with a checkpoint.
 
         Return False where it is not training, so that nothing would answer.
         """
@@ -143,7 +143,7 @@ class Worker:
         return block, done
 
     def _kinds(self) -> list[Kind]:
-        """Return the kinds of cells that wait, those of the program at hand first.
+        """Return the kinds of waiting cells, those of the loaded program first.
 
         Without one each worker starts with another, to compile side by side.
         """
@@ -156,7 +156,7 @@ class Worker:
         return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
-        """Return how many cells may run side by side with this one.
+        """Return how many lanes a batch with this cell may have.
 
         Fewer than ordered where the program at hand has found that no more fit.
         """
@@ -230,7 +230,7 @@ class Worker:
         error: Exception,
         about: Provenance,
     ) -> None:
-        """Record the failure. Checkpoints stay: another try may go on from them."""
+        """Record a failure. Checkpoints stay: another try may resume from them."""
         for cell, one in zip(cells, held, strict=True):
             self._publish(cell, one, _failed(_one_line(error)), {"log": _tail_of(error), **about})
             one.release()
@@ -279,7 +279,7 @@ def _tail_of(error: BaseException) -> list[str]:
 
 
 def end_with_parent(release: Callable[[], None], parent: int) -> None:
-    """End this process soon after its parent is gone, whatever killed it and however early.
+    """End this process soon after its parent has ended, for whatever reason.
 
     No orphan keeps a core.
 
@@ -300,7 +300,7 @@ def end_with_parent(release: Callable[[], None], parent: int) -> None:
 
 
 def _why(error: OSError | UserError, order: Order) -> str:
-    """Return why no worker of an order could go on, in a line."""
+    """Return a line on why the workers of an order had to stop."""
     if isinstance(error, UserError):
         return str(error)
     reason = error.strerror or error
@@ -331,7 +331,7 @@ def _release(held: Sequence[Worker]) -> None:
 
 
 def _work(order: Order, index: int, held: list[Worker]) -> None:
-    """Train what is left.
+    """Run the cells that are left.
 
     held: takes the worker, for whoever has to release what it holds. Raises OSError or UserError
     where another worker would not fare better.

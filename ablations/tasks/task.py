@@ -89,6 +89,7 @@ def check_episodes(settings: Settings) -> list[str]:
     ]
 
 
+GYMNASIUM = re.compile(r"([A-Z]\w+)-v\d+")  # how it names an environment
 _TASKS: dict[str, Task] = {}
 
 
@@ -109,7 +110,7 @@ def task(name: str) -> Task:
     """Return the task of that name. Raise UserError, which knows how Gymnasium spells ours."""
     if name in _TASKS:
         return _TASKS[name]
-    if gymnasium := re.fullmatch(r"([A-Z]\w+)-v\d+", name):
+    if gymnasium := GYMNASIUM.fullmatch(name):
         words = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", gymnasium[1]).lower()
         near = [one for one in (words, words.replace("_", "")) if one in _TASKS]
         if near:

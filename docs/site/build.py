@@ -21,8 +21,13 @@ from typing import Any
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 sys.path.insert(0, str(SITE))
-STATIC = ("docs/site/extra.css", "docs/site/extra.js", "LICENSE")
+STATIC = (
+    *(f"docs/site/{name}" for name in ("extra.css", "extra.js", "iframe-worker.js")),
+    "LICENSE",
+)
 TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
+# A search finds answers before pages that hold everything.
+BOOSTS = {"results/questions/": 3, "results/reference/": 0.5, "results/README.md": 0.5}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -85,7 +90,9 @@ def stage(folder: Path) -> None:
         elif path.suffix == ".md":
             text = generated.get(name) or path.read_text()
             waiting += targets(path, text)
-            to.write_text(LINK.sub(partial(_page, path), text))
+            boost = next((b for start, b in BOOSTS.items() if name.startswith(start)), 1)
+            head = f"---\nsearch: {{boost: {boost}}}\n---\n"
+            to.write_text(head + LINK.sub(partial(_page, path), text))
         else:
             shutil.copy(path, to)
 

@@ -4,8 +4,9 @@
 
 makes a fresh environment, installs this checkout without extras, counts packages and MB, and says
 how long an import of the fixture and a table take. Then it adds pytest and runs what docs/ shows:
-the fixture's example twice, and a study of a NumPy script, up to its table. --beside: what these
-packages would take, in an environment of their own.
+the fixture's example twice, a study of a NumPy script up to its table, a gate, and a table of CSV
+files; what an extra brings is asked for in a line. --beside: what these packages would take, in an
+environment of their own.
 """
 
 from __future__ import annotations
@@ -99,6 +100,18 @@ def main() -> None:
         seconds = best(bin / "ablations", "table", "norm_adv", cwd=folder)
         print(f"    ablations table norm_adv, of 16 records: {seconds:.2f} s")
         print(run(bin / "ablations", "table", "norm_adv", cwd=folder))
+        copied("gate.md", folder)
+        gate = (bin / "ablations", "gate", "--against", "--lr 0.6", "--better", "lower")
+        flags = ("--metric", "loss", "--margin", "10%", "--", python, "fit.py", "--seed", "{seed}")
+        print(run(*gate, *flags, cwd=folder))
+        copied("own-runs.md", folder)
+        run(python, "runs.py", cwd=folder)
+        run(bin / "ablations", "import", "logs", "--study", "mine", "--baseline", "ppo", cwd=folder)
+        print(run(bin / "ablations", "table", "mine", cwd=folder))
+        page = (bin / "ablations", "report", "mine")
+        done = subprocess.run(page, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done
+        print(done.stderr)
         if options.beside:
             print(" ".join(options.beside))
             told(made(folder / "beside", *options.beside))

@@ -8,7 +8,8 @@
 writes results/reference/gate_calibration.md, and fails where the bound of a rate of false alarms,
 passes or gains is above 1.3 times the gate's. The committed one has the final scores of 192 SAC and
 193 TD3 runs from github.com/flowersteam/rl_stats (data/*_final_perfs.txt). Each comparison draws
-seeds for either side and plays the gate's own looks on them. `pair` is the correlation of the two
+seeds for either side and plays the gate's own looks on them, to their end (gate_errors.py has early
+ends). `pair` is the correlation of the two
 runs of a seed.
 
 The stored runs are results/reference/examples/sb3_cartpole_runs.csv, where it is there:

@@ -98,6 +98,14 @@ def test_a_known_candidate_costs_nothing_and_keeps_its_verdict(ask) -> None:
     assert Path("night.jsonl").read_bytes() == before
 
 
+def test_the_ledger_is_no_part_of_the_code_that_it_lies_beside(ask) -> None:
+    ask(*OPEN, "--depends", ".")
+    first = ask(words="-2")
+    before = Path("night.jsonl").read_bytes()
+    assert (first[0], ask(words="-2")) == (1, first)
+    assert Path("night.jsonl").read_bytes() == before
+
+
 def test_a_spent_budget_is_said(ask) -> None:
     ask(*OPEN[:-1], "1")
     ask(words="-2")

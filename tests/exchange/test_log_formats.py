@@ -449,3 +449,36 @@ def test_what_is_done_to_a_table_of_runs_is_read_right_or_refused(tmp_path, kind
             with pytest.raises(UserError, match=r"second time|twice"):
                 list(read_all([path], Rule(), []))
         right_or_refused(path, whole=change != "cut")
+
+
+def mlflow_run(store: Path, key: str, name: str, seed: int, values: list[str]) -> None:
+    run = store / "438" / key
+    for folder in ("metrics/eval", "params", "tags"):
+        (run / folder).mkdir(parents=True, exist_ok=True)
+    (run / "meta.yaml").write_text(f"run_id: {key}\nrun_name: {name}\nstatus: 3\n")
+    (run / "params" / "seed").write_text(str(seed))
+    (run / "params" / "env_id").write_text("Hopper-v4")
+    lines = [f"{1700000000000 + k} {value} {10 * k}" for k, value in enumerate(values, 1)]
+    (run / "metrics" / "eval" / "return").write_text("\n".join(lines) + "\n")
+    (run / "metrics" / "loss").write_text("1700000000000 0.5 1\n")
+
+
+def test_mlflows_file_store(tmp_path) -> None:
+    store = tmp_path / "mlruns"
+    for k, (name, gain) in enumerate({"ppo": 1, "ppo_norm": 2}.items()):
+        for seed in (3, 7):
+            values = [f"{gain * step + seed}" for step in range(1, 6)]
+            mlflow_run(store, f"{k}{seed}" * 16, name, seed, values)
+    (store / "438" / "meta.yaml").write_text("experiment_id: '438'\nname: mine\n")
+    found = imported(store, tmp_path, metric="eval/return")
+    assert found == {
+        ("Hopper-v4", name, seed): (5, 10, 50, 5 * gain + seed)
+        for name, gain in {"ppo": 1, "ppo_norm": 2}.items()
+        for seed in (3, 7)
+    }
+
+
+def test_a_damaged_metric_of_mlflow_is_named(tmp_path) -> None:
+    mlflow_run(tmp_path / "mlruns", "a" * 32, "ppo", 1, ["1", "2", "half"])
+    with pytest.raises(UserError, match=r"metrics/eval/return', line 3: no metric of MLflow's"):
+        imported(tmp_path / "mlruns", tmp_path, metric="eval/return")

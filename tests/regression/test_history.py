@@ -108,6 +108,9 @@ def test_nights_are_rows_or_runs(tmp_path: Path) -> None:
     assert read.names == tuple(f"2026-01-0{day}" for day in range(1, 5))
     assert np.array_equal(read.values, [0.5, np.nan, np.nan, 0.25], equal_nan=True)
     assert read.since("2026-01-03").names == ("2026-01-03", "2026-01-04")
+    rows.write_text("date,won\nmon,37/50\ntue,\nwed,10/40\n")
+    rates = read_nights(rows, "won").values
+    assert np.array_equal(rates, [0.74, np.nan, 0.25], equal_nan=True)
     lines = tmp_path / "nights.jsonl"
     lines.write_text("".join(json.dumps({"val": {"acc": a}}) + "\n" for a in (0.5, 0.75)))
     assert list(read_nights(lines, "val.acc").values) == [0.5, 0.75]
@@ -150,7 +153,9 @@ def test_a_history_through_the_command(tmp_path, capsys, last, flags, code, says
     ("content", "metric", "says"),
     [
         ("a,b\n1,2\n", "c", "unknown column of"),
-        ("a,b\n1,x\n", "b", "b must be a number, not 'x'"),
+        ("a,b\n1,x\n", "b", "b must be a number, or a rate such as 37/50, not 'x'"),
+        ("a,b\n1,5/0\n", "b", "or a rate such as 37/50, not '5/0'"),
+        ("a,b\n1,7/5\n", "b", "or a rate such as 37/50, not '7/5'"),
     ],
 )
 def test_files_that_are_none_are_said_in_a_line(tmp_path, content, metric, says) -> None:

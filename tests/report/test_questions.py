@@ -117,7 +117,8 @@ def test_the_words_say_what_the_interval_says(
             assert max(-low, high) <= numbers[0] + 1e-9, "the bound that is told holds"
             assert numbers[0] <= 0.0501
         if word == "Not seen":
-            assert re.search(r"; 5% needs about [\d,]+ seeds$", line)
+            wide = r"; 5% needs about [\d,]+ seeds$"
+            assert re.search(wide if reach > 0.05 else r"; about [\d,]+ seeds would tell$", line)
     else:
         side = 1 if low > 0 else -1
         if side == -stated:
@@ -173,9 +174,12 @@ def test_nothing_rests_on_a_task_that_did_not_pass(tmp_path: Path) -> None:
 
 
 def test_one_seed_tells_nothing_and_waits_for_others(tmp_path: Path) -> None:
-    found = found_of(tmp_path, {"walker2d": 60.0, "ant": 60.0}, seeds=1)
-    assert found.answer is not Answer.YES
-    assert not found.grade
+    places = itertools.product(("walker2d", "ant"), ("standard", "brax"))
+    alone = {(task, name): [160.0 if name == "brax" else 100.0] for task, name in places}
+    found = judged(question(), Results(study(tmp_path, alone), tmp_path), TASKS, 2)
+    assert (found.answer, found.grade) == (Answer.CANNOT_TELL, "")
+    assert answer_line(found) == "Cannot tell: one seed on walker2d and ant"
+    assert found.share == (pytest.approx(0.6), None, None)
     scores = {("walker2d", "standard"): around(100), ("walker2d", "brax"): around(160, start=1)}
     scores |= {("ant", "standard"): [100.0], ("ant", "brax"): [100.0]}
     plan = study(tmp_path / "b", scores)
@@ -243,9 +247,11 @@ def test_what_is_open_says_what_it_would_take(tmp_path: Path) -> None:
     assert found.answer is Answer.CANNOT_TELL
     assert found.share is not None
     assert found.share.low is not None
-    needed = int(re.search(r"About ([\d,]+) seeds", takes(found))[1].replace(",", ""))  # type: ignore[index]
+    told = [int(x.replace(",", "")) for x in re.findall(r"([\d,]+) seeds (?:on|for)", takes(found))]
     width = (found.share.high - found.share.low) / 2  # type: ignore[operator]
-    assert needed == math.ceil(10 * (width / 0.05) ** 2)
+    value = abs(found.share.value)
+    apart = max(value, 0.05 - value)
+    assert told == [math.ceil(10 * (width / reach) ** 2) for reach in (apart, 0.05)]
 
 
 def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:
@@ -330,7 +336,7 @@ def test_the_exam_is_the_one_that_was_run() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('direction = "higher"', 'direction = "up"', "question 'brax_gae': direction"),
+        ('direction = "differs"', 'direction = "up"', "question 'brax_gae': direction"),
         ('factor = "advantage"', 'variant = "brax"', "the statistic effect needs factor"),
         ('id = "gae_lambda"', 'id = "brax_gae"', "has two questions 'brax_gae'"),
         ('study = "what_matters"', 'study = "mine.py"', "'mine.py' is no name of a study"),

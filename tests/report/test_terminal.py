@@ -6,7 +6,8 @@ import pytest
 
 from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import verdict_text
-from ablations.report.formats.terminal import NARROWEST, answer, terminal
+from ablations.report.formats.terminal import NARROWEST, terminal
+from ablations.report.formats.words import answer, open_tasks
 from ablations.report.results import Results
 from ablations.report.tables import table
 from tests.report.synthetic import synthetic_study
@@ -84,3 +85,23 @@ def test_colours_follow_the_verdict(tmp_path) -> None:
         for name in ("  up", "  down", "  same")
     }
     assert styles == {"  up": {"green"}, "  down": {"red"}, "  same": {"cyan"}}
+
+
+def test_a_variant_is_named_once_with_all_its_tasks(tmp_path) -> None:
+    one = made(tmp_path, {"a": 0.5}, ("hopper", "ant"))
+    assert answer(one).count("a is better on ") == 1
+    assert answer(one).count(" and on ") == 1
+
+
+def test_a_row_over_tasks_that_is_open_says_by_which(tmp_path) -> None:
+    finals = {
+        ("hopper", "base"): scores(1.0),
+        ("hopper", "a"): scores(1.001, -0.001),
+        ("ant", "base"): scores(1.0),
+        ("ant", "a"): [1.0 + 0.2 * (-1) ** seed for seed in SEEDS],
+    }
+    one = table(Results(synthetic_study(tmp_path, finals), tmp_path))
+    (whole,) = [row for row in one.rows if row.task == "all tasks" and row.baseline]
+    assert whole.verdict is Verdict.UNDECIDED
+    assert open_tasks(whole, one) == ("ant",)
+    assert not any(open_tasks(row, one) for row in one.rows if row is not whole)

@@ -90,7 +90,7 @@ def test_rewards_of_a_moving_scale_are_refused(shell) -> None:
         (["nothing"], "study"),
         (["gae", "--tasks", "nowhere"], "task"),
         (["gae", "--workers", "0"], "at least 1"),
-        (["gae", "--format", "png"], "invalid choice"),
+        (["gae", "--format", "png"], "unknown --format: 'png'"),
     ],
 )
 def test_bad_input_is_one_line(shell, arguments: list[str], complaint: str) -> None:

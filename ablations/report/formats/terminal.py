@@ -11,12 +11,12 @@ from rich.text import Text
 
 from ablations.core.verdict import Verdict
 from ablations.errors import count, printable
-from ablations.report.formats.numbers import Digits, estimate, seeds_text, verdict_text
+from ablations.report.formats.numbers import Digits, seeds_text, verdict_text
+from ablations.report.formats.words import answer, effect
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table
 
 NARROWEST = 60
 _GAP = "  "
-_LISTED = 4  # findings that the answer names
 
 
 class _Mark(NamedTuple):
@@ -63,50 +63,12 @@ def print_in_terminal(made: Table, *, caption: bool = False) -> None:
         console.print(Text(f"{notes}: --caption; all numbers: --wide", "dim"))
 
 
-def answer(made: Table) -> str:
-    """Return what a table says, in a sentence or two: effects with intervals, or their bound."""
-    rows = [row for row in made.rows if row.task != ALL_TASKS and row.baseline is not None]
-    rows = [row for row in rows if row.verdict is not None and not row.verdict.too_few]
-    if not rows:
-        return "Nothing is compared yet."
-    differing = [row for row in rows if row.verdict and row.verdict.sign]
-    differing.sort(key=lambda row: -abs(row.difference or 0.0) / (row.unit or 1.0))
-    same = [row for row in rows if row.verdict is not None and row.verdict.same]
-    parts = [_finding(row, made) for row in differing[:_LISTED]]
-    if len(differing) > _LISTED:
-        parts.append(f"and {len(differing) - _LISTED} more differ")
-    if len(same) == len(rows):
-        parts.append(f"No difference that matters: any effect is below {_bound(same)}")
-    elif same:
-        parts.append(f"{len(same)} of {len(rows)} make no difference that matters")
-    if rest := len(rows) - len(differing) - len(same):
-        parts.append(f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided")
-    return f"{'; '.join(parts)}."
-
-
-def _finding(row: Entry, made: Table) -> str:
-    where = f" on {row.task}" if len(made.tasks) > 1 else ""
-    verdict = row.verdict.decided if row.verdict else ""
-    return f"{row.variant} is {verdict}{where} ({_effect(row)})"
-
-
-def _bound(rows: Sequence[Entry]) -> str:
-    """Return the largest effect that the intervals leave open."""
-    ends = [
-        (max(abs(row.difference_low or 0.0), abs(row.difference_high or 0.0)), row.unit)
-        for row in rows
-    ]
-    if all(unit for _, unit in ends):
-        return f"{100 * max(end / (unit or 1.0) for end, unit in ends):.2g}% of what was learned"
-    return f"{max(end for end, _ in ends):.3g}"
-
-
 def _rows(rows: Sequence[Entry], names: int, width: int) -> Iterator[Text]:
     digits = Digits(rows)
-    cells = [(" ".join(digits.score(row)).strip(), _effect(row), *_verdict(row)) for row in rows]
+    cells = [(" ".join(digits.score(row)).strip(), effect(row), *_verdict(row)) for row in rows]
     means = max((cell_len(mean) for mean, *_ in cells), default=0)
-    effects = max((cell_len(effect) for _, effect, *_ in cells), default=0)
-    for row, (mean, effect, mark, verdict) in zip(rows, cells, strict=True):
+    effects = max((cell_len(change) for _, change, *_ in cells), default=0)
+    for row, (mean, change, mark, verdict) in zip(rows, cells, strict=True):
         line = Text(_GAP)
         if cell_len(row.variant) > names:  # a name that is long has a line of its own
             yield Text(_GAP + _cut(row.variant, width - len(_GAP)))
@@ -115,9 +77,9 @@ def _rows(rows: Sequence[Entry], names: int, width: int) -> Iterator[Text]:
             line.append(row.variant + " " * (names - cell_len(row.variant)))
         if 2 * len(_GAP) + names + means + effects + 16 > width:
             mean = mean.partition(" [")[0]
-            line.append(f"{_GAP}{mean}{_GAP}{effect}")
+            line.append(f"{_GAP}{mean}{_GAP}{change}")
         else:
-            line.append(f"{_GAP}{mean:<{means}}{_GAP}{effect:<{effects}}")
+            line.append(f"{_GAP}{mean:<{means}}{_GAP}{change:<{effects}}")
         word = Text(f"{_GAP}{mark.sign} {verdict}" if verdict else "", mark.style)
         if line.cell_len + word.cell_len > width:
             yield line
@@ -139,18 +101,6 @@ def _verdict(row: Entry) -> tuple[_Mark, str]:
     if row.verdict.sign:
         return (_BETTER if row.verdict.sign > 0 else _WORSE), text
     return (_OPEN if row.verdict is Verdict.UNDECIDED or row.verdict.too_few else _OTHER), text
-
-
-def _effect(row: Entry) -> str:
-    """Return the effect in percent of what the baseline learned; in the metric without that."""
-    if row.difference is None:
-        return ""
-    scale = 100 / row.unit if row.unit and row.task != ALL_TASKS else 1.0
-    scale = 100.0 if row.task == ALL_TASKS else scale
-    ends = (row.difference_low, row.difference_high)
-    low, high = (None if end is None else end * scale for end in ends)
-    text = estimate(row.difference * scale, low, high, "+")
-    return text.replace(" [", "% [", 1) if scale != 1.0 and " [" in text else text
 
 
 def _unit(rows: Sequence[Entry]) -> str:

@@ -16,8 +16,9 @@ from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
+from ablations.report.formats.words import answer
 from ablations.report.page.runs import Makers, Run, failures, runs
-from ablations.report.page.scorecard import Score, scorecard, summary
+from ablations.report.page.scorecard import Score, scorecard
 from ablations.report.results import Results
 from ablations.report.scores import baseline_of, largest, scores, step_unit
 from ablations.report.tables import (
@@ -182,7 +183,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         common,
         unit=unit,
         scorecard=lines,
-        summary=summary(made),
+        summary=answer(made),
         variants=tuple(_variants(plan)),
         table=Markup(render(replace(made, caption="", notes=()), "html")),
         caption=made.caption,

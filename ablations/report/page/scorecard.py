@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ablations.report.formats.numbers import Digits, verdict_class, verdict_text
+from ablations.report.formats.words import open_tasks
 from ablations.report.tables import ALL_TASKS, Entry, Table
 
 
 @dataclass(frozen=True)
 class Score:
-    """One line of the scorecard: a comparison, over all tasks where there are several."""
+    """One line of the scorecard: a comparison, over all tasks where there are several.
+
+    open: the tasks by which it is undecided.
+    """
 
     variant: str
     baseline: str
@@ -22,6 +25,7 @@ class Score:
     estimate: str
     seeds: str
     strip: Markup
+    open: tuple[str, ...] = ()
 
 
 def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
@@ -42,6 +46,7 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
             if (row.n_pairs or 0) < row.n_planned
             else str(row.n_pairs),
             strip=_strip(row, reach),
+            open=open_tasks(row, made),
         )
         for row in rows
     )
@@ -79,10 +84,3 @@ def _strip(row: Entry, reach: float) -> Markup:
         + "".join(parts)
         + "</svg>"
     )
-
-
-def summary(made: Table) -> str:
-    """Count the verdicts: "2 equivalent, 1 worse"."""
-    task = ALL_TASKS if made.of(ALL_TASKS) else made.tasks[0]
-    counts = Counter(row.verdict for row in made.of(task) if row.baseline)
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if verdict)

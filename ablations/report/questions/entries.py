@@ -81,9 +81,9 @@ class Task:
 class Question:
     """A question with the one comparison that answers it.
 
-    id: names its page. title: in short. question: in a reader's words. sentence: what somebody
-    claims, which "Yes" confirms. direction: of the score with the change, by the sentence. source,
-    link, published: who says so and with which numbers. change: "X instead of Y".
+    id: names its page. title: in short. question: in a reader's words. direction: of the score with
+    the change where its answer is Yes; "differs" is either. sentence: what somebody claims, or its
+    negation. source, link, published: who says so, with which numbers. change: "X instead of Y".
     statistic: "effect", of `factor` in a fraction of a factorial, or "difference" of `variant`
     minus `versus`. run: the selection of the study. terms: what a reader would search for.
     """
@@ -110,7 +110,7 @@ class Question:
 
     @property
     def stated(self) -> int:
-        """The sign that the sentence claims, 0 where it claims none."""
+        """The sign of an effect that Yes says, 0 of either."""
         return SIGNS[self.direction]
 
     @property

@@ -171,10 +171,10 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
 
     def word(of: Estimate) -> Answer | None:
         bound = of.bound
+        if bound is not None and of.comparison.n < FEWEST:
+            return Answer.CANNOT_TELL
         if bound is None or bound.low is None or bound.high is None:
             return None
-        if of.comparison.n < FEWEST:
-            return Answer.CANNOT_TELL
         bounds = [pair for pair in ends if pair is not None]
         return answer(*bound_ends(bound), stated=whole.question.stated, tasks=bounds)
 

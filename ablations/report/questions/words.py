@@ -26,7 +26,19 @@ def answer_line(found: Found) -> str:
         return f"{Answer.CANNOT_TELL}: one seed on {listed(found.over)}"
     if found.answer is Answer.DEPENDS:
         return f"{found.answer}: {_sides(found)}"
-    return answer_text(found.answer, *bound_ends(found.share), found.useful)
+    value, low, high = bound_ends(found.share)
+    if found.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
+        return answer_text(found.answer, value, low, high, found.useful)
+    told = answer_text(found.answer, value, low, high)
+    return f"{told}; about {seeds_to_tell(found):,} seeds would tell" if found.useful else told
+
+
+def seeds_to_tell(found: Found) -> int:
+    """Return the seeds that exclude 0, or what is larger than the margin, if all is as it looks."""
+    assert found.share is not None
+    value, low, high = bound_ends(found.share)
+    away = max(abs(value), MARGIN - abs(value))
+    return math.ceil((found.useful or 0) * ((high - low) / 2 / away) ** 2)
 
 
 def _sides(found: Found) -> str:
@@ -121,9 +133,10 @@ def takes(found: Found) -> str:
             f"details add to the settings' means, which other settings would average out. {rest}"
         ).strip()
     needed = math.ceil(found.useful * ((high - low) / 2 / MARGIN) ** 2)
+    where = listed(found.over)
     return (
-        f"About {needed:,} seeds on {listed(found.over)} for an interval of \u00b15%, at the "
-        f"spread that was seen on {found.useful}. {rest}"
+        f"About {seeds_to_tell(found):,} seeds on {where} if the effect is as it looks, and "
+        f"{needed:,} seeds for an interval of \u00b15%, at this spread. {rest}"
     ).strip()
 
 

@@ -56,7 +56,7 @@ def mcnemar_p(gained: int, lost: int) -> float:
     if not n:
         return 1.0
     tail = sum(math.comb(n, k) for k in range(fewer + 1))
-    return float(min(1.0, 2 * tail / 2**n))
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def paired_rates(gained: int, lost: int, pairs: int, level: float = LEVEL) -> Interval:

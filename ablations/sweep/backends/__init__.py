@@ -54,7 +54,7 @@ class RunningBatch(Protocol):
         """Return how a cell of the batch ended."""
 
     def cost(self, index: int) -> Provenance:
-        """Return the time and memory of a cell, for its provenance."""
+        """Return the time and memory that a cell took, for its provenance."""
 
 
 class Prepared(Protocol):
@@ -64,7 +64,7 @@ class Prepared(Protocol):
     lanes: int  # how many cells run side by side
 
     def abandon(self) -> None:
-        """End at once what it runs outside of this process."""
+        """Kill the processes that it has started."""
 
     def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> RunningBatch:
         """Return a batch of its cells, ready to run."""
@@ -92,13 +92,13 @@ class Backend(Protocol):
         return 0
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return the workers for so many cells, and how many run side by side in each.
+        """Return the number of workers for some cells, and of lanes in each.
 
         workers: at most. devices: accelerators, which all workers share. lanes: as a flag asks.
         """
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return cells as an order has them, with what their provenance will need."""
+        """Return cells as an order holds them, with data for their provenance."""
         return tuple(cells)
 
     def has_run(self, cell: Cell, results: Path) -> bool:
@@ -134,13 +134,13 @@ class Backend(Protocol):
         """Return the provenance of a cell that this process ran."""
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
-        """Return what configurations have in common that take about as long per step."""
+        """Return the properties of a configuration that decide its time per step."""
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the speed by provenances of cells, or by assumption where these have none."""
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return for how many seconds at most a job has nothing to save.
+        """Return the seconds before a job has anything to save.
 
         And, in words, why that is too much for a time limit, and what would help.
         """

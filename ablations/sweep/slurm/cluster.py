@@ -66,12 +66,12 @@ class Cluster:
 
     @property
     def signal_seconds(self) -> int:
-        """Return how long before its end a job is told to save what it has."""
+        """Return how many seconds before its end a job is signalled to save its state."""
         return min(300, max(30, 60 * self.time_limit // 10))
 
     @property
     def resources(self) -> Resources:
-        """Return what each job has. Lanes are of accelerators."""
+        """Return the resources of each job. Lanes are of accelerators."""
         return Resources(
             cores=self.cpus,
             gpus=self.gpus,

@@ -1,4 +1,4 @@
-"""Copy the code as it is submitted: jobs run the copy, whatever is edited meanwhile."""
+"""Copy the code as it is submitted: jobs run the copy, also after later edits."""
 
 from __future__ import annotations
 

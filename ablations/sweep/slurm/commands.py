@@ -1,4 +1,4 @@
-"""Ask Slurm's commands about jobs and the cluster, once per question.
+"""Ask Slurm about jobs and the cluster, once per question.
 
 Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
 who is still going to work on the others.
@@ -56,7 +56,7 @@ class State:
 
     @property
     def held(self) -> bool:
-        """Return whether it is kept until somebody releases it.
+        """Return whether Slurm holds it until it is released.
 
         Slurm gave up to start it, or it was put back to be looked at.
         """
@@ -77,7 +77,7 @@ class Partition:
 
 
 class Silent(UserError):
-    """Slurm did not answer: nothing is known of any job."""
+    """Slurm did not answer: the state of jobs is not known."""
 
 
 def require_commands() -> None:
@@ -149,7 +149,7 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
 
 def is_running(job: str) -> bool:
-    """Return whether Slurm still has a job running, also where it will soon end it.
+    """Return whether a job still runs, also where Slurm will soon end it.
 
     True where it does not answer.
     """

@@ -1,4 +1,4 @@
-"""Do the work of one job of a cluster: a crew of workers on its order.
+"""Run one job of a cluster: a crew of workers on its order.
 
 It ends when its cells have records or its time is up.
 
@@ -122,7 +122,7 @@ class _Caught:
         return "SIGUSR2" in self.names
 
     def any(self) -> bool:
-        """Return whether there was one."""
+        """Return whether any signal came."""
         return bool(self.names)
 
     def _catch(self, number: int, _: FrameType | None) -> None:
@@ -136,7 +136,7 @@ def _own_id() -> str:
 
 
 def _delete_leftovers() -> None:
-    """Delete half-written results of a killed run, where submitit would refuse to save one."""
+    """Delete half-written results of a killed run, over which submitit would not write."""
     folder = Path(os.environ["SUBMITIT_FOLDER"])
     for path in folder.glob(f"{_own_id()}_*.save_tmp"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Keep submissions: the cells that each job was asked to compute, a folder for each.
+"""Keep submissions: the cells of each job, a folder for each submission.
 
     results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
     results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
@@ -39,7 +39,7 @@ _Array = tuple[str, Count, Count]
 
 
 class _Begun(TypedDict, total=False):
-    """The last begin of a job: how far its cells were, how often from there, its cores."""
+    """The last start of a job: the checkpoints of its cells, how often from there, its cores."""
 
     got_to: Mapping[str, int]
     times: Count
@@ -61,11 +61,11 @@ class Submission:
 
     @property
     def folder(self) -> Path:
-        """Return where it is kept."""
+        """Return the folder of the submission."""
         return Path(self.results) / "work" / FOLDER / self.run
 
     def write(self, orders: Sequence[Order]) -> None:
-        """Write it, and the order of each job."""
+        """Write the submission and the order of each job."""
         for index, order in enumerate(orders):
             order.write(self.order_path(index))
         write_atomically(self.folder / "submission.json", json.dumps(asdict(self)))
@@ -80,7 +80,7 @@ class Submission:
         return replace(whole, cells=whole.left)
 
     def arrays(self) -> list[_Array]:
-        """Return what Slurm has taken: its id, the index of our first job in it, how many of them.
+        """Return the arrays that Slurm took: id, index of our first job in it, number of jobs.
 
         The number is 0 for a job that is no array.
         """
@@ -90,7 +90,7 @@ class Submission:
             return []
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
-        """Note what Slurm calls an array of our jobs, or one job."""
+        """Note the id that Slurm gave to an array of our jobs, or to one job."""
         known = dict.fromkeys([*self.arrays(), (job, first, tasks)])
         write_atomically(self.folder / "arrays.json", json.dumps(list(known)))
 
@@ -107,7 +107,7 @@ class Submission:
         }
 
     def begin(self, index: int, got_to: Mapping[str, int], cores: tuple[int, int]) -> None:
-        """Note where a job begins, each time that Slurm starts it.
+        """Note the state from which a job starts, each time that Slurm starts it.
 
         Args:
             index: of the job.
@@ -138,11 +138,11 @@ class Submission:
             return {}
 
     def give_up(self, index: int, reason: str) -> None:
-        """Note why a job could not go on."""
+        """Note why a job gives up."""
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
 
     def gave_up(self, index: int) -> str | None:
-        """Return why a job could not go on, None where it did not say so."""
+        """Return why a job gave up, None where it did not."""
         try:
             return read_json(self.folder / "ended" / f"{index}.json", dict[str, str]).get("reason")
         except (FileNotFoundError, Foreign):
@@ -151,7 +151,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Held:
-    """A job that was asked to compute a cell. id: Slurm's, or None if it never took it."""
+    """A job that has a cell. id: of Slurm, or None if it never took the job."""
 
     submission: Submission
     index: int
@@ -199,7 +199,7 @@ def all_submissions(results: Path) -> list[Submission]:
 
 
 def _adopt(submissions: Iterable[Submission]) -> None:
-    """Note the jobs that Slurm took and whose driver ended before it noted their ids."""
+    """Note the ids of jobs whose driver ended before it noted them itself."""
     open_ = {one.run: one for one in submissions if len(one.slurm_jobs()) < len(one.jobs)}
     if not open_:
         return
@@ -245,7 +245,7 @@ def holders(
 
 
 def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
-    """Return the jobs that wait or run and have such a cell left: Slurm's id -> the cells left.
+    """Return the queued and running jobs with such a cell left: Slurm's id -> the cells left.
 
     Raises:
         commands.Silent: Slurm does not answer.

@@ -1,4 +1,4 @@
-"""Submit what plans need and nobody has to Slurm, through submitit; return at once."""
+"""Submit the missing cells of plans to Slurm, through submitit; return at once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Slurm:
-    """Jobs of a cluster; see `Executor`. dry_run: changes nothing, here or there."""
+    """Jobs of a cluster; see `Executor`. dry_run: changes nothing."""
 
     cluster: Cluster
     keeping: Keeping = field(default_factory=Keeping)
@@ -297,7 +297,7 @@ def _require_partition(cluster: Cluster) -> None:
 
 
 def _require_shared(results: Path, cluster: Cluster) -> None:
-    """Refuse a folder that only this machine can see, as far as that shows."""
+    """Raise UserError for a folder that only this machine can see, as far as that shows."""
     nodes = {
         node
         for partition in commands.partitions().values()
@@ -328,7 +328,7 @@ def _file_system(path: Path) -> str:
 
 
 def _sbatchs_words(error: Exception) -> str:
-    """Return the words of sbatch, out of what submitit wraps them in."""
+    """Return the message of sbatch, which submitit wraps in its own errors."""
     while isinstance(error.__cause__, Exception) and not isinstance(
         error, subprocess.CalledProcessError
     ):
@@ -342,7 +342,7 @@ def _sbatchs_words(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Submit as from no job.
+    """Submit without the variables of the job that this process is in.
 
     What the allocation of this process was given (memory per core, say) would else be asked for in
     the new jobs too.

@@ -1,4 +1,4 @@
-"""Run cells as commands of a user's: a process each, started without a shell, its log read.
+"""Run cells as commands of a user's: a process each, without a shell, whose log is read.
 
 study_file.py   a study of commands, from TOML or Python
 code.py         the files that a command rests on
@@ -40,7 +40,7 @@ class CommandBackend(Backend):
     )
 
     def program(self, config: Configuration, *, accelerator: bool = False) -> str:
-        """Return what names a line on a task, whose commands take about as long as each other."""
+        """Return a digest of the line and the task, whose commands take about equally long."""
         line = {"trainer": config["trainer"], "task": config["task"]}
         return digest({**line, "command": config["command"]})
 
@@ -61,7 +61,7 @@ class CommandBackend(Backend):
         ended.forget(results, cell.config)
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
-        """Return that of whoever runs it; commands side by side share out the GPUs."""
+        """Return the environment of this process; commands side by side share out the GPUs."""
         environment = dict(os.environ)
         gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
         if order.accelerator and len(gpus) >= order.workers:
@@ -69,7 +69,7 @@ class CommandBackend(Backend):
         return environment
 
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
-        """Return what runs the commands of a line, one after the other."""
+        """Return a runner of the commands of a line, one after the other."""
         from ablations.sweep.backends.command.training import Commands
 
         return Commands(order)

@@ -128,7 +128,7 @@ def _content(path: Path) -> str:
 
 
 def _of_large(path: Path) -> str:
-    """Return the SHA-256 of a file that takes long to read, as remembered while it is not written.
+    """Return the SHA-256 of a large file, cached while it is not written.
 
     Every command and every worker asks for it anew; a file whose last change is no older than the
     clock of a file system is read each time.
@@ -151,7 +151,7 @@ def _of_large(path: Path) -> str:
 
 
 def _is_of_the_system(path: Path) -> bool:
-    """Return whether a file is a program of the system, such as an interpreter."""
+    """Return whether a file is a binary program, such as an interpreter."""
     if not os.access(path, os.X_OK):
         return False
     require_regular(path, sys.maxsize)
@@ -211,7 +211,7 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
 
 
 def stamps(files: Iterable[Path]) -> Stamps:
-    """Return path, size and time of files, which change with every edit and need no reading."""
+    """Return path, size and time of files, which change with every edit."""
     found = []
     for path in files:
         try:

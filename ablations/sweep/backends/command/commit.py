@@ -1,4 +1,4 @@
-"""Check out a commit in a folder of its own, for a command that is compared with today's files."""
+"""Check out a commit in a folder of its own, to compare a command there with today's files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def checked_out(
 
 
 def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
-    """Return whether a copy has the files of a commit, by git's hashes, and no further code."""
+    """Return whether a copy has the files of a commit, by git's hashes, and no other code."""
     with tempfile.TemporaryDirectory() as temporary:
         index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         _git(root, "read-tree", commit, environment=index)
@@ -77,7 +77,7 @@ def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
 
 
 def _extract(root: Path, commit: str, folder: Path) -> None:
-    """Write the files of a commit by an index of its own: nothing of the repository changes."""
+    """Write the files of a commit by an index of its own: the repository does not change."""
     with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
         index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
         _git(root, "read-tree", commit, environment=index)

@@ -54,7 +54,7 @@ def path_of(results: Path, config: Configuration) -> Path:
 
 
 def keep(results: Path, config: Configuration, run: EndedRun) -> None:
-    """Note a run, so that nobody runs its command again."""
+    """Note a run, so that its command is not run again."""
     write_atomically(path_of(results, config), json.dumps(vars(run)))
 
 
@@ -78,7 +78,7 @@ def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
 
 
 def forget(results: Path, config: Configuration) -> None:
-    """Have the command of a configuration run again when it is next asked for."""
+    """Delete the note of a run, so that its command is run again."""
     path_of(results, config).unlink(missing_ok=True)
 
 

@@ -86,7 +86,7 @@ class Process:
         return self._process.returncode
 
     def stop(self, seconds: float) -> None:
-        """Ask its group to end, and kill what is left of it after that long."""
+        """Ask its group to end, and kill what is left of it after some seconds."""
         self._signal(signal.SIGTERM)
         self._ended.wait(seconds)
         self.kill()
@@ -102,7 +102,7 @@ class Process:
 
 
 def kill_leftovers(folder: Path) -> int:
-    """End what an earlier run of a cell left here, children of a command that was killed.
+    """Kill processes that an earlier run of a cell left here, whose command was killed.
 
     Return how many. Without /proc there is nothing to find them by.
     """

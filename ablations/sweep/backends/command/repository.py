@@ -15,7 +15,7 @@ from ablations.sweep.cell import Cell
 
 
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
-    """Return the cells with the commit of their repository in their context.
+    """Add the commit of their repository to the contexts of cells.
 
     What the files that decide have over that commit is left beside the records, as a patch.
     """
@@ -44,7 +44,7 @@ def code_of(context: Context) -> Code:
 
 
 def place_of(code: Code, timeout: float | None) -> Context:
-    """Return the context of a command, with which a worker anywhere can run it."""
+    """Return the execution context of a command."""
     return {
         "here": str(code.here),
         "named": list(code.named),

@@ -48,7 +48,7 @@ _TABLES = ("study", "command", "settings", "variants", "profiles")
 
 
 def named(argument: str) -> tuple[str, tuple[Study, ...]]:
-    """Return the name that an argument means, and the study that it brings.
+    """Return the name of a study, and the study itself where the argument is a file.
 
     Args:
         argument: a study file, "FILE/variant", or any other name, which brings none.
@@ -246,7 +246,7 @@ def _margin(about: Table) -> float:
 def _profiles(
     tables: Mapping[str, Table], tasks: tuple[str, ...], steps: Json
 ) -> dict[str, Profile]:
-    """Read the profiles: `quick` is that of [study]; others take from it what they leave out."""
+    """Read the profiles: `quick` is that of [study], from which others inherit."""
     seeds = tables["study"].get("seeds", DEFAULT_SEEDS)
     found = {}
     for name, given in {"quick": {}, **tables.get("profiles", {})}.items():

@@ -41,13 +41,13 @@ class CommandFailed(UserError):
     """The reason why a command gave no curve, in a line. log: the end of what it printed."""
 
     def __init__(self, message: str, log: Sequence[str] = ()):
-        """Say why, with the end of what it printed."""
+        """Take the reason, and the end of the command's output."""
         super().__init__(message)
         self.log = list(log)
 
 
 class Unreadable(CommandFailed):
-    """The reason why nothing is read of what a command left: as likely the study file's fault."""
+    """The reason why a command's curve cannot be read: as likely a fault of the study file."""
 
 
 class Commands:
@@ -57,7 +57,7 @@ class Commands:
     lanes = 1
 
     def __init__(self, order: Order):
-        """Run nothing yet."""
+        """Prepare the commands of an order."""
         self.order = order
         self._known: dict[str, tuple[str, tuple[Path, ...], code.Stamps]] = {}
         self._running: Run | None = None
@@ -70,7 +70,7 @@ class Commands:
         return self._running
 
     def abandon(self) -> None:
-        """End at once what runs."""
+        """Kill the running command."""
         if self._running is not None:
             self._running.kill()
 
@@ -103,10 +103,10 @@ class _Seen:
 
 
 class Run:
-    """One cell, from its start, or from where its command says that it can go on, to its end."""
+    """One cell, from its start, or from where its command can resume, to its end."""
 
     def __init__(self, cell: Cell, results: Path, order: Order):
-        """Start nothing yet."""
+        """Prepare a cell; `run` starts its command."""
         self.cell = cell
         self.order = order
         self.line = Line.of(cell.config["command"])
@@ -144,7 +144,7 @@ class Run:
             raise TrainingFailed(failed or CommandFailed(str(error), self._tail())) from error
 
     def _take_up(self) -> EndedRun | None:
-        """Take what another reading of this command left, if it ran before."""
+        """Take the files that this command left for another reading, if it ran before."""
         found = ended.find(self.results, self.cell.config)
         if found is None:
             return None
@@ -157,7 +157,7 @@ class Run:
         return run
 
     def _forget(self) -> None:
-        """Have the next try run the command, and not in files that it shares with another cell."""
+        """Delete the note of the run, and files that are shared with another cell."""
         ended.forget(self.results, self.cell.config)
         if self._ended is not None and self._ended.cell != self.cell.hash:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -203,7 +203,7 @@ class Run:
         return run
 
     def kill(self) -> None:
-        """End the command at once."""
+        """Kill the command."""
         self._abandoned = True
         if self._process is not None:
             self._process.kill()
@@ -214,7 +214,7 @@ class Run:
         return self._outcome
 
     def cost(self, index: int) -> Provenance:
-        """Return the time and memory of the command, also where it ran for another reading."""
+        """Return the time and memory of the command, also of one that ran for another reading."""
         assert self._ended is not None
         seconds, steps = self._ended.seconds, self._last - self._first
         cost: Provenance = {
@@ -302,7 +302,7 @@ class Run:
         self._next_look = now + LOOK_PAUSE * (now - started)
 
     def _events_in(self, folder: Path) -> logs.Events:
-        """Return what was read of a folder of event files until now."""
+        """Return the events of a folder, with those that were read before."""
         if self._events is None or self._events.folder != folder:
             self._events = logs.Events(folder)
         return self._events
@@ -358,7 +358,7 @@ class Run:
         return path, log
 
     def _require_whole(self, last: int) -> None:
-        """Raise CommandFailed for a curve that stops well before the steps that were told."""
+        """Raise CommandFailed for a curve that stops well before the steps of the run."""
         steps = self.cell.steps
         if is_cut(last, steps):
             raise CommandFailed(

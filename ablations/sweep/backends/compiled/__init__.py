@@ -54,7 +54,7 @@ class CompiledBackend(Backend):
         return digest(definition.program(config, accelerator=accelerator))
 
     def accelerators(self) -> int:
-        """Return all of this machine."""
+        """Return the number of accelerators of this machine."""
         return machine.accelerators()
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
@@ -66,7 +66,7 @@ class CompiledBackend(Backend):
         return 1 if devices else workers, even_lanes(lanes or default, devices)
 
     def notices(self, *, shell: bool) -> list[str]:
-        """Return what workers do not get of the shell, and whether programs are not kept."""
+        """Return lines on variables that workers do not inherit, and on a missing cache."""
         lines = []
         if shell and (left := machine.left_out_of_workers()):
             lines.append(f"of this shell's settings workers have no {', '.join(left)}")
@@ -75,7 +75,7 @@ class CompiledBackend(Backend):
         return lines
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
-        """Return one under which numbers are the same in every shell."""
+        """Return an environment under which numbers are the same in every shell."""
         return machine.worker_environment(accelerator=order.accelerator, native=order.native)
 
     def require_installed(self) -> None:
@@ -84,7 +84,7 @@ class CompiledBackend(Backend):
             raise UserError("training needs jax: pip install 'rl-ablations[train]'")
 
     def require_device(self, order: Order) -> None:
-        """Refuse to train on a CPU what was dealt out for an accelerator: JAX falls back to it."""
+        """Raise UserError where JAX fell back to a CPU and the order needs an accelerator."""
         if not order.accelerator:
             return
         import jax

@@ -1,4 +1,4 @@
-"""Keep compiled programs on disk as they are: who finds one neither traces nor compiles it.
+"""Cache compiled programs on disk, so that they are neither traced nor compiled again.
 
 JAX's own cache saves the compilation, which leaves the tracing: two thirds of the seconds before
 the first step. Here a file holds a function of a program, under a name that covers whatever decides
@@ -48,7 +48,7 @@ class Compiled(NamedTuple):
 
 
 def place(function: str, *identity: Json) -> Path | None:
-    """Return the file of a function of a program, by values that name it; None: it is not kept."""
+    """Return the path of the cached executable, by values that name it; None if not cached."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
         return None
@@ -56,7 +56,7 @@ def place(function: str, *identity: Json) -> Path | None:
 
 
 def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
-    """Return the function that is kept at a path, or make it and keep it."""
+    """Return the executable that is cached at a path, or make and cache it."""
     if path is None:
         return make()
     if (found := _find(path)) is not None:
@@ -74,7 +74,7 @@ def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Keep others from making this file meanwhile, where a file can be locked beside it."""
+    """Hold the lock of a cache file, where a file can be locked beside it."""
     lock = FileLock(f"{path}.lock")
     with contextlib.suppress(OSError, NotImplementedError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def by_turns(parts: Mapping[str, Callable[[], object]], locks: Path | None) -> None:
-    """Run each part once, last those that another process is at: by then it can be found.
+    """Run each part once; last those that another process is running, whose result is then cached.
 
     locks: the folder of the parts' locks, shared by whoever needs the same ones; None: nobody does.
     """
@@ -113,7 +113,7 @@ def _find(path: Path) -> Compiled | None:
 
 @functools.cache
 def _load_lapack() -> None:
-    """Load LAPACK, which JAX does when it traces a program that calls it.
+    """Load LAPACK, as JAX does when it traces a program that calls it.
 
     One that is not traced, as Brax's generalized backend, would crash.
     """
@@ -130,7 +130,7 @@ def _keep(path: Path, made: Compiled) -> None:
 
 @contextlib.contextmanager
 def _without_cache_of_jax() -> Iterator[None]:
-    """Compile anew: what comes out of JAX's cache cannot be written, as its code is not in it."""
+    """Turn JAX's cache off: an executable from there has no code to be written."""
     reset_cache()
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -159,7 +159,7 @@ def _setting() -> dict[str, Json]:
 
 @functools.cache
 def _code() -> str:
-    """Digest our own files by content; by date libraries that somebody may edit in place."""
+    """Digest our own files by content, and libraries that may be edited in place by date."""
     whole = hashlib.sha256()
     for folder in OURS:
         for path in _files(OUR_ROOT / folder):

@@ -126,7 +126,7 @@ class Program:
         return max(bytes_needed(self._init), kept + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
-        """Leave out the lanes for which so many bytes have no room."""
+        """Leave out the lanes that do not fit into the memory of a device."""
         devices = len(jax.devices())
         has = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
         if self.lanes <= devices:
@@ -156,7 +156,7 @@ class Program:
         functions: dict[str, Compiled] = {}
 
         def state() -> Tree:
-            """Return the shapes of a state, though another process may still compile `init`."""
+            """Return the shapes of a state, also while another process compiles `init`."""
             init = functions.get("init")
             one = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
             return one if self.lanes == 1 else jax.tree.map(self._shape, one)
@@ -216,7 +216,7 @@ class Program:
         return Training(self, cells, results, keeping)
 
     def abandon(self) -> None:
-        """Do nothing: nothing of it runs outside of this process."""
+        """Do nothing: it runs in this process alone."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """Return at most `lanes` cells with equally long runs, ready to train side by side.
@@ -251,7 +251,7 @@ class Program:
         return self._place(training), self._place(measuring), self._place(data)
 
     def _padded(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return a cell for each lane, the last of them again where there are fewer."""
+        """Return a cell for each lane, repeating the last."""
         return [*cells, *[cells[-1]] * (self.lanes - len(cells))]
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Tree, ...]:
@@ -280,7 +280,7 @@ class Program:
 
 
 class Block:
-    """Cells on their way, side by side, in the lanes of a program.
+    """Running cells, side by side in the lanes of a program.
 
     point: how many chunks are done. lanes: the curve of each cell so far.
     """
@@ -294,7 +294,7 @@ class Block:
         data: Variant,
         saved: Sequence[Saved] | None = None,
     ):
-        """Hold the states of cells, ready to train."""
+        """Take the states of cells, ready to train."""
         self._program = program
         self._state = state
         self._measuring_keys = measuring_keys
@@ -345,7 +345,7 @@ class Block:
                 lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
     def saved(self, index: int) -> Saved:
-        """Return all that a cell needs to go on from here, on the host."""
+        """Return the state from which a cell can resume, on the host."""
         state = to_arrays(self._lane_of(self._state, index))
         return Saved(self.point, self.lanes[index].copy(), state)
 

@@ -110,7 +110,7 @@ class Training:
         return (self.block.step - self._first_step) / self.seconds
 
     def cost(self, index: int) -> Provenance:
-        """Return the speed of the cells here, and the cost of one over all processes."""
+        """Return the speed of the cells in this process, and the cost of one over all processes."""
         rate = round(self.rate * len(self.cells))
         return {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)}
 
@@ -120,7 +120,7 @@ class Training:
                 snapshots.write(self.block.step, self.block.policy(index))
 
     def _checkpoint_is_due(self) -> bool:
-        """Return whether it is time for one; the end needs none, as the record is next."""
+        """Return whether a checkpoint is due; the end needs none, as the record is next."""
         if self.block.finished:
             return False
         minutes, steps = self.keeping.minutes, self.keeping.steps
