@@ -70,10 +70,9 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
             f"'{config['trainer']['name']}' has none"
         )
     config = DEFINITION.completed(config)
-    structure = decode(Structure, config["structure"])
-    if structure["torso"] != "separate":
+    if (torso := config["structure"]["torso"]) != "separate":
         raise UserError(
-            f"Brax's PPO networks cannot express torso={structure['torso']}: only policies with "
+            f"Brax's PPO networks cannot express torso={torso}: only policies with "
             f"torso=separate can be exported"
         )
     for axis, choice in EXPRESSED.items():
@@ -89,6 +88,7 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
         from brax.training.types import UInt64
     from ablations.trainers.control.networks import ACTIVATIONS
 
+    structure = decode(Structure, config["structure"])
     normalizer, parameters = state["normalizer"], state["parameters"]
     layers = parameters["policy"]["params"]
     last = layers[f"hidden_{len(layers) - 1}"]
