@@ -456,7 +456,7 @@ def test_the_site_is_searched_and_filtered_offline(
 
         def shown() -> list[str]:
             script = "return cards.filter((one) => !one.hidden).map((one) => one.id)"
-            return page.execute_script(script)  # type: ignore[no-any-return]
+            return page.execute_script(script)
 
         asked = read(FILE)
         assert shown() == [one.id for one in asked.questions]
