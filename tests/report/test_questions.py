@@ -207,6 +207,15 @@ def test_an_answer_that_one_seed_changes_is_marked(tmp_path: Path) -> None:
     assert not judged(asked, Results(plan, tmp_path / "b"), TASKS, 20).turned
 
 
+def test_runs_of_other_variants_are_none_of_a_question(tmp_path: Path) -> None:
+    """A study has several questions, and each costs what its own two variants lack."""
+    scores = {("walker2d", name): around(100, start=k) for k, name in enumerate(("standard", "x"))}
+    plan = study(tmp_path, scores)
+    found = judged(question(tasks=("walker2d",)), Results(plan, tmp_path), TASKS, 20)
+    assert found.missing == {"walker2d": 10}, "the baseline has run"
+    assert answer_line(found) == "Not run yet: costs about 0.1 core-hours"
+
+
 def test_curves_that_are_equal_are_no_answer(tmp_path: Path) -> None:
     scores = {("walker2d", name): around(100) for name in ("standard", "brax")}
     plan = study(tmp_path, scores)
@@ -456,7 +465,7 @@ def test_the_site_is_searched_and_filtered_offline(
 
         def shown() -> list[str]:
             script = "return cards.filter((one) => !one.hidden).map((one) => one.id)"
-            return page.execute_script(script)  # type: ignore[no-any-return]
+            return page.execute_script(script)
 
         asked = read(FILE)
         assert shown() == [one.id for one in asked.questions]

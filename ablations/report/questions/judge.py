@@ -141,6 +141,8 @@ def judged(
         return Found(question, tuple(OnTask(task, 0, planned) for task in named))
     floors = {t.name: t.exam.floor for t in named if t.exam is not None}
     found = scores(results).with_diverged(floors)
+    if pair := {question.variant, question.versus} - {""}:
+        found = replace(found, cells=tuple(cell for cell in found.cells if cell.variant in pair))
     design = factorial(results.plan) if question.statistic == "effect" else None
     estimate = _estimator(question, results.plan, design)
     on = tuple(_on_task(task, results, found, estimate, planned) for task in named)
