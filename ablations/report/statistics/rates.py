@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import beta_quantile
 from ablations.report.statistics.paired import Comparison
@@ -27,6 +28,14 @@ def is_outcome(values: ArrayLike) -> bool:
     """Return whether all numbers are 0 or 1, and there are some."""
     numbers = np.asarray(values, np.float64)
     return numbers.size > 0 and bool(np.isin(numbers, (0.0, 1.0)).all())
+
+
+def are_successes(scores: ArrayLike) -> bool:
+    """Return whether scores of runs are a success, 1, or a failure, 0, each.
+
+    Of nothing but 0 that is not to be seen: a return may be 0 as well.
+    """
+    return is_outcome(scores) and bool(np.any(np.asarray(scores)))
 
 
 def rate_interval(successes: int, trials: int, level: float = LEVEL) -> Interval:
@@ -78,6 +87,42 @@ def paired_rates(gained: int, lost: int, pairs: int, level: float = LEVEL) -> In
     q = rate_interval(differing, pairs, _OF_DISCORDANCE * level / 2)
     low, high = 2 * theta.low - 1, 2 * theta.high - 1
     return Interval(low * (q.low if low > 0 else q.high), high * (q.high if high > 0 else q.low))
+
+
+def fewer_successes(outcomes: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
+    """Tell which of k variants' outcomes `[k, n]`, paired, are significantly below another's.
+
+    `not_the_best` by McNemar's exact test of each pair. NaN where a variant lacks a seed.
+    """
+    rows = np.asarray(outcomes, np.float64)
+    below = np.zeros(len(rows), bool)
+    pairs = list(itertools.combinations(range(len(rows)), 2))
+    for one, other in pairs:
+        gained = int(np.sum(rows[one] > rows[other]))
+        lost = int(np.sum(rows[one] < rows[other]))
+        if mcnemar_p(gained, lost) < level / len(pairs):
+            below[other if gained > lost else one] = True
+    return below
+
+
+def loss_p(scores: ArrayLike, baseline: ArrayLike, loss: float, *, paired: bool) -> float:
+    """Return an exact p of a rate having lost `loss` or more, 0.5 where that is as likely as not.
+
+    Half of the least level at which the interval of `compare_outcomes` lies above -loss.
+
+    Args:
+        scores: outcomes, `[n]`.
+        baseline: outcomes, `[n]` of the same seeds, or `[m]`.
+        loss: above 0.
+        paired: whether seeds are compared one by one.
+    """
+    least, most = 0.0, 1.0
+    for _ in range(30):
+        level = (least + most) / 2
+        low = compare_outcomes(scores, baseline, paired=paired, level=level).low
+        ruled_out = low is not None and low > -loss
+        least, most = (least, level) if ruled_out else (level, most)
+    return most / 2
 
 
 def compare_outcomes(

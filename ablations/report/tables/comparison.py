@@ -23,6 +23,7 @@ from ablations.report.statistics import (
     seeds_to_decide,
     verdict,
 )
+from ablations.report.statistics.rates import fewer_successes, rate_interval
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table, number, policy_text
 from ablations.report.tables.notes import caption, notes
 from ablations.report.tables.pairings import (
@@ -34,6 +35,7 @@ from ablations.report.tables.pairings import (
     pooled_tasks,
     said,
 )
+from ablations.report.tables.success_rates import successes
 from ablations.report.trivial import Trivial, trivial
 from ablations.report.units import Units, normalised, settings_of, units_of_score
 
@@ -95,7 +97,8 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
     cells = found.of(task, pairing.variant)
     values = np.array([cell.value for cell in cells if cell.status == "done"])
     unit = None if learned is None else learned.of(task, pairing.variant)
-    low, high = interval(values, "mean")
+    rate = len(values) > 1 and successes(found, learned, task)
+    low, high = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
     iqm_low, iqm_high = interval(values)
     return replace(
         _counted(_judged(pairing, task, judged=learned is not None), cells),
@@ -300,7 +303,8 @@ def _ranked(
         by_seed[name] = dict(zip(complete, means, strict=True))
     seeds = sorted(set().union(*by_seed.values()))
     values = [[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names]
-    below = not_the_best(values, level)
+    rates = task != ALL_TASKS and successes(found, learned, task)
+    below = (fewer_successes if rates else not_the_best)(values, level)
     kept = [row for row, lost in zip(rows, below, strict=True) if not lost]
     marks = {row.variant: "tied" for row in kept}
     return marks | {max(kept, key=lambda row: row.mean or 0.0).variant: "best"}

@@ -11,6 +11,7 @@ from ablations.report.scores import EVALUATION, LAST, Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
 from ablations.report.tables.entries import ALL_TASKS, Entry
 from ablations.report.tables.pairings import Finding, given_more
+from ablations.report.tables.success_rates import all_successes, success_sentence
 from ablations.report.trivial import STUDY as TRIVIAL
 from ablations.report.trivial import command
 from ablations.report.units import LEAD, Units, settings_of
@@ -27,14 +28,18 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         "last": f"of the last {LAST} evaluations",
     }
     beyond = learned is not None and bool(learned.trivial)
+    exact = all_successes(found, learned, {row.task for row in rows})
+    intervals = "exact" if exact else _interval(found)
+    tests = "McNemar's tests" if exact else "paired t-tests"
     parts = [
         _sentence(study.title) + (f" Claim: {_sentence(study.claim)}" if study.claim else ""),
         f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
         f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
-        f"Mean over {_seeds(plan, found)} with its 95% interval ({_interval(found)}).",
+        f"Mean over {_seeds(plan, found)} with its 95% interval ({intervals}).",
         *_tuned(plan),
-        *_differences(plan, rows),
-        *_regressed(plan, found),
+        *_differences(plan, rows, exact=exact),
+        *([] if exact else _regressed(plan, found)),
+        *success_sentence(found, learned, plan.tasks),
     ]
     if learned is None:
         parts.append(f"{found.metric} is no score: no margin, no better or worse.")
@@ -54,7 +59,7 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         )
     parts.append(
         "Bold: highest mean among the variants that fail least; \u2020: not significantly below "
-        "any of them (paired t-tests of all pairs, 5% shared by Bonferroni, per task)."
+        f"any of them ({tests} of all pairs, 5% shared by Bonferroni, per task)."
     )
     if any(row.task == ALL_TASKS for row in rows):
         parts.append(
@@ -112,7 +117,7 @@ def _tuned(plan: Plan) -> Iterator[str]:
     )
 
 
-def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
+def _differences(plan: Plan, rows: Sequence[Entry], *, exact: bool) -> Iterator[str]:
     """Write what the intervals of the differences promise, by their levels."""
     found: dict[bool, set[float]] = {}
     for row in rows:
@@ -135,11 +140,16 @@ def _differences(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
         for over, levels in sorted(found.items())
     )
     how = "Bonferroni, and by Lan and DeMets over the looks" if plan.looks else "Bonferroni"
+    limit = (
+        ""
+        if exact
+        else " where returns vary alike, and up to 12% at 8 seeds where variants collapse now and "
+        "then and their baseline does not"
+    )
     yield (
-        f"Their joint t intervals hold for all comparisons of this table at once with 95% ({each}: "
-        f"{how}), so the chance of any false word about a difference, equivalent included, is "
-        "at most 5% where returns vary alike, and up to 12% at 8 seeds where variants collapse now "
-        "and then and their baseline does not; p is adjusted alike."
+        f"Their joint {'' if exact else 't '}intervals hold for all comparisons of this table at "
+        f"once with 95% ({each}: {how}), so the chance of any false word about a difference, "
+        f"equivalent included, is at most 5%{limit}; p is adjusted alike."
     )
 
 
@@ -179,7 +189,7 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
     yield from _disagreements(rows)
     if len(plan.seeds) == 1:
         yield "one seed: no interval and no test; a difference may be chance"
-    elif len(plan.seeds) < 5:
+    elif len(plan.seeds) < 5 and not all_successes(found, learned, {r.task for r in rows}):
         yield (
             f"{len(plan.seeds)} seeds: the intervals rest on scores being normal; where they are "
             "skewed or bimodal they cover 80 to 95%"
@@ -268,7 +278,7 @@ def _other_settings(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
 def _ties(rows: Sequence[Entry]) -> Iterator[str]:
     """Pairs that are equal without their curves being so, as at a ceiling."""
     for row in rows:
-        if row.deviation == 0 and row.n_pairs:
+        if row.deviation == 0 and row.n_pairs and row.difference_low is None:
             where = f"{row.task}, {row.variant}"
             if row.difference:
                 yield f"{where}: the difference is the same on all {row.n_pairs} seeds"

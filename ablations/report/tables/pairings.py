@@ -13,6 +13,8 @@ from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.scores import Scores
 from ablations.report.statistics import LEVEL, Comparison, compare, regress, verdict
+from ablations.report.statistics.rates import compare_outcomes
+from ablations.report.tables.success_rates import successes
 from ablations.report.units import Units
 
 
@@ -25,7 +27,8 @@ class Pairing:
     cells of the variant failed than of its baseline. identical: the curves are the same bits.
     same_as: another variant that is the same composition, the baseline where it is. unlearned: the
     baseline does not stand out of policies that learn nothing. every: scores `[n]` per task of the
-    baseline, over all of its seeds, where it was given more than the variant.
+    baseline, over all of its seeds, where it was given more than the variant. successes: every
+    score of the task is a run's success or failure.
     """
 
     tasks: tuple[str, ...]
@@ -39,12 +42,15 @@ class Pairing:
     same_as: str | None = None
     unlearned: bool = False
     every: tuple[np.ndarray, ...] = ()
+    successes: bool = False
     level: float = LEVEL
 
     def compare(self) -> Comparison:
         """Of the means over tasks, seed by seed."""
         if not self.ours:
             return Comparison(0, level=self.level)
+        if self.successes and len(self.ours[0]) > 1:
+            return compare_outcomes(*self.ours, *self.theirs, paired=True, level=self.level)
         ours, theirs = np.stack(self.ours), np.stack(self.theirs)
         if self.every:
             return regress(ours, theirs, np.stack(self.every), self.margin, self.level)
@@ -155,6 +161,7 @@ class Family:
             same_as,
             self.learned is not None and bool(self.learned.trivial) and margin is None,
             scaled(baseline, sorted(of_baseline)) if given_more(self.plan, baseline) else (),
+            not self.over and successes(found, self.learned, tasks[0]),
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
