@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import FORMATS
+from ablations.cli.output import add_format
 from ablations.errors import UserError
 
 
@@ -40,7 +40,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument(
         "--require", choices=("better",), help="pass only what gains; default: what is no worse"
     )
-    command.add_argument("--format", choices=FORMATS, default="markdown")
+    add_format(command)
 
 
 def _items(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import FORMATS
+from ablations.cli.output import add_format
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 
@@ -38,7 +38,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument(
         "--file", type=Path, metavar="FILE", help="default: questions.toml in the results folder"
     )
-    command.add_argument("--format", choices=FORMATS, default="markdown", help="of the table")
+    add_format(command)
     instead = command.add_mutually_exclusive_group()
     instead.add_argument(
         "--write",

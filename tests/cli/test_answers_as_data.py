@@ -159,9 +159,3 @@ def test_a_wrong_type_is_told_what_is_wanted(call, says: str, study: Path) -> No
         call()
     assert says in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_the_columns_of_a_table_are_documented(study: Path) -> None:
-    documented = (Path(__file__).parents[2] / "docs" / "tables.md").read_text()
-    table = ablations.table("mine")
-    assert [name for name in table.columns if f"`{name}`" not in documented] == []

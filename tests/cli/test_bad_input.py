@@ -124,7 +124,7 @@ CASES = [
     ("run gae --set lr 3e-4", "--set takes name=value, not 'lr'"),
     ("run gae --steps 1m", "'1m' is not a whole number, such as 8, 50k or 1e6"),
     ("run gae --workers auto", "'auto' is not a whole number, such as 8, 50k or 1e6"),
-    ("run gae --profile full", "unknown profile of 'gae' 'full': known: claims, paper, quick"),
+    ("run gae --profile full", "unknown profile of 'gae' 'full': known: claims, evidence, paper"),
     ("compare gae_lambda", "'gae_lambda' has no values: name two or more, such as gae_lambda=A,B"),
     ("compare gae_lambda=0.95", "takes two values or more, such as gae_lambda=a,b"),
     ("compare gae_lamda=0.9,0.95", "did you mean 'gae_lambda'?"),

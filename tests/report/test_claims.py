@@ -1036,11 +1036,3 @@ def test_where_only_the_sign_counts_a_margin_around_the_interval_changes_the_ver
     )
     same = replace(part, word=Verdict.IDENTICAL, effect_low=0.0, effect_high=0.0)
     assert turning(replace(one, parts=(same,))) == "Nothing: curves are identical."
-
-
-def test_the_readme_says_of_a_claim_what_the_page_says() -> None:
-    row = r"^\| \[(.+)\]\({}#(\w+)\) +\| (.+?) +\|"
-    said = re.findall(row.format("results/README.md"), (ROOT / "README.md").read_text(), re.M)
-    page = re.findall(row.format(""), (ROOT / "results" / "README.md").read_text(), re.M)
-    assert len(said) >= 3
-    assert set(said) <= set(page)

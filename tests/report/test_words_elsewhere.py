@@ -31,6 +31,7 @@ from words import (
 from ablations import gate, looks
 from ablations.core.plan import Detail, Explanation
 from ablations.core.verdict import Verdict
+from ablations.gate import run
 from ablations.report.claims.entries import Claim
 from ablations.report.claims.judge import judged
 from ablations.report.claims.words import sentence, stand, turning
@@ -280,14 +281,14 @@ def test_a_gate_goes_with_its_interval(both, margin, last, better) -> None:
 )
 def test_a_gate_says_identical_of_bits_alone(shift, bits, seeds: int, word: str) -> None:
     cells = []
-    for name, moved, mark in ((gate.BASELINE, 0.0, 0.0), (gate.CHANGE, shift, bits)):
+    for name, moved, mark in ((run.BASELINE, 0.0, 0.0), (run.CHANGE, shift, bits)):
         rows = np.arange(seeds) / 8 + moved
-        cells += [cell(gate.TASK, name, k, x, mark, 1.0) for k, x in enumerate(rows)]
+        cells += [cell(run.TASK, name, k, x, mark, 1.0) for k, x in enumerate(rows)]
     design = looks.design((seeds, 32), 0.1)
-    question = SimpleNamespace(better=False, name="gate")
-    asked = SimpleNamespace(
-        paired=True, looks=design, question=question, _margin=lambda first: (0.5, "s")
-    )
-    found = gate.Gate.decide(asked, design[0], scores_of(cells), ())
+    margin = SimpleNamespace(size=0.5, share=False)
+    asked = object.__new__(gate.Gate)  # decides without a command, a plan and a folder
+    asked.paired, asked.looks, asked.above = True, design, design
+    asked.question = SimpleNamespace(better=False, name="gate", futility=0, margin=margin)
+    found = asked.decide(design[0], scores_of(cells), ())
     assert found.word == word
     assert "nan" not in found.text

@@ -32,11 +32,16 @@ from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.submissions import MAX_REQUEUES, Submission
 from ablations.trainers.composed import compose
 
-RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+RUN = {
+    **{"points": 10, "updates_per_chunk": 1, "iteration_steps": 10},
+    **{"evaluations": 0, "evaluation_envs": 0},
+}
 
 
 def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Cell:
-    config = {"trainer": {"name": "ppo"}, "run": RUN | run, "seed": seed}
+    composed = {"choices": {}, "numbers": {}, "structure": {}}
+    task = {"name": "fast", "settings": {}}
+    config = {"trainer": {"name": "ppo"}, "task": task, "run": RUN | run, "seed": seed, **composed}
     return Cell(study, "line", "up", seed, name, config)
 
 
