@@ -9,6 +9,7 @@ import shlex
 import subprocess
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from ablations import plugins
 from ablations.cli import main
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
+from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.request import Request
@@ -32,16 +34,17 @@ from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.submissions import MAX_REQUEUES, Submission
 from ablations.trainers.composed import compose
 
-RUN = {
-    **{"points": 10, "updates_per_chunk": 1, "iteration_steps": 10},
-    **{"evaluations": 0, "evaluation_envs": 0},
-}
+RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+
+
+@cache
+def planned() -> Configuration:
+    """Plan a cell, whose configuration nobody changes."""
+    return plan(Request("gae", "smoke", variants=("brax",), seeds=1)).cells[0].config
 
 
 def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Cell:
-    composed = {"choices": {}, "numbers": {}, "structure": {}}
-    task = {"name": "fast", "settings": {}}
-    config = {"trainer": {"name": "ppo"}, "task": task, "run": RUN | run, "seed": seed, **composed}
+    config = planned() | {"run": planned()["run"] | RUN | run, "seed": seed}
     return Cell(study, "line", "up", seed, name, config)
 
 
@@ -71,8 +74,7 @@ def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
 
 @pytest.fixture(scope="module")
 def config() -> dict[str, Any]:
-    request = Request("gae", "smoke", variants=("brax",), seeds=1)
-    return json.loads(json.dumps(plan(request).cells[0].config))
+    return json.loads(json.dumps(planned()))
 
 
 @pytest.mark.parametrize(
